@@ -1,1 +1,1 @@
-"""Model calls: one request type, one gateway, and the providers behind it. Importing this package imports no provider."""
+"""Model calls: one request type, one gateway, the providers behind it. Importing this package imports no provider."""

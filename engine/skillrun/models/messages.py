@@ -36,7 +36,7 @@ _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",
 
 
 class ModelError(SkillrunError):
-    """A call that got no reply. `retryable` says whether the same request may succeed later; the gateway has already retried."""
+    """A call that got no reply, after the gateway's retries. `retryable`: the same request may succeed later."""
 
     def __init__(self, kind: ErrorKind, message: str, retryable: bool | None = None, next_step: str = "") -> None:
         super().__init__(message, next_step)

@@ -1,7 +1,7 @@
 """The scripted model: replies from a list of rules by address, otherwise generated from the request's fingerprint.
 
-Spends nothing, waits for nothing and answers the same request the same way every time. It ships with the product: tests,
-`--dry-run` and authors' own cases run on it.
+Spends nothing, waits for nothing and answers the same request the same way every time. It ships with the product:
+tests, `--dry-run` and authors' own cases run on it.
 """
 
 from __future__ import annotations
