@@ -1,0 +1,70 @@
+"""How far the replies of a panel agree, by the words they use. A heuristic on text: no model is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
+
+from skillrun.collaboration.overlap import overlap
+
+NO_SIGNAL = "N/A"
+DIGITS = 4
+
+
+def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Score, ratio, overlap, stability, level, counts and words of the replies; None for fewer than two with text.
+
+    Score = agreement_weight × agreement ratio + overlap_weight × mean pairwise Jaccard overlap, where the ratio is
+    agreement words over agreement and disagreement words. Without any such word the ratio is "N/A" and the score is the
+    overlap alone. The overlap is also given under the name that reports use, `stability`. Numbers are rounded to four
+    digits before the level is read off the thresholds, so that the two never contradict each other.
+    Source: seed 000, strategy 2 (Mysti's convergence assessment); weights, words and thresholds are the settings'.
+    """
+    texts = [text for text in map(_text, replies) if text]
+    if len(texts) < 2:
+        return None
+    agree, agree_words = _count(texts, settings["agree"])
+    disagree, disagree_words = _count(texts, settings["disagree"])
+    pairs = [overlap(a, b) for a, b in combinations(texts, 2)]
+    stability = round(sum(pairs) / len(pairs), DIGITS)
+    if agree + disagree:
+        ratio: float | str = round(agree / (agree + disagree), DIGITS)
+        weighed = settings["agreement_weight"] * agree / (agree + disagree)
+        score = round(weighed + settings["overlap_weight"] * sum(pairs) / len(pairs), DIGITS)
+    else:
+        ratio, score = NO_SIGNAL, stability
+    return {
+        "score": score,
+        "ratio": ratio,
+        "overlap": stability,
+        "stability": stability,
+        "level": _level(score, settings),
+        "agree": agree,
+        "disagree": disagree,
+        "agree_words": agree_words,
+        "disagree_words": disagree_words,
+    }
+
+
+def _level(score: float, settings: Mapping[str, Any]) -> str:
+    if score >= settings["high"]:
+        return "high"
+    return "medium" if score >= settings["low"] else "low"
+
+
+def _text(reply: Any) -> str:
+    text = reply.get("text") if isinstance(reply, Mapping) else reply
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _count(texts: list[str], keywords: Iterable[str]) -> tuple[int, list[str]]:
+    """How often whole keywords occur in all texts ("disagree" is no "agree"), and which ones, in the settings' order."""
+    found = {word: sum(len(_whole(word).findall(text)) for text in texts) for word in keywords if word.strip()}
+    return sum(found.values()), [word for word, times in found.items() if times]
+
+
+def _whole(keyword: str) -> re.Pattern[str]:
+    phrase = r"\s+".join(map(re.escape, keyword.split()))
+    return re.compile(rf"(?<!\w){phrase}(?!\w)", re.IGNORECASE)

@@ -1,0 +1,50 @@
+"""Bringing several members' structured replies together: means, counts, and the last word of each member."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ANSWERED = "success"
+
+
+def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
+    """Arithmetic mean per numeric field, over the records that have a number there, rounded to two digits.
+
+    Fields come in the order in which they are first seen; a single record is a list of one. True and False are no numbers.
+    """
+    values: dict[str, list[float]] = {}
+    for record in [records] if isinstance(records, Mapping) else records:
+        if isinstance(record, Mapping):
+            for field, value in record.items():
+                if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+                    values.setdefault(field, []).append(value)
+    return {field: round(math.fsum(each) / len(each), 2) for field, each in values.items()}
+
+
+def latest(*steps: Any) -> list[Mapping[str, Any]]:
+    """Each member's last reply over several steps, members in the order in which they are first seen.
+
+    A member that was not asked again, or did not answer, keeps the earlier reply that has a text (requirements D6).
+    Steps that did not run may be passed.
+    """
+    last: dict[str, Mapping[str, Any]] = {}
+    for step in steps:
+        for reply in (step.get("replies") or ()) if isinstance(step, Mapping) else ():
+            earlier = last.get(reply["member"])
+            if earlier is None or _answered(reply) or not _answered(earlier):
+                last[reply["member"]] = reply
+    return list(last.values())
+
+
+def tally(items: Iterable[Any], by: str | None = None) -> dict[Any, int]:
+    """How often each value occurs, or each value of the field `by`; most frequent first, then as first seen."""
+    if by is not None:
+        items = [item[by] for item in items if isinstance(item, Mapping) and by in item]
+    return dict(Counter(items).most_common())
+
+
+def _answered(reply: Mapping[str, Any]) -> bool:
+    return bool(reply.get("text")) and reply.get("status", ANSWERED) == ANSWERED
