@@ -1,0 +1,62 @@
+# The commands of this repository. Each sets up what it needs in .venv, so that a fresh clone with Python 3.11 or
+# newer, make and pip is enough; a second run finds it done.
+
+PYTHON ?= python3
+BIN := .venv/bin
+FEATURE ?= Add dark mode to the settings page
+DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
+
+.NOTPARALLEL:
+.PHONY: help demo test check-lint check-types check-imports check-tests lint format bench clean
+
+help: ## show these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+
+demo: .venv/.installed ## plan a sample feature on the embedded model
+	$(BIN)/skillrun plan "$(FEATURE)" --mode rapid --unattended --out runs --name $(DEMO)
+	@echo "The artifacts of the plan are in runs/$(DEMO):" && ls runs/$(DEMO)/*.md
+
+test: check-lint check-types check-imports check-tests ## lint, types, import contracts, tests with coverage
+
+check-lint: .venv/.installed-dev ## ruff's rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+check-types: .venv/.installed-dev ## mypy, strict
+	$(BIN)/mypy
+
+check-imports: .venv/.installed-dev ## the order of the layers
+	$(BIN)/lint-imports
+
+check-tests: .venv/.installed-dev ## all tests, with branch coverage and its floor
+	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report term
+
+lint: check-lint check-types check-imports ## everything in `test` but the tests
+
+format: .venv/.installed-dev ## put the code into ruff's format, and mend what ruff can mend
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: .venv/.installed ## measure against the peers and print a table
+	$(BIN)/python -m bench
+
+clean: ## remove the environments and the caches; runs/ stays
+	rm -rf .venv .bench-venv dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find engine tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.installed: pyproject.toml
+	$(call install,.[local])
+
+.venv/.installed-dev: pyproject.toml
+	$(call install,.[local$(comma)dev])
+	@touch .venv/.installed
+
+comma := ,
+
+# Creating an environment over an existing one keeps what is installed, so an interrupted set-up is mended by another.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skillrun needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Type: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)'
+	@touch $@
+endef

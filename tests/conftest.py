@@ -1,0 +1,68 @@
+"""What every test starts from: no network, a home of its own, no provider keys, the same terminal and environment."""
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+LOOPBACK = ["127.0.0.1", "::1", "localhost"]
+ROW = re.compile(r"[A-Z][1-9][0-9]?")
+USERS_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+HOMES = count(1)
+
+# What a test would see differently on a developer's machine, in an editor's terminal and in CI.
+AMBIENT = re.compile(
+    r".*_API_KEY|ANTHROPIC_.*|OPENAI_.*|SKILLRUN_.*|XDG_.*|CI|GITHUB_ACTIONS|TERM_PROGRAM|VSCODE_.*|NO_COLOR|FORCE_COLOR"
+)
+
+# Machines and runs differ in speed, so no example is failed for being slow; in CI the examples are the same every time.
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse `row` markers that name no row, and open loopback for the tests of the embedded model."""
+    wrong = [
+        f"{item.nodeid}: row{marker.args!r} names no requirement row; allowed: ids such as 'P4'"
+        for item in items
+        for marker in item.iter_markers("row")
+        if not marker.args or not all(isinstance(row, str) and ROW.fullmatch(row) for row in marker.args)
+    ]
+    if wrong:
+        raise pytest.UsageError(*wrong)
+    for item in items:
+        if item.get_closest_marker("embedded"):
+            item.add_marker(pytest.mark.allow_hosts(LOOPBACK))
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the home of each test."""
+    return tmp_path_factory.mktemp("homes", numbered=False)
+
+
+@pytest.fixture(autouse=True)
+def home(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The test's own empty home, with its config and cache folders; keys and the caller's environment are gone."""
+    folder = homes / str(next(HOMES))
+    folder.mkdir()
+    embedded = request.node.get_closest_marker("embedded")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in filter(AMBIENT.fullmatch, list(os.environ)):
+            patch.delenv(name)
+        for name, value in {
+            "HOME": folder,
+            "USERPROFILE": folder,
+            "XDG_CONFIG_HOME": folder / ".config",
+            "XDG_DATA_HOME": folder / ".local" / "share",
+            "XDG_CACHE_HOME": USERS_CACHE if embedded else folder / ".cache",
+            "COLUMNS": 120,
+            "TERM": "dumb",
+        }.items():
+            patch.setenv(name, str(value))
+        yield folder
