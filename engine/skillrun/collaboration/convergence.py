@@ -60,7 +60,7 @@ def _text(reply: Any) -> str:
 
 
 def _count(texts: list[str], keywords: Iterable[str]) -> tuple[int, list[str]]:
-    """How often whole keywords occur in all texts ("disagree" is no "agree"), and which ones, in the settings' order."""
+    """How often whole keywords occur in all texts ("disagree" is no "agree"), and which, in the settings' order."""
     found = {word: sum(len(_whole(word).findall(text)) for text in texts) for word in keywords if word.strip()}
     return sum(found.values()), [word for word, times in found.items() if times]
 

@@ -31,10 +31,10 @@ def overlap(a: str, b: str) -> float:
 
 
 def dedupe(items: Iterable[Any], by: str | float | None = None, threshold: float = 0.6) -> list[Any]:
-    """The items whose text overlaps none of those kept before them by `threshold` or more; order stays, the first stays.
+    """The items whose text overlaps none kept before them by `threshold` or more; order stays, the first stays.
 
-    `by` names the field of records that holds the text; for plain strings leave it out (`dedupe(0.6)` is the threshold).
-    An item without text is kept.
+    `by` names the field of records that holds the text; for plain strings leave it out, the threshold may take its
+    place. An item without text is kept. Source: requirements B6.
     """
     if isinstance(by, (int, float)):
         threshold = by

@@ -15,11 +15,12 @@ TEXT_CAP = 200_000
 Patterns = Mapping[str, str | Iterable[str]] | Iterable[str]
 
 
-def matches(text: str, patterns: Patterns) -> dict[str, list[str]]:
+def matches(text: object, patterns: Patterns) -> dict[str, list[str]]:
     """Name → distinct hits in order of appearance, for the names that have any, in the order of the patterns.
 
-    `patterns` maps names to a regular expression or a list of them; a plain list of expressions is named by itself. Case is
-    ignored, in the search and in what counts as distinct. Raises ValueError for an expression that `suspicious` names.
+    `patterns` maps names to a regular expression or a list of them; a plain list of expressions is named by itself.
+    Case is ignored, in the search and in what counts as distinct; what is no text has no hits. Raises ValueError for an
+    expression that `suspicious` names. Source: the keyword scan of seed 000, requirements P10.
     """
     if not isinstance(text, str):
         return {}
@@ -70,7 +71,7 @@ _MANY = 10
 
 
 def _explodes(node: Any, inside: bool) -> bool:
-    """True when a repetition of varying length, or a choice that shares its beginning, stands inside a long repetition."""
+    """True when a repetition of varying length, or a choice that shares its beginning, stands inside a long one."""
     if isinstance(node, tuple) and len(node) == 2 and node[0] in _SAFE:
         return False
     if isinstance(node, tuple) and len(node) == 2 and node[0] in _REPEATS:

@@ -13,7 +13,8 @@ ANSWERED = "success"
 def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
     """Arithmetic mean per numeric field, over the records that have a number there, rounded to two digits.
 
-    Fields come in the order in which they are first seen; a single record is a list of one. True and False are no numbers.
+    Fields come in the order in which they are first seen; a single record is a list of one. True and False are no
+    numbers.
     """
     values: dict[str, list[float]] = {}
     for record in [records] if isinstance(records, Mapping) else records:

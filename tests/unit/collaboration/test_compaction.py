@@ -1,0 +1,162 @@
+"""Token estimates, clipping and the accumulated context of earlier phases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.collaboration.compaction import MARKER, accumulate, clip, estimate_tokens
+
+# Counts of cl100k_base, o200k_base and Claude's published tokenizer, the largest of the three.
+COUNTED = [
+    ("The quick brown fox jumps over the lazy dog.", 10),
+    ("def render(self, names: dict[str, str]) -> str:\n    return self.template.render(names)\n", 27),
+    ("这是一个用于测试的中文文本，描述软件架构的设计决策和风险。", 30),
+    ("これはテスト用の日本語テキストで、ソフトウェア設計の決定事項を説明しています。", 39),
+    ("Это русский текст, описывающий архитектуру программного обеспечения.", 34),
+    ('{"id": 17, "name": "alpha", "score": 0.25}', 20),
+    ("!@#$%^&*()[]{}<>/|+=~`;:,.?", 18),
+    ("| --- | --- |\n| a | b |\n", 12),
+    ("internationalization of authentication and authorization requirements", 7),
+    ("🙂🚀🎉", 8),
+]
+
+
+@pytest.mark.parametrize(("text", "counted"), COUNTED)
+def test_the_estimate_is_near_the_count_of_real_tokenizers_and_rather_above(text: str, counted: int) -> None:
+    assert 0.85 * counted <= estimate_tokens(text) <= 2.5 * counted
+
+
+@given(st.text(), st.text())
+def test_joining_two_texts_with_a_line_break_costs_no_less_than_either(a: str, b: str) -> None:
+    assert estimate_tokens(f"{a}\n{b}") >= max(estimate_tokens(a), estimate_tokens(b))
+
+
+@given(st.text())
+def test_an_estimate_is_never_negative_and_never_more_than_the_bytes(text: str) -> None:
+    assert 0 <= estimate_tokens(text) <= len(text.encode("utf-8", "surrogatepass"))
+
+
+TEXTS = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from(["word", "Longer words", "\n", " ", "\n\n", "漢字", "----", "camelCase", "x=1;", "(("])
+    ).map(" ".join),
+    st.lists(st.text(alphabet="aB \n漢-.", max_size=8)).map("".join),
+)
+
+
+@given(TEXTS, st.integers(-2, 60))
+def test_a_clipped_text_fits_and_is_a_beginning_of_the_text(text: str, n: int) -> None:
+    clipped = clip(text, n)
+    assert estimate_tokens(clipped) <= max(n, 0)
+    if clipped != text:
+        assert clipped == "" or clipped.endswith(MARKER)
+        assert text.startswith(clipped.removesuffix(MARKER))
+        assert estimate_tokens(text) > n
+
+
+@given(TEXTS, st.integers(0, 60))
+def test_clipping_again_changes_nothing(text: str, n: int) -> None:
+    once = clip(text, n)
+    assert clip(once, n) == once
+
+
+@given(st.lists(st.sampled_from(["alpha", "beta", "gamma"]), min_size=30, max_size=60), st.integers(8, 25))
+def test_words_are_not_cut(words: list[str], n: int) -> None:
+    kept = clip(" ".join(words), n).removesuffix(MARKER).split()
+    assert kept == words[: len(kept)]
+
+
+def test_a_clip_prefers_the_end_of_a_line() -> None:
+    text = "first line of some words\nsecond line of some words\nthird line of some words\n" * 3
+    assert clip(text, 32).removesuffix(MARKER).endswith("words")
+
+
+def entry(**lists: Any) -> dict[str, Any]:
+    return lists
+
+
+def decision(name: str, text: str = "yes", **more: Any) -> dict[str, Any]:
+    return {"id": name, "decision": text, "rationale": "because", "confidence": "HIGH", **more}
+
+
+def question(name: str) -> dict[str, Any]:
+    return {"id": name, "question": "how?", "priority": "HIGH", "candidates": ["a", "b"]}
+
+
+@pytest.mark.row("P9")
+def test_a_later_decision_replaces_the_earlier_one_of_its_id() -> None:
+    got = accumulate([entry(key_decisions=[decision("D1", "old")]), entry(key_decisions=[decision("D1", "new")])], 500)
+    assert [each["decision"] for each in got["key_decisions"]] == ["new"]
+
+
+@pytest.mark.row("P9")
+@pytest.mark.parametrize("resolves", [["Q1"], "Q1", ["Q7", "Q1"]])
+def test_a_decision_closes_the_questions_that_it_resolves(resolves: Any) -> None:
+    got = accumulate(
+        [
+            entry(open_questions=[question("Q1"), question("Q2")]),
+            entry(key_decisions=[decision("D1", resolves=resolves)]),
+        ],
+        500,
+    )
+    assert [each["id"] for each in got["open_questions"]] == ["Q2"]
+
+
+@pytest.mark.row("P9")
+def test_a_question_stays_closed_when_its_decision_is_dropped_for_room() -> None:
+    late = [decision(f"L{n}", "a decision of some length") for n in range(10)]
+    got = accumulate(
+        [
+            entry(open_questions=[question("Q1")]),
+            entry(key_decisions=[decision("D1", resolves=["Q1"])]),
+            entry(key_decisions=late),
+        ],
+        60,
+    )
+    assert got["open_questions"] == []
+    assert got["dropped"][0]["record"]["id"] == "D1"
+
+
+def test_a_question_that_is_asked_again_later_is_open_again() -> None:
+    got = accumulate(
+        [entry(key_decisions=[decision("D1", resolves=["Q1"])]), entry(open_questions=[question("Q1")])], 500
+    )
+    assert [each["id"] for each in got["open_questions"]] == ["Q1"]
+
+
+@pytest.mark.row("P9")
+def test_summaries_without_the_keys_and_records_of_another_kind_are_skipped() -> None:
+    got = accumulate(
+        [entry(), entry(key_decisions=None, open_questions="text", risks_identified=["text", {"id": "R1"}])], 99
+    )
+    assert got == {"key_decisions": [], "open_questions": [], "risks_identified": [{"id": "R1"}], "dropped": []}
+
+
+RECORDS = st.lists(
+    st.builds(
+        decision, st.sampled_from(["D1", "D2", "D3", "D4", "D5"]), st.sampled_from(["yes", "a longer text " * 4])
+    ),
+    max_size=4,
+)
+ENTRIES = st.lists(
+    st.fixed_dictionaries({}, optional={"key_decisions": RECORDS, "risks_identified": RECORDS}), max_size=6
+)
+
+
+@pytest.mark.row("P9")
+@given(ENTRIES, st.integers(0, 200))
+def test_what_is_kept_fits_and_is_newer_than_what_is_dropped(entries: list[dict[str, Any]], budget: int) -> None:
+    everything = accumulate(entries, 1_000_000)
+    got = accumulate(entries, budget)
+    for kind in ("key_decisions", "risks_identified"):
+        dropped = [each["record"] for each in got["dropped"] if each["kind"] == kind]
+        assert dropped + got[kind] == everything[kind]
+    values = [
+        ", ".join(map(str, each.values())) for kind in ("key_decisions", "risks_identified") for each in got[kind]
+    ]
+    assert sum(map(estimate_tokens, values)) <= budget

@@ -1,0 +1,66 @@
+"""Word overlap and the removal of repeated items."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.collaboration.overlap import dedupe, overlap
+
+TEXTS = st.lists(st.sampled_from(["who", "pays", "for", "it", "Who", "漢字", "don't", "?", ""]), max_size=8).map(
+    " ".join
+)
+
+
+@given(TEXTS, TEXTS)
+def test_overlap_is_symmetric_between_0_and_1_and_1_for_the_same_text(a: str, b: str) -> None:
+    assert 0 <= overlap(a, b) == overlap(b, a) <= 1
+    assert overlap(a, a) == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("Who pays for it?", "who PAYS for it", 1),
+        ("a b c", "b c d", 0.5),
+        ("one", "two", 0),
+        ("", "", 1),
+        ("???", "!!!", 0),
+        ("don’t", "don't", 1),
+        ("設計決定", "設計書", 2 / 5),
+    ],
+)
+def test_overlap_counts_shared_words(a: str, b: str, expected: float) -> None:
+    assert overlap(a, b) == pytest.approx(expected)
+
+
+@pytest.mark.row("B6")
+def test_questions_that_say_the_same_are_asked_once_and_the_first_stays() -> None:
+    questions = [
+        {"text": "Who is the user of this feature?", "angle": "ux"},
+        {"text": "What does it cost?", "angle": "technical"},
+        {"text": "who is the user of this new feature", "angle": "technical"},
+    ]
+    assert dedupe(questions, "text", 0.6) == questions[:2]
+
+
+@pytest.mark.row("B6")
+def test_an_overlap_of_exactly_the_threshold_is_a_repetition() -> None:
+    assert dedupe(["a b c", "a b c d e"], None, 0.6) == ["a b c"]
+    assert dedupe(["a b c", "a b c d e"], 0.61) == ["a b c", "a b c d e"]
+
+
+def test_items_without_text_are_kept() -> None:
+    items = [{"text": "same"}, {}, {"text": None}, {"text": "same"}, 7]
+    assert dedupe(items, "text", 0.5) == [*items[:3], 7]
+
+
+@given(st.lists(TEXTS), st.floats(0.01, 1))
+def test_what_is_kept_is_distinct_and_everything_else_repeats_something_kept(
+    texts: list[str], threshold: float
+) -> None:
+    kept = dedupe(texts, threshold)
+    assert dedupe(kept, threshold) == kept
+    assert all(any(overlap(text, each) >= threshold for each in kept) for text in texts)
+    assert kept == sorted(kept, key=texts.index)
