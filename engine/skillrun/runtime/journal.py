@@ -1,0 +1,333 @@
+"""The journal of a run, `.run/journal.db`: append-only, hash-chained records of calls, tools, answers and writes.
+
+A record is durable when `record` returns. Opening checks everything before it changes anything. Knows no workflows.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime.checkpoints import reached
+from skillrun.runtime.files import digest, sync_folder
+from skillrun.runtime.records import KINDS, NO_CHAIN, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
+from skillrun.runtime.witness import Witness, Witnessed, read_witness
+
+SCHEMA_VERSION = 1
+_COLUMNS = "seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB"
+_INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
+_UNSYNCED = frozenset({"sent", TEXT})
+
+
+class JournalDamaged(SkillrunError):  # noqa: N818 (the words of the design)
+    """The file is not readable as a journal, or a record is not what was written."""
+
+
+class JournalNewer(SkillrunError):  # noqa: N818
+    """The journal was written by a later version of skillrun."""
+
+
+class JournalShortened(SkillrunError):  # noqa: N818
+    """Records that were acknowledged are missing."""
+
+
+class Entry(NamedTuple):
+    seq: int
+    address: str
+    fingerprint: str
+    body: dict[str, Any]
+
+
+class Journal:
+    """An open journal. One process has it at a time (the run's lock), and one thread: that of the event loop.
+
+    Records of one turn of the event loop share one commit. A commit is synced to the disk, except one that holds
+    nothing but `sent`: it survives the death of the process (the operating system has it), and a power cut can take
+    only what came after the last synced commit, because that one synced the whole log before it. What such a cut loses
+    is the notice that a call was in flight; the call has no reply in the journal and is asked again either way. The
+    witness counts synced records only, so it never runs ahead.
+    """
+
+    def __init__(self, database: sqlite3.Connection, witness: Witness, index: "_Index") -> None:
+        self._database, self._witness, self._index = database, witness, index
+        self._pending: list[Row] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._synchronous = ""
+        self._failure = ""
+
+    @classmethod
+    def create(cls, run_folder: Path) -> "Journal":
+        """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there."""
+        folder = run_folder / ".run"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+        path = folder / "journal.db"
+        if path.exists() or (folder / "witness").exists():
+            raise FileExistsError(path)
+        unfinished = folder / "journal.db.new"
+        unfinished.unlink(missing_ok=True)
+        unfinished.touch(mode=0o600)
+        unfinished.chmod(0o600)
+        with contextlib.closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute(f"CREATE TABLE records ({_COLUMNS})")
+            database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        reached("rename journal.db: before")
+        unfinished.replace(path)
+        reached("rename journal.db: after")
+        sync_folder(folder)
+        return cls.open(run_folder)
+
+    @classmethod
+    def open(cls, run_folder: Path) -> "Journal":
+        """The journal of a run, verified. Raises JournalDamaged, JournalNewer, JournalShortened, having changed nothing."""
+        path, witness_path = run_folder / ".run" / "journal.db", run_folder / ".run" / "witness"
+        try:
+            witnessed = read_witness(witness_path)
+        except ValueError as error:
+            raise JournalDamaged(f"{witness_path} is damaged: {error}", _KEPT) from None
+        if not path.exists():
+            acknowledged = f"{witnessed.records} acknowledged records" if witnessed else "no witness of one either"
+            raise JournalShortened(f"{path} is missing ({acknowledged})", _KEPT)
+        index = _verified(path, witnessed)
+        database = sqlite3.connect(path, isolation_level=None)
+        database.execute("PRAGMA wal_autocheckpoint=256")
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
+        return cls(database, Witness(witness_path, index.witnessed), index)
+
+    async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+        """Append a record; it is durable on return. Raises SkillrunError when it cannot be written, and ever after."""
+        self._append(kind, address, fingerprint, body)
+        loop = asyncio.get_running_loop()
+        durable = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._flush)
+        self._waiting.append(durable)
+        await durable
+
+    def record_now(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+        """`record` for where no event loop runs; commits what is pending with it."""
+        self._append(kind, address, fingerprint, body)
+        self._flush()
+        self._refuse_after_failure()
+
+    def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
+        """The body of the latest such record, as it was put in. Failures that a later `void` covers are not seen."""
+        seq = self._index.latest.get((kind, address, fingerprint))
+        return None if seq is None else self._entry(seq).body
+
+    def latest(self, kind: Kind, address: str) -> dict[str, Any] | None:
+        """`find` for whatever fingerprint."""
+        seq = self._index.latest_at.get((kind, address))
+        return None if seq is None else self._entry(seq).body
+
+    def entries(self, kind: Kind) -> Iterator[Entry]:
+        """All records of a kind, oldest first, voided ones too."""
+        return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
+
+    def unanswered(self) -> list[tuple[str, str]]:
+        """(address, fingerprint) of calls that were sent and have had neither reply nor failure since, oldest first."""
+        return list(self._index.unanswered)
+
+    def count(self, kind: Kind) -> int:
+        return len(self._index.of_kind.get(kind, ()))
+
+    @property
+    def head(self) -> str:
+        """The last link of the hash chain, hexadecimal: the same head means the same records."""
+        return self._index.chain.hex()
+
+    def close(self) -> None:
+        """Commit what is pending and move the log into the database."""
+        self._flush()
+        if not self._failure:
+            with contextlib.suppress(sqlite3.Error, OSError):
+                self._database.execute("PRAGMA wal_checkpoint")
+                self._witness.write(self._index.witnessed)
+        self._database.close()
+        self._witness.close()
+
+    def _append(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+        assert kind in KINDS, kind
+        self._refuse_after_failure()
+        self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
+
+    def _number_of(self, text: bytes) -> int:
+        key = digest(text)
+        seq = self._index.texts.get(key)
+        if seq is None:
+            seq = self._index.texts[key] = self._push(TEXT, "", key, text)
+        return seq
+
+    def _push(self, kind: str, address: str, fingerprint: str, body: bytes) -> int:
+        previous = self._pending[-1].chain if self._pending else self._index.chain
+        seq = self._index.count + len(self._pending) + 1
+        chain = chained(previous, kind, address, fingerprint, body)
+        self._pending.append(Row(seq, kind, address, fingerprint, body, chain))
+        return seq
+
+    def _flush(self) -> None:
+        rows, self._pending = self._pending, []
+        waiting, self._waiting = self._waiting, []
+        try:
+            if rows and not self._failure:
+                self._commit(rows)
+        except (sqlite3.Error, OSError) as error:
+            self._fail(str(error))
+        except BaseException:  # an interrupt: whether the commit happened is unknown
+            self._fail("interrupted")
+            raise
+        for waiter in waiting:
+            if self._failure and not waiter.done():
+                waiter.set_exception(self._refusal())
+            elif not waiter.done():
+                waiter.set_result(None)
+
+    def _commit(self, rows: list[Row]) -> None:
+        synced = not all(row.kind in _UNSYNCED for row in rows)
+        synchronous = "FULL" if synced else "NORMAL"
+        if synchronous != self._synchronous:
+            self._database.execute(f"PRAGMA synchronous={synchronous}")
+            self._synchronous = synchronous
+        reached("commit: before")
+        self._database.execute("BEGIN IMMEDIATE")
+        self._database.executemany(_INSERT, rows)
+        self._database.execute("COMMIT")
+        reached("commit: after")
+        for row in rows:
+            self._index.add(row)
+        if synced:
+            self._witness.write(self._index.witnessed)
+        reached("commit: witnessed")
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        with contextlib.suppress(sqlite3.Error):
+            self._database.execute("ROLLBACK")
+
+    def _refuse_after_failure(self) -> None:
+        if self._failure:
+            raise self._refusal()
+
+    def _refusal(self) -> SkillrunError:
+        return SkillrunError(f"the journal cannot be written: {self._failure}", _FULL)
+
+    def _entry(self, seq: int) -> Entry:
+        row = self._row(seq)
+        body = body_from_bytes(row.body, lambda number: self._row(number).body)
+        return Entry(seq, row.address, row.fingerprint, body)
+
+    def _row(self, seq: int) -> Row:
+        try:
+            found = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
+        except sqlite3.Error as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", _KEPT) from None
+        if found is None:
+            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", _KEPT)
+        return Row(*found)
+
+
+class _Index:
+    """Where the records are, and how far the chain has come."""
+
+    def __init__(self) -> None:
+        self.count, self.chain = 0, NO_CHAIN
+        self.latest: dict[tuple[str, str, str], int] = {}
+        self.latest_at: dict[tuple[str, str], int] = {}
+        self.of_kind: dict[str, list[int]] = {}
+        self.texts: dict[str, int] = {}
+        self.unanswered: dict[tuple[str, str], None] = {}
+        self._failed: dict[tuple[str, str], None] = {}
+
+    @property
+    def witnessed(self) -> Witnessed:
+        return Witnessed(self.count, self.chain.hex())
+
+    def add(self, row: Row) -> None:
+        self.count, self.chain = row.seq, row.chain
+        seq, kind, address, fingerprint = row[:4]
+        if kind == TEXT:
+            self.texts[fingerprint] = seq
+            return
+        self.latest[kind, address, fingerprint] = seq
+        self.latest_at[kind, address] = seq
+        self.of_kind.setdefault(kind, []).append(seq)
+        call = (address, fingerprint)
+        if kind == "sent":
+            self.unanswered[call] = None
+        elif kind in ("reply", "failed"):
+            self.unanswered.pop(call, None)
+        if kind == "failed":
+            self._failed[call] = None
+        elif kind == "void":
+            self._void(address)
+
+    def _void(self, address: str) -> None:
+        for failed, fingerprint in [call for call in self._failed if f"{call[0]}/".startswith(f"{address}/")]:
+            del self._failed[failed, fingerprint]
+            del self.latest["failed", failed, fingerprint]
+            self.latest_at.pop(("failed", failed), None)
+
+
+_KEPT = (
+    "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
+    "the artifacts, summaries and state.md of this one are kept."
+)
+_FULL = (
+    "Everything acknowledged before is kept. Make room on the disk and look at the folder's permissions, "
+    "then resume the run."
+)
+
+
+def _verified(path: Path, witnessed: Witnessed | None) -> _Index:
+    """Read the whole journal without writing to the folder, and compare it with its chain and the witness."""
+    if path.stat().st_size == 0:  # SQLite would take an empty file for a new database and delete its log
+        raise JournalDamaged(f"{path} is empty", _KEPT)
+    log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    # Without a log nobody writes here, and an immutable database is read without making one.
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    had_shared = shared.exists()
+    index = _Index()
+    head_of_witnessed = NO_CHAIN
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
+            _check_version(path, database)
+            for found in database.execute("SELECT * FROM records ORDER BY seq"):
+                row = Row(*found)
+                if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
+                    raise JournalDamaged(f"{path}: record {index.count + 1} is damaged", _KEPT)
+                index.add(row)
+                if witnessed and row.seq == witnessed.records:
+                    head_of_witnessed = row.chain
+        _check_witness(path, witnessed, index.count, head_of_witnessed)
+    except (sqlite3.Error, TypeError, ValueError, AttributeError) as error:
+        raise JournalDamaged(f"{path}: record {index.count + 1} cannot be read: {error}", _KEPT) from None
+    finally:
+        if not had_shared:
+            shared.unlink(missing_ok=True)
+    return index
+
+
+def _check_version(path: Path, database: sqlite3.Connection) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        raise JournalNewer(
+            f"{path} has version {version}, and this skillrun reads up to {SCHEMA_VERSION}",
+            "Nothing was changed. Upgrade skillrun and resume the run again.",
+        )
+    if version != SCHEMA_VERSION:
+        raise JournalDamaged(f"{path} is not a journal (version {version})", _KEPT)
+
+
+def _check_witness(path: Path, witnessed: Witnessed | None, found: int, head: bytes) -> None:
+    if witnessed is None and found:
+        raise JournalShortened(f"{path}: {found} records found, but no witness that these are all", _KEPT)
+    if witnessed and found < witnessed.records:
+        lost = f"{witnessed.records} acknowledged records, {found} found: the tail is lost"
+        raise JournalShortened(f"{path}: {lost}", _KEPT)
+    if witnessed and head.hex() != witnessed.head:
+        raise JournalShortened(f"{path}: record {witnessed.records} is not the one that was acknowledged", _KEPT)
