@@ -1,0 +1,39 @@
+"""Measures everything in one go and prints the table: `python -m bench`, or `make bench`."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+from bench import environment, table, works
+
+
+def main() -> int:
+    """Print the table; 1 when something could not be measured. A missed target is shown and is no failure."""
+    names = [work.name for work in works.WORKS]
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="these works only")
+    parser.add_argument("--repeat", type=int, default=5, help="repetitions of each measurement (default 5)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every value to a file")
+    given = parser.parse_args()
+    environment.prepare()
+    print(
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; ",
+        end="",
+    )
+    print(f"medians of {given.repeat} repetitions, each in a process of its own\n", flush=True)
+    done = []
+    for work in works.WORKS:
+        if work.name in given.only:
+            done.append(works.measure(work, given.repeat))
+            print("\n".join(table.lines(done[-1])), flush=True)
+    if given.json:
+        values = {results.work.name: results.values for results in done}
+        given.json.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 1 if any(results.failures for results in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

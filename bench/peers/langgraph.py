@@ -1,0 +1,79 @@
+"""LangGraph: a graph with one node in a loop, and `Send` for the fan-out; `AsyncSqliteSaver`, durability "sync".
+
+The variant `growing` keeps every reply in the state; the variant `async` uses the library's default durability.
+"""
+
+import operator
+from typing import Annotated, Any, TypedDict
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
+
+from bench.subject import Work, main
+
+
+class Chain(TypedDict):
+    number: int
+    reply: str
+
+
+class GrowingChain(TypedDict):
+    number: int
+    reply: Annotated[list[str], operator.add]
+
+
+class FanOut(TypedDict):
+    numbers: list[int]
+    replies: Annotated[list[str], operator.add]
+
+
+class One(TypedDict):
+    number: int
+
+
+async def invoke(work: Work, graph: StateGraph, start: dict[str, Any]) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(work.folder / "langgraph.db")) as saver:
+        await saver.setup()
+        compiled = graph.compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": "bench"}, "recursion_limit": work.calls + 10}
+        work.start()
+        await compiled.ainvoke(
+            None if work.resume else start, config, durability="async" if work.variant == "async" else "sync"
+        )
+        work.stop()
+
+
+async def chain(work: Work) -> None:
+    growing = work.variant == "growing"
+
+    async def call(state: Chain) -> dict[str, Any]:
+        reply = await work.call(state["number"])
+        return {"number": state["number"] + 1, "reply": [reply] if growing else reply}
+
+    def further(state: Chain) -> str:
+        return "call" if state["number"] < work.calls else END
+
+    graph = StateGraph(GrowingChain if growing else Chain)
+    graph.add_node("call", call)
+    graph.add_edge(START, "call")
+    graph.add_conditional_edges("call", further, ["call", END])
+    await invoke(work, graph, {"number": 0, "reply": [] if growing else ""})
+
+
+async def fan_out(work: Work) -> None:
+    async def call(one: One) -> dict[str, Any]:
+        return {"replies": [await work.call(one["number"])]}
+
+    def spread(state: FanOut) -> list[Send]:
+        return [Send("call", {"number": number}) for number in state["numbers"]]
+
+    graph = StateGraph(FanOut)
+    graph.add_node("call", call)
+    graph.add_conditional_edges(START, spread, ["call"])
+    graph.add_edge("call", END)
+    await invoke(work, graph, {"numbers": list(range(work.calls)), "replies": []})
+
+
+if __name__ == "__main__":
+    main(chain=chain, fan_out=fan_out)

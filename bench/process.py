@@ -1,0 +1,94 @@
+"""Runs one subject in a process of its own and reads the figures it prints."""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from bench.environment import FOLDER, ROOT
+
+FOLDERS = count(1)
+
+
+class SubjectFailed(Exception):
+    """A subject ended in an error; the message says how."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A measured program: its name in the table, and the command that starts it."""
+
+    name: str
+    command: tuple[str, ...]
+    variant: str = ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a subject printed, and when its process was started (on the clock of `first_call`)."""
+
+    seconds: float
+    asked: list[int]
+    first_call: float | None
+    peak_bytes: int
+    modules: list[str]
+    process_started: float
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder on the repository's own disk, so that durable means what it means there."""
+    folder = FOLDER / "scratch" / str(next(FOLDERS))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(subject: Subject, work: str, folder: Path, *options: str) -> Figures:
+    """Run one work to its end in a folder; the subject keeps all its files there."""
+    started = time.monotonic()
+    ended = _start(subject, work, folder, *options)
+    if ended.returncode:
+        raise SubjectFailed(_last_lines(ended))
+    return Figures(**json.loads(ended.stdout.splitlines()[-1]), process_started=started)
+
+
+def run_until_killed(subject: Subject, work: str, folder: Path, *options: str) -> None:
+    """The same for a work that kills its own process."""
+    ended = _start(subject, work, folder, *options)
+    if ended.returncode != -signal.SIGKILL:
+        raise SubjectFailed(f"exit code {ended.returncode} instead of a kill\n{_last_lines(ended)}")
+
+
+def seconds_of(command: list[str], cwd: Path = ROOT) -> float:
+    """How long a command takes from start to exit; it must succeed."""
+    started = time.perf_counter()
+    ended = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    seconds = time.perf_counter() - started
+    if ended.returncode:
+        raise SubjectFailed(_last_lines(ended))
+    return seconds
+
+
+def bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _start(subject: Subject, work: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    variant = ("--variant", subject.variant) if subject.variant else ()
+    command = [*subject.command, work, "--folder", str(folder), *variant, *options]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def _last_lines(ended: subprocess.CompletedProcess[str]) -> str:
+    text = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
+    return "\n".join(text[-6:]) or f"exit code {ended.returncode}"

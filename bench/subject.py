@@ -1,0 +1,94 @@
+"""What every measured program shares: the fake model, the clock, and the figures it prints at the end.
+
+A subject is a program of its own, run as `python -m bench.peers.NAME WORK …` in whichever environment it needs,
+so it uses nothing but the standard library here.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Work:
+    """One piece of work: how many calls, how long each takes, where the subject keeps its files, and what happened."""
+
+    calls: int
+    delay: float  # seconds
+    reply: str
+    folder: Path
+    resume: bool = False
+    variant: str = ""
+    kill_after: int | None = None  # this many answered calls; the next one kills the process instead of answering
+    asked: list[int] = field(default_factory=list)
+    first_call: float | None = None
+    started: float = 0.0
+    seconds: float = 0.0
+
+    async def call(self, number: int) -> str:
+        """The fake model: waits and answers. Calls are numbered from 0."""
+        if self.first_call is None:
+            self.first_call = time.monotonic()
+        if self.kill_after is not None and number >= self.kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.asked.append(number)
+        await asyncio.sleep(self.delay)
+        return self.reply
+
+    def start(self) -> None:
+        """The subject is set up and the work begins."""
+        self.started = time.perf_counter()
+
+    def stop(self) -> None:
+        """The work is done, and what must be durable is durable."""
+        self.seconds = time.perf_counter() - self.started
+
+    def figures(self) -> dict[str, object]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {
+            "seconds": self.seconds,
+            "asked": self.asked,
+            "first_call": self.first_call,
+            "peak_bytes": peak if sys.platform == "darwin" else peak * 1024,
+            "modules": sorted(name for name in sys.modules if "." not in name),
+        }
+
+
+Run = Callable[[Work], Awaitable[None]]
+
+
+def main(**works: Run) -> None:
+    """Run the work that the command line names, and print its figures as one line of JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", choices=works)
+    parser.add_argument("--calls", type=int, required=True)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--reply-bytes", type=int, default=20)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--variant", default="")
+    parser.add_argument("--kill-after", type=int)
+    given = parser.parse_args()
+    work = Work(
+        calls=given.calls,
+        delay=given.delay,
+        reply=("The answer. " * (given.reply_bytes // 12 + 1))[: given.reply_bytes],
+        folder=given.folder,
+        resume=given.resume,
+        variant=given.variant,
+        kill_after=given.kill_after,
+    )
+    asyncio.run(_run(works[given.work], work))
+    print(json.dumps(work.figures()))
+
+
+async def _run(run: Run, work: Work) -> None:
+    await run(work)

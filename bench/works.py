@@ -1,0 +1,229 @@
+"""What is measured: each work, who does it, the figures it gives, and the targets that skillrun is held to."""
+
+import statistics
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import libraries, process
+from bench.environment import program
+from bench.process import Subject
+
+OURS = "skillrun"
+MODEL_LIBRARIES = {"anthropic", "openai", "pydantic_ai"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The most that a subject's median may be: of the figure's unit, or as a part of another subject's median."""
+
+    most: float
+    subject: str = OURS
+    of: str | None = None
+    word: str = "target"
+
+    def shown(self) -> str:
+        return (
+            f"{self.subject} at most {self.most:g} × {self.of}" if self.of else f"{self.subject} at most {self.most:g}"
+        )
+
+    def reached(self, medians: Mapping[str, float]) -> tuple[float, bool] | None:
+        """The value that is held against the target, and whether it is within; None when it was not measured."""
+        if self.subject not in medians or (self.of and self.of not in medians):
+            return None
+        value = medians[self.subject] / (medians[self.of] if self.of else 1)
+        return value, value <= self.most
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a work, in the unit that the table shows."""
+
+    name: str
+    unit: str
+    targets: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """A work and how it is measured: `measure` gives a subject's figures, by name, of one repetition."""
+
+    name: str
+    title: str
+    subjects: tuple[Subject, ...]
+    figures: tuple[Figure, ...]
+    measure: Callable[[Subject], dict[str, float]]
+    steady: bool = False  # gives the same figures every time, so once is enough
+
+
+def peer(name: str, module: str, variant: str = "") -> Subject:
+    return Subject(name, (program("python"), "-m", f"bench.peers.{module}"), variant)
+
+
+SKILLRUN = Subject(OURS, (sys.executable, "-m", "bench.ours"))
+FLOOR = peer("floor", "floor")
+LANGGRAPH = peer("LangGraph", "langgraph")
+BURR = peer("Burr", "burr")
+DBOS = peer("DBOS", "dbos")
+ENGINES = (SKILLRUN, FLOOR, LANGGRAPH, BURR, DBOS)
+
+
+def chain(subject: Subject) -> dict[str, float]:
+    with process.scratch() as folder:
+        return {"a call": process.run(subject, "chain", folder, "--calls", "200").seconds / 200 * 1e6}
+
+
+def fan_out(subject: Subject) -> dict[str, float]:
+    with process.scratch() as folder:
+        figures = process.run(subject, "fan_out", folder, "--calls", "1000", "--delay", "0.1")
+    return {"time": figures.seconds, "peak memory": figures.peak_bytes / 1e6}
+
+
+def resume(subject: Subject) -> dict[str, float]:
+    with process.scratch() as folder:
+        process.run_until_killed(subject, "chain", folder, "--calls", "200", "--kill-after", "150")
+        figures = process.run(subject, "chain", folder, "--calls", "200", "--resume")
+    new = [number for number in figures.asked if number >= 150]
+    if len(new) != 50 or figures.first_call is None:
+        raise process.SubjectFailed(f"{len(new)} new calls were made instead of 50")
+    result = {
+        "first call": figures.first_call - figures.process_started,
+        "calls repeated": float(len(figures.asked) - len(new)),
+    }
+    if subject == SKILLRUN:
+        result["model libraries"] = float(len(MODEL_LIBRARIES.intersection(figures.modules)))
+    return result
+
+
+def disk(subject: Subject) -> dict[str, float]:
+    def kilobytes(calls: int) -> float:
+        with process.scratch() as folder:
+            process.run(subject, "chain", folder, "--calls", str(calls), "--reply-bytes", "2048")
+            return process.bytes_in(folder) / calls / 1024
+
+    first = kilobytes(200)
+    return {"a call": first, "growth": kilobytes(800) / first} if subject == SKILLRUN else {"a call": first}
+
+
+def start_up(subject: Subject) -> dict[str, float]:
+    return {"time": process.seconds_of([*subject.command]) * 1e3}
+
+
+def validate(subject: Subject) -> dict[str, float]:
+    def seconds(files: int) -> float:
+        with process.scratch() as folder:
+            libraries.write(folder, files)
+            return process.seconds_of([*subject.command, str(folder)])
+
+    few, hundred, thousand = seconds(10), seconds(100), seconds(1000)
+    per_file = (hundred - few) / 90
+    return {"100 files": hundred, "1,000 files": thousand, "growth": (thousand - few) / 990 / per_file}
+
+
+def save(subject: Subject) -> dict[str, float]:
+    with process.scratch() as folder:
+        return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
+
+
+def command(*words: str) -> Subject:
+    path = Path(sys.executable).with_name(words[0]) if words[0] in {OURS, "python"} else Path(program(words[0]))
+    return Subject(" ".join(words), (str(path), *words[1:]))
+
+
+WORKS = (
+    Work(
+        "chain",
+        "chain of 200 calls, d = 0, durable",
+        ENGINES,
+        (Figure("a call", "µs", (Target(1 / 2, of="LangGraph"), Target(1 / 3, of="LangGraph", word="aim"))),),
+        chain,
+    ),
+    Work(
+        "fan-out",
+        "1,000 calls at once, d = 0.1 s, durable",
+        ENGINES,
+        (Figure("time", "s", (Target(0.6, of="LangGraph"),)), Figure("peak memory", "MB", (Target(80),))),
+        fan_out,
+    ),
+    Work(
+        "resume",
+        "resume of a run of 200 calls, killed (kill -9) after 150",
+        (*ENGINES, peer("LangGraph, default durability", "langgraph", "async")),
+        (
+            Figure("first call", "s", (Target(0.4),)),
+            Figure("calls repeated", "", (Target(0),)),
+            Figure("model libraries", "imported", (Target(0),)),
+        ),
+        resume,
+    ),
+    Work(
+        "disk",
+        "disk space of a chain of 200 calls with replies of 2 KB",
+        (*ENGINES, peer("LangGraph, growing state", "langgraph", "growing")),
+        (Figure("a call", "KB", (Target(8),)), Figure("growth", "× from 200 to 800 calls", (Target(1.1),))),
+        disk,
+        steady=True,
+    ),
+    Work(
+        "start-up",
+        "start-up of the command line",
+        (
+            command("skillrun", "--help"),
+            command("skillrun", "list"),
+            command("python", "-c", "pass"),
+            command("pre-commit", "--version"),
+            command("nox", "--version"),
+            command("check-jsonschema", "--version"),
+        ),
+        (Figure("time", "ms", (Target(150, "skillrun --help"), Target(150, "skillrun list"))),),
+        start_up,
+    ),
+    Work(
+        "validate",
+        "`skillrun validate` on generated libraries",
+        (Subject(OURS, command("skillrun", "validate").command),),
+        (
+            Figure("100 files", "s"),
+            Figure("1,000 files", "s", (Target(1.5),)),
+            Figure("growth", "× the time a file takes, from 100 to 1,000 files", (Target(1.25),)),
+        ),
+        validate,
+    ),
+    Work(
+        "dev",
+        "a save in `skillrun dev`, 40 calls in the journal, nothing to ask",
+        (SKILLRUN,),
+        (Figure("time", "ms", (Target(200),)),),
+        save,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the repetitions of one work gave: values by figure and subject, and the subjects that failed."""
+
+    work: Work
+    values: dict[str, dict[str, list[float]]]
+    failures: dict[str, str]
+
+    def medians(self, figure: Figure) -> dict[str, float]:
+        return {name: statistics.median(values) for name, values in self.values[figure.name].items()}
+
+
+def measure(work: Work, repetitions: int) -> Results:
+    """Every subject in turn, again and again, so that a busy moment of the machine falls on all of them."""
+    results = Results(work, {figure.name: {} for figure in work.figures}, {})
+    for _ in range(1 if work.steady else repetitions):
+        for subject in work.subjects:
+            if subject.name in results.failures:
+                continue
+            try:
+                figures = work.measure(subject)
+            except (process.SubjectFailed, OSError) as error:
+                results.failures[subject.name] = str(error)
+                continue
+            for name, value in figures.items():
+                results.values[name].setdefault(subject.name, []).append(value)
+    return results
