@@ -1,0 +1,142 @@
+"""What is wrong in an author's file, and how it is shown; errors that a user can act on.
+
+Owns `Problem`, its rendering and the wording of suggestions. Reads no file and decides nothing about the language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+from unicodedata import category, east_asian_width
+
+if TYPE_CHECKING:
+    from skillrun.language.source import Span
+
+Severity = Literal["error", "warning"]
+
+SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
+LONGEST_NAME: Final = 80  # a longer one is no misspelt name, and comparing it is slow
+MOST_ALLOWED: Final = 30
+_UNPRINTABLE: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake at one place; line and column count from 1."""
+
+    path: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str = ""
+    severity: Severity = "error"
+    source_line: str = ""
+
+
+class Problems:
+    """All problems of one run, without repetitions, in the order of their positions."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int, int, str, str], Problem] = {}
+
+    def add(self, problem: Problem) -> None:
+        key = (problem.path, problem.line, problem.column, problem.code, problem.message)
+        self._found.setdefault(key, problem)
+
+    def report(self, span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
+        line, column = span.source.position(span.offset)
+        self.add(Problem(span.path, line, column, code, message, hint, severity, span.source.line(line)))
+
+    @property
+    def errors(self) -> bool:
+        return any(problem.severity == "error" for problem in self._found.values())
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(sorted(self._found.values()))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class SkillrunError(Exception):
+    """What a user can act on: what happened, and what to do or type next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, next_step: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+
+class UsageError(SkillrunError):
+    """The command line was not understood."""
+
+    exit_code = 2
+
+
+def render(problem: Problem) -> str:
+    """The problem as text: where and what, the source line with a caret under the column, and the hint."""
+    place = f"{problem.path}:{problem.line}:{problem.column}"
+    lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]
+    if problem.source_line.strip():
+        shown, caret = _excerpt(problem.source_line, problem.column - 1)
+        lines += [f"  {shown}".rstrip(), f"  {' ' * caret}^"]
+    if problem.hint:
+        lines.append(f"hint: {problem.hint}")
+    return "\n".join(_escaped(line) for line in lines)
+
+
+def did_you_mean(name: str, options: Iterable[str]) -> str:
+    """ "did you mean `x`?" with the option nearest to the name, or nothing when none is near."""
+    if not name or len(name) > LONGEST_NAME:
+        return ""
+    candidates = {_folded(option): option for option in options}
+    nearest = candidates.get(_folded(name))
+    if nearest is None:
+        from difflib import get_close_matches
+
+        found = get_close_matches(_folded(name), candidates, n=1)
+        nearest = candidates[found[0]] if found else None
+    return f"did you mean `{nearest}`?" if nearest is not None and nearest != name else ""
+
+
+def allowed(options: Iterable[str]) -> str:
+    """ "allowed: a, b, c", in the order given; the end of a long list is only counted."""
+    names = list(options)
+    rest = len(names) - MOST_ALLOWED
+    if rest > 0:
+        names[MOST_ALLOWED:] = [f"and {rest} more"]
+    return f"allowed: {', '.join(names)}" if names else ""
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "-").replace(" ", "-")
+
+
+def _escaped(line: str) -> str:
+    """What a file or a path contains must not steer the terminal or reorder the line."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), line)
+
+
+def _excerpt(line: str, at: int) -> tuple[str, int]:
+    """A part of the line that holds the place `at`, and the screen column of that place in it."""
+    start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
+    end = start + SHOWN_WIDTH
+    shown = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
+    before, after = "…" if start else "", "…" if end < len(line) else ""
+    return f"{before}{shown}{after}", sum(map(_width, before + shown[: at - start]))
+
+
+def _width(character: str) -> int:
+    """How many columns a terminal gives to a printable character."""
+    if character.isascii():
+        return 1
+    if category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if east_asian_width(character) in {"W", "F"} else 1

@@ -1,0 +1,82 @@
+"""A markdown file: frontmatter between two `---` lines, and the sections of the body under its level-2 headings.
+
+Owns where they start and end; what they mean is for others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from skillrun.language.diagnostics import Problems
+from skillrun.language.headings import outline
+from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
+from skillrun.language.yaml import parse_yaml
+
+_OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
+_CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
+
+
+def parse_document(source: Source, problems: Problems) -> Document | None:
+    """The parts of a markdown file; nothing when its frontmatter is broken (its sections are checked nevertheless)."""
+    front, start = _front(source, problems)
+    found = outline(source.text, start)
+    ends = [*(heading.start for heading in found.headings), len(source.text)]
+    sections = tuple(
+        Section(heading.name, Span(source, heading.place), _text(source, heading.text_start, end, found.escapes))
+        for heading, end in zip(found.headings, ends[1:], strict=True)
+    )
+    _check_names(sections, problems)
+    if front is None:
+        return None
+    preface = _text(source, start, ends[0], found.escapes)
+    return Document(source, front, preface, sections, Text.pieces(source, [(start, len(source.text))]))
+
+
+def parse_config(source: Source, problems: Problems) -> Mapping | None:
+    """A YAML file, which holds a mapping or nothing."""
+    return _mapping(parse_yaml(source, 0, len(source.text), problems), problems)
+
+
+def _front(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
+    """The frontmatter, and where the body starts."""
+    opening = _OPENING.match(source.text)
+    if not opening:
+        return Mapping({}, Span(source, 0)), 0
+    closing = _CLOSING.search(source.text, opening.end())
+    if not closing:
+        message = "the frontmatter that starts here has no end"
+        problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
+        return None, len(source.text)
+    return _mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
+
+
+def _mapping(node: Node | None, problems: Problems) -> Mapping | None:
+    match node:
+        case None | Mapping():
+            return node
+        case Scalar(value=None):
+            return Mapping({}, node.span)
+    kind = "a list" if isinstance(node, Sequence) else "a single value"
+    problems.report(node.span, "yaml", f"this is {kind}, and keys with values belong here", "write `key: value`")
+    return None
+
+
+def _text(source: Source, start: int, end: int, escapes: tuple[int, ...]) -> Text:
+    """A stretch of the body without blank lines at its end, and without the backslashes that escape a heading."""
+    end = start + len(source.text[start:end].rstrip(" \t\n"))
+    inside = [place for place in escapes if start <= place < end]
+    starts = [start, *(place + 1 for place in inside)]
+    return Text.pieces(source, zip(starts, [*inside, end], strict=True))
+
+
+def _check_names(sections: tuple[Section, ...], problems: Problems) -> None:
+    lines: dict[str, int] = {}
+    for section in sections:
+        if not section.name:
+            problems.report(section.heading, "section", "a section needs a name", "write `## name`, or `\\##` for text")
+        elif section.name in lines:
+            message = f"there are two sections `{section.name}`"
+            problems.report(section.heading, "section", message, f"the first is on line {lines[section.name]}")
+        else:
+            lines[section.name] = section.heading.line

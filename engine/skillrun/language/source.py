@@ -1,0 +1,231 @@
+"""An author's file and everything found in it, each with its exact place: texts, YAML nodes, sections.
+
+Owns the values and the reading of a file; `yaml` and `document` parse it.
+"""
+
+from __future__ import annotations
+
+import stat
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+from skillrun.language.diagnostics import Problem, Problems
+
+MAX_BYTES: Final = 1_000_000
+
+# (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
+Runs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file as text with `\\n` line ends; `shown` is its name in messages."""
+
+    path: Path
+    shown: str
+    text: str = field(repr=False)
+
+    @staticmethod
+    def of(text: str, shown: str = "<text>") -> Source:
+        """A source that is no file."""
+        return Source(Path(shown), shown, _normalised(text))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from 1."""
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        return self._lines[number - 1]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *accumulate(len(line) + 1 for line in self._lines[:-1])]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a file."""
+
+    source: Source
+    offset: int
+
+    @property
+    def path(self) -> str:
+        return self.source.shown
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.offset)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.position(self.offset)[1]
+
+
+class Text:
+    """A string and the place in the file of each of its characters."""
+
+    __slots__ = ("_runs", "source", "value")
+
+    def __init__(self, value: str, source: Source, runs: Runs | Callable[[], Runs]) -> None:
+        """Runs that take work to find are given as a function, called when a place is first asked for."""
+        self.value = value
+        self.source = source
+        self._runs = runs
+
+    @staticmethod
+    def of(value: str) -> Text:
+        """A text that stands in no file: its places are its own lines and columns."""
+        return Text(value, Source(Path("<text>"), "<text>", value), ((0, 0),))
+
+    @staticmethod
+    def pieces(source: Source, pieces: Iterable[tuple[int, int]]) -> Text:
+        """The given stretches of the file, (start, end) each, one after the other."""
+        runs: list[tuple[int, int]] = []
+        parts: list[str] = []
+        length = 0
+        for start, end in pieces:
+            runs.append((length, start))
+            parts.append(source.text[start:end])
+            length += end - start
+        assert runs, "a text without pieces has no place"
+        return Text("".join(parts), source, tuple(runs))
+
+    def at(self, offset: int) -> Span:
+        """The place of the character at an offset; an offset at or past the end is the place after the last one."""
+        runs = self.runs
+        offset = max(0, min(offset, len(self.value)))
+        start, place = runs[bisect_right(runs, offset, key=_run_start) - 1]
+        return Span(self.source, place + offset - start)
+
+    def part(self, start: int, end: int) -> Text:
+        """The stretch from start to end as a text of its own, its places unchanged."""
+        inside = [(offset - start, place) for offset, place in self.runs if start < offset < end]
+        return Text(self.value[start:end], self.source, ((0, self.at(start).offset), *inside))
+
+    @property
+    def runs(self) -> Runs:
+        if callable(self._runs):
+            self._runs = self._runs()
+        return self._runs
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Text({self.value!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A single value; `text` is there when it is a string."""
+
+    value: str | int | float | bool | None
+    text: Text | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A YAML list."""
+
+    items: tuple[Node, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key of a mapping and what it holds."""
+
+    key: Scalar
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A YAML mapping with its entries in the order of the file."""
+
+    entries: dict[str, Entry]
+    span: Span
+
+    def get(self, name: str) -> Node | None:
+        entry = self.entries.get(name)
+        return entry.value if entry else None
+
+
+Node = Scalar | Sequence | Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A `## name` of a body, and the text under it: from the next line on, without blank lines at the end."""
+
+    name: str
+    heading: Span
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A markdown file: `preface` is what stands before the first section, `body` everything below the frontmatter."""
+
+    source: Source
+    front: Mapping
+    preface: Text
+    sections: tuple[Section, ...]
+    body: Text
+
+
+def plain(node: Node) -> Any:
+    """The node as dicts, lists and single values."""
+    match node:
+        case Scalar():
+            return node.value
+        case Sequence():
+            return [plain(item) for item in node.items]
+        case Mapping():
+            return {name: plain(entry.value) for name, entry in node.entries.items()}
+
+
+def read_source(path: Path, shown: str, problems: Problems) -> Source | None:
+    """Read a UTF-8 file; whatever is in the way is a problem, and then there is no source."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
+            return None
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
+        return None
+    if len(content) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES:,} bytes"
+        problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))
+        return None
+    try:
+        return Source(path, shown, _normalised(content.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        before = _normalised(content[: error.start].decode("utf-8"))
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
+        problems.add(Problem(shown, line, column, "encoding", message, "save the file with the encoding UTF-8"))
+        return None
+
+
+def _normalised(text: str) -> str:
+    text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _run_start(run: tuple[int, int]) -> int:
+    return run[0]
