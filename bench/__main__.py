@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-from bench import environment, table, works
+from bench import environment, process, table, works
 
 
 def main() -> int:

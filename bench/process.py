@@ -1,8 +1,10 @@
 """Runs one subject in a process of its own and reads the figures it prints."""
 
 import json
+import os
 import shutil
 import signal
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -77,6 +79,18 @@ def seconds_of(command: list[str], cwd: Path = ROOT) -> float:
     if ended.returncode:
         raise SubjectFailed(_last_lines(ended))
     return seconds
+
+
+def sync_seconds() -> float:
+    """How long the disk takes to make a page durable, the median of 100: what every durable call waits for at least."""
+    taken = []
+    with scratch() as folder, (folder / "page").open("wb", buffering=0) as file:
+        for _ in range(100):
+            file.write(bytes(4096))
+            started = time.perf_counter()
+            os.fsync(file.fileno())
+            taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
 
 
 def bytes_in(folder: Path) -> int:

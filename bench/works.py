@@ -24,9 +24,7 @@ class Target:
     word: str = "target"
 
     def shown(self) -> str:
-        return (
-            f"{self.subject} at most {self.most:g} × {self.of}" if self.of else f"{self.subject} at most {self.most:g}"
-        )
+        return f"{self.word}: {self.subject} at most {self.most:.3g}" + (f" × {self.of}" if self.of else "")
 
     def reached(self, medians: Mapping[str, float]) -> tuple[float, bool] | None:
         """The value that is held against the target, and whether it is within; None when it was not measured."""
