@@ -121,14 +121,14 @@ def _folded(name: str) -> str:
 
 def _escaped(line: str) -> str:
     """What a file or a path contains must not steer the terminal or reorder the line."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), line)
+    return re.sub(_UNPRINTABLE, lambda found: found[0].encode("unicode_escape").decode("ascii"), line)
 
 
 def _excerpt(line: str, at: int) -> tuple[str, int]:
     """A part of the line that holds the place `at`, and the screen column of that place in it."""
     start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
     end = start + SHOWN_WIDTH
-    shown = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
+    shown = re.sub(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
     before, after = "…" if start else "", "…" if end < len(line) else ""
     return f"{before}{shown}{after}", sum(map(_width, before + shown[: at - start]))
 

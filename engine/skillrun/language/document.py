@@ -20,16 +20,16 @@ _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 def parse_document(source: Source, problems: Problems) -> Document | None:
     """The parts of a markdown file; nothing when its frontmatter is broken (its sections are checked nevertheless)."""
     front, start = _front(source, problems)
-    found = outline(source.text, start)
-    ends = [*(heading.start for heading in found.headings), len(source.text)]
+    headings, escapes = outline(source.text, start)
+    ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
-        Section(heading.name, Span(source, heading.place), _text(source, heading.text_start, end, found.escapes))
-        for heading, end in zip(found.headings, ends[1:], strict=True)
+        Section(heading.name, Span(source, heading.place), _text(source, heading.text_start, end, escapes))
+        for heading, end in zip(headings, ends[1:], strict=True)
     )
     _check_names(sections, problems)
     if front is None:
         return None
-    preface = _text(source, start, ends[0], found.escapes)
+    preface = _text(source, start, ends[0], escapes)
     return Document(source, front, preface, sections, Text.pieces(source, [(start, len(source.text))]))
 
 
@@ -62,7 +62,7 @@ def _mapping(node: Node | None, problems: Problems) -> Mapping | None:
     return None
 
 
-def _text(source: Source, start: int, end: int, escapes: tuple[int, ...]) -> Text:
+def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
     """A stretch of the body without blank lines at its end, and without the backslashes that escape a heading."""
     end = start + len(source.text[start:end].rstrip(" \t\n"))
     inside = [place for place in escapes if start <= place < end]

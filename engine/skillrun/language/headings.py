@@ -34,23 +34,15 @@ class Heading:
     text_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The headings of a body, and the places of the backslashes that only escape a heading."""
-
-    headings: tuple[Heading, ...]
-    escapes: tuple[int, ...]
-
-
-def outline(text: str, start: int) -> Outline:
-    """The outline of the body that begins at `start`."""
+def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
+    """The headings of the body that begins at `start`, and the places of the backslashes that only escape one."""
     if text.find("##", start) < 0:
-        return Outline((), ())
+        return [], []
     places = _by_lines(text, start)
     if places is None:
         places = list(_by_parser(text, start))
-    headings = tuple(_heading(text, place) for place in places if text[place] != "\\")
-    return Outline(headings, tuple(place for place in places if text[place] == "\\"))
+    headings = [_heading(text, place) for place in places if text[place] != "\\"]
+    return headings, [place for place in places if text[place] == "\\"]
 
 
 def _by_lines(text: str, start: int) -> list[int] | None:

@@ -86,7 +86,8 @@ def unquoted(offset: int, start: str) -> Slip:
     """A value whose first character means something else in YAML."""
     example = {"{{": '"{{ inputs.name }}"', "{%": '"{% if … %}…{% endif %}"'}.get(start)
     hint = f"{_QUOTE}, such as {example}" if example else _QUOTE
-    return Slip(offset, f"a value that starts with `{start}` must be quoted", hint, "unquoted")
+    shown = "a backtick" if start == "`" else f"`{start}`"
+    return Slip(offset, f"a value that starts with {shown} must be quoted", hint, "unquoted")
 
 
 def _template(found: _Found, error: MarkedYAMLError, last_start: int | None) -> Slip | None:
@@ -146,10 +147,10 @@ def _no_item(found: _Found) -> Slip:
 def _unclosed(found: _Found, missing: str) -> Slip:
     if found.after_quotes:
         return _after_quotes(found)
-    if found.character == ":":
+    line = found.line_of(found.context)
+    if found.character == ":" and found.line_of(found.at) == line:
         return Slip(found.at, "a value with `: ` in it must be quoted", _QUOTE)
     opening = found.source.text[found.context : found.context + 1]
-    line = found.line_of(found.context)
     hint = f"the `{opening}` of line {line} is still open; a value with any of `,[]{{}}` in it must be quoted"
     return Slip(found.at, f"{missing} is missing here", hint)
 

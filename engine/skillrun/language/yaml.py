@@ -1,14 +1,14 @@
-"""YAML as nodes with exact positions: read from libyaml's events, so that nothing is constructed or resolved twice.
+"""YAML as nodes with exact positions, built from libyaml's events: nothing is searched for afterwards.
 
 Owns which YAML the language accepts: no anchors, aliases, tags, duplicate keys or second documents; not too large, not
-too deep.
+too deep. What its keys mean is for others.
 """
 
 from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yaml import CSafeLoader
 from yaml.error import MarkedYAMLError
@@ -25,17 +25,19 @@ from yaml.events import (
 
 from skillrun.language.diagnostics import Problems
 from skillrun.language.scalars import plain_value, runs_of
-from skillrun.language.slips import explain, unquoted
 from skillrun.language.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
 
+if TYPE_CHECKING:
+    from skillrun.language.slips import Slip
+
 MAX_DEPTH: Final = 40
-_FORBIDDEN: Final = re.compile("[^\t\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WRITTEN: Final = re.compile(r"[^\s,:\[\]{}]+")
 _PROPERTIES: Final = re.compile(r"(?:[!&][^ \t\n,\[\]{}]*+[ \t\n]*+)++")
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
-    """The YAML between two places of a source: an empty one is a null, a broken one is nothing and a problem."""
+    """The YAML between two places of a source. Without content it is a null; broken, it is nothing and a problem."""
     text = source.text[start:end]
     if len(text) > MAX_BYTES:
         message = f"this YAML is longer than {MAX_BYTES:,} characters"
@@ -43,28 +45,27 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         return None
     if found := _FORBIDDEN.search(text):
         message = f"the character U+{ord(found[0]):04X} cannot stand in YAML"
-        hint = 'remove it, or write it as an escape in double quotes, such as "\\u2028"'
+        hint = "remove it, or write it as an escape in double quotes"
         problems.report(Span(source, start + found.start()), "character", message, hint)
         return None
     return _Builder(source, start, problems).build(CSafeLoader(text))
 
 
 class _Open:
-    """A list or mapping whose end is not reached; `template` is one that was meant as a string with `{{`."""
+    """A list or mapping whose end is not reached; `template` says that it stands for a string, an unquoted `{{ … }}`."""
 
-    __slots__ = ("entries", "items", "key", "muted", "start", "template")
+    __slots__ = ("entries", "items", "key", "start", "template")
 
-    def __init__(self, start: int, is_mapping: bool, muted: bool) -> None:
+    def __init__(self, start: int, is_mapping: bool, template: bool) -> None:
         self.start = start
         self.entries: dict[str, Entry] | None = {} if is_mapping else None
         self.items: list[Node] = []
         self.key: Node | None = None
-        self.template = False
-        self.muted = muted
+        self.template = template
 
 
 class _Builder:
-    """Builds the nodes of one stretch of YAML from the parser's events."""
+    """Builds the nodes of one stretch of YAML, whose marks count from `offset`."""
 
     def __init__(self, source: Source, offset: int, problems: Problems) -> None:
         self.source = source
@@ -80,24 +81,22 @@ class _Builder:
             while True:
                 event = parser.get_event()
                 kind = type(event)
-                node: Node
                 if kind is ScalarEvent:
-                    node = self.scalar(event)
+                    node: Node = self.scalar(event)
                 elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                    if not self.start(event, kind is MappingStartEvent):
+                    if not self.start(event, is_mapping=kind is MappingStartEvent):
                         return None
                     continue
                 elif kind is MappingEndEvent or kind is SequenceEndEvent:
-                    node = self.closed(self.open.pop(), event)
+                    node = self.end(event)
                 elif kind is AliasEvent:
                     node = self.alias(event)
                 elif kind is DocumentStartEvent and root is not None:
-                    self.report(
-                        event.start_mark.index, "documents", "a second YAML document starts here", "remove `---`"
-                    )
+                    span = Span(self.source, event.start_mark.index + self.offset)
+                    self.problems.report(span, "documents", "a second YAML document starts here", "remove this line")
                     return root
                 elif kind is StreamEndEvent:
-                    return root if root is not None else Scalar(None, None, Span(self.source, self.offset))
+                    return root or Scalar(None, None, Span(self.source, self.offset))
                 else:
                     continue
                 if self.open:
@@ -113,115 +112,117 @@ class _Builder:
     def scalar(self, event: Any) -> Scalar:
         value: str = event.value
         style: str = event.style
-        start: int = event.start_mark.index + self.offset
-        if event.anchor is not None or event.tag is not None:
-            start = self.properties(event)
+        start = self.content_start(event)
         span = Span(self.source, start)
         if not style:
             meaning = plain_value(value)
-            if meaning.__class__ is not str:
+            if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
         end: int = event.end_mark.index + self.offset
         quote = len(style)
-        if end - start - 2 * quote == len(value):  # nothing was folded or escaped
+        if end - start - 2 * quote == len(value):  # no escape and no folded line end made it shorter than it is written
             return Scalar(value, Text(value, self.source, ((0, start + quote),)), span)
         runs = partial(runs_of, self.source.text, start, end, style, value)
         return Scalar(value, Text(value, self.source, runs), span)
 
     def start(self, event: Any, is_mapping: bool) -> bool:
         """Open a list or mapping; false when it is nested too deeply."""
-        start: int = event.start_mark.index + self.offset
-        if event.anchor is not None or event.tag is not None:
-            start = self.properties(event)
-        parent = self.open[-1] if self.open else None
-        if len(self.open) >= MAX_DEPTH:
-            self.report(event.start_mark.index, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
+        start = self.content_start(event)
+        if len(self.open) == MAX_DEPTH:
+            message = f"this is nested more than {MAX_DEPTH} levels deep"
+            self.problems.report(Span(self.source, start), "too-deep", message)
             return False
-        if parent and is_mapping and event.flow_style and parent.start == start - 1 and parent.entries == {}:
-            self.template(parent)
-        self.open.append(_Open(start, is_mapping, parent.muted if parent else False))
+        parent = self.open[-1] if self.open else None
+        template = parent is not None and parent.template
+        if parent and not template and event.flow_style and parent.entries == {} and parent.start == start - 1:
+            parent.template = template = is_mapping
+            if is_mapping:
+                self.unquoted(parent.start)
+        self.open.append(_Open(start, is_mapping, template))
         return True
 
-    def template(self, opened: _Open) -> None:
-        """`{{` that YAML reads as a mapping in a mapping."""
-        if not opened.muted:
-            self.template_lines.add(self.source.position(opened.start)[0])
-            slip = unquoted(opened.start, "{{")
-            self.problems.report(Span(self.source, slip.offset), slip.code, slip.message, slip.hint)
-        opened.template = opened.muted = True
+    def end(self, event: Any) -> Node:
+        closed = self.open.pop()
+        if closed.template:
+            return self.as_written(closed.start, event)
+        span = Span(self.source, closed.start)
+        return Sequence(tuple(closed.items), span) if closed.entries is None else Mapping(closed.entries, span)
 
-    def closed(self, frame: _Open, event: Any) -> Node:
-        span = Span(self.source, frame.start)
-        if frame.template:
-            return self.as_written(frame.start, event)
-        if frame.entries is None:
-            return Sequence(tuple(frame.items), span)
-        return Mapping(frame.entries, span)
+    def alias(self, event: Any) -> Scalar:
+        start: int = event.start_mark.index + self.offset
+        message = f"the alias `*{event.anchor}` is not allowed"
+        self.problems.report(Span(self.source, start), "alias", message, "a value that starts with `*` must be quoted")
+        return self.as_written(start, event)
 
     def as_written(self, start: int, event: Any) -> Scalar:
+        """What was meant as a string, up to the end of the event."""
         text = Text.pieces(self.source, [(start, event.end_mark.index + self.offset)])
         return Scalar(text.value, text, Span(self.source, start))
 
-    def alias(self, event: Any) -> Scalar:
-        hint = "a value that starts with `*` must be quoted"
-        self.report(event.start_mark.index, "alias", f"the alias `*{event.anchor}` is not allowed", hint)
-        return self.as_written(event.start_mark.index + self.offset, event)
-
-    def properties(self, event: Any) -> int:
-        """Refuse an anchor and a tag; the place after them."""
-        at: int = event.start_mark.index
+    def content_start(self, event: Any) -> int:
+        """Where the event starts, behind an anchor and a tag, which are refused."""
+        start: int = event.start_mark.index + self.offset
+        if event.anchor is None and event.tag is None:
+            return start
+        span = Span(self.source, start)
         if event.anchor is not None:
-            hint = "a value that starts with `&` must be quoted; what two places share is written twice"
-            self.report(at, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
+            hint = "a value that starts with `&` must be quoted; a value that two places share is written twice"
+            self.problems.report(span, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
         if event.tag is not None:
-            self.report(
-                at, "tag", f"the tag `{event.tag}` is not allowed", "a value that starts with `!` must be quoted"
-            )
-        written = _PROPERTIES.match(self.source.text, at + self.offset)
-        return min(written.end(), event.end_mark.index + self.offset) if written else at + self.offset
+            hint = "a value that starts with `!` must be quoted"
+            self.problems.report(span, "tag", f"the tag `{event.tag}` is not allowed", hint)
+        properties = _PROPERTIES.match(self.source.text, start, event.end_mark.index + self.offset)
+        return properties.end() if properties else start
 
-    def place(self, frame: _Open, node: Node) -> None:
-        """Put a finished node into the list or mapping that is open around it."""
-        if frame.entries is None:
-            frame.items.append(node)
-        elif frame.key is None:
-            frame.key = node
-        else:
-            key, frame.key = frame.key, None
-            self.enter(frame, key, node)
-
-    def enter(self, frame: _Open, key: Node, value: Node) -> None:
-        assert frame.entries is not None
-        name = key.value if isinstance(key, Scalar) else None
-        if not isinstance(name, str):
-            found = _WRITTEN.match(self.source.text, key.span.offset)
-            name = found[0] if found and isinstance(key, Scalar) else ""
-            if not frame.muted:
-                self.refuse_key(key, name)
-        if not isinstance(key, Scalar) or not name:
+    def place(self, parent: _Open, node: Node) -> None:
+        """Put a finished node into the list or mapping around it."""
+        if parent.template:
             return
-        if name not in frame.entries:
-            frame.entries[name] = Entry(key, value)
-        elif not frame.muted:
-            hint = f"it is given on line {frame.entries[name].key.span.line} already"
+        if parent.entries is None:
+            parent.items.append(node)
+        elif parent.key is None:
+            parent.key = node
+        else:
+            key, parent.key = parent.key, None
+            self.enter(parent.entries, key, node)
+
+    def enter(self, entries: dict[str, Entry], key: Node, value: Node) -> None:
+        if not isinstance(key, Scalar):
+            self.problems.report(key.span, "key", "a list or a mapping cannot be a key", "put the key in quotes")
+            return
+        name = key.value if isinstance(key.value, str) else self.refused_key(key)
+        if name is None:
+            return
+        if name not in entries:
+            entries[name] = Entry(key, value)
+        else:
+            hint = f"it is given on line {entries[name].key.span.line} already"
             self.problems.report(key.span, "duplicate-key", f"the key `{name}` is given twice", hint)
 
-    def refuse_key(self, key: Node, written: str) -> None:
-        if written:
-            message, hint = f"the key `{written}` is not text", f'write "{written}"'
-        elif isinstance(key, Scalar):
-            message, hint = "there is no key before the colon", ""
-        else:
-            message, hint = "a list or a mapping cannot be a key", "put the key in quotes"
-        self.problems.report(key.span, "key", message, hint)
+    def refused_key(self, key: Scalar) -> str | None:
+        """A number, a truth value or nothing where a name belongs: refused, and taken as it is written."""
+        found = _WRITTEN.match(self.source.text, key.span.offset)
+        if not found:
+            self.problems.report(key.span, "key", "there is no key before the colon")
+            return None
+        self.problems.report(key.span, "key", f"the key `{found[0]}` is not text", f'write "{found[0]}"')
+        return found[0]
 
-    def report(self, index: int, code: str, message: str, hint: str = "") -> None:
-        """Report at one of the parser's marks."""
-        self.problems.report(Span(self.source, index + self.offset), code, message, hint)
+    def unquoted(self, start: int) -> None:
+        """Report `{{`, which YAML reads as a mapping in a mapping."""
+        from skillrun.language.slips import unquoted
+
+        self.template_lines.add(self.source.position(start)[0])
+        self.report(unquoted(start, "{{"))
 
     def broken(self, error: MarkedYAMLError, last: Any) -> None:
-        """Report where the parser gave up, unless an unquoted `{{` is to blame and reported."""
+        """Report where the parser gave up, unless a reported `{{` is to blame."""
+        from skillrun.language.slips import explain
+
         slip = explain(self.source, self.offset, error, last)
         line = self.source.position(slip.offset)[0]
-        if line not in self.template_lines and not any(frame.template for frame in self.open):
-            self.problems.report(Span(self.source, slip.offset), slip.code, slip.message, slip.hint)
+        if line not in self.template_lines and not any(opened.template for opened in self.open):
+            self.report(slip)
+
+    def report(self, slip: Slip) -> None:
+        self.problems.report(Span(self.source, slip.offset), slip.code, slip.message, slip.hint)
