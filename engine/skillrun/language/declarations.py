@@ -1,4 +1,4 @@
-"""How inputs and state are declared: `name: type, description`, or a mapping with `type` or `shape` and what goes along.
+"""How inputs and state are declared: `name: type, description`, or a mapping with `type` or `shape` and more.
 
 Reads YAML nodes and reports what is wrong where it stands.
 """

@@ -78,7 +78,9 @@ class Type:
                 return {"type": "array", "items": self.item.schema(render) if self.item else {}}
             case "enum":
                 choices = self.choices(render)
-                return {"type": "string"} if choices is None else {"enum": choices}
+                if choices is not None and not all(isinstance(each, str) for each in choices):
+                    return {"enum": choices}
+                return {"type": "string"} | ({} if choices is None else {"enum": choices})
             case "object":
                 return {
                     "type": "object",
@@ -129,6 +131,11 @@ def read_record(node: Mapping, problems: Problems) -> Type | None:
     fields: dict[str, tuple[str, bool, Type]] = {}
     complete = True
     for entry in node.entries.values():
+        if isinstance(entry.value, Scalar) and entry.value.value is None:
+            hint = 'a description with a comma needs quotes inside `{ }`: `name: "string, what it is"`'
+            problems.report(entry.key.span, "shape", f"`{entry.key.value}` has no type", hint)
+            complete = False
+            continue
         key = read_key(entry.key, problems)
         inner = read_value(key, entry.value, problems) if key else None
         if key is None or inner is None:
@@ -197,9 +204,6 @@ def _plain_type(node: Node, problems: Problems) -> Type | None:
             problems.report(
                 node.span, "shape", "expected a type", "values to choose from are written `name(enum): [A, B]`"
             )
-        case Scalar(value=None):
-            hint = 'a description with a comma needs quotes inside `{ }`: `name: "string, what it is"`'
-            problems.report(node.span, "shape", "expected a type", hint)
         case Scalar(text=None):
             problems.report(node.span, "shape", f"`{node.value}` is no type", allowed(SCALARS))
         case Scalar(text=Text() as text):
@@ -216,7 +220,7 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         problems.report(start, "unknown-type", "a type is written out; a template cannot stand for it", allowed(types))
         return None
     if kind in FORMS and kind not in types:
-        problems.report(start, "unknown-type", f"`{kind}` goes to the name", f"write `name({kind}): …`")
+        problems.report(start, "unknown-type", f"`{kind}` stands behind the name", f"write `name({kind}): …`")
         return None
     if kind not in types:
         other = _OTHER_NAMES.get(kind.lower(), kind)
@@ -244,8 +248,7 @@ def _bounds(kind: str, written: str, span: Span, problems: Problems) -> tuple[fl
     if kind == "integer" and "." in match["lower"] + match["upper"]:
         problems.report(span, "range", f"the range `{written}` of an `integer` has fractions", "use `number`")
         return None
-    number = int if kind == "integer" else float
-    lower, upper = number(match["lower"]), number(match["upper"])
+    lower, upper = (float(each) if "." in each else int(each) for each in match.groups())
     if lower > upper:
         problems.report(
             span, "range", f"the range `{written}` is empty", f"did you mean `{match['upper']}..{match['lower']}`?"
