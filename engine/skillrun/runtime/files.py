@@ -43,7 +43,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove what killed writes left in a folder, and return it. Only for the holder of the run: live writes look alike."""
+    """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
     leftovers = sorted(path for path in folder.iterdir() if _LEFTOVER.fullmatch(path.name) and path.is_file())
     for path in leftovers:
         path.unlink()

@@ -13,25 +13,26 @@ from typing import Any, NamedTuple
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.files import digest, sync_folder
-from skillrun.runtime.records import KINDS, NO_CHAIN, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
-from skillrun.runtime.witness import Witness, Witnessed, read_witness
+from skillrun.runtime.journal_check import (
+    KEPT,
+    SCHEMA,
+    SCHEMA_VERSION,
+    JournalDamaged,
+    JournalNewer,
+    JournalShortened,
+    verified,
+)
+from skillrun.runtime.journal_index import Index
+from skillrun.runtime.records import KINDS, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
+from skillrun.runtime.witness import Witness
 
-SCHEMA_VERSION = 1
-_COLUMNS = "seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB"
+__all__ = ["Entry", "Journal", "JournalDamaged", "JournalNewer", "JournalShortened", "Kind"]
+
+_PERMISSIONS = (
+    "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
+)
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
 _UNSYNCED = frozenset({"sent", TEXT})
-
-
-class JournalDamaged(SkillrunError):  # noqa: N818 (the words of the design)
-    """The file is not readable as a journal, or a record is not what was written."""
-
-
-class JournalNewer(SkillrunError):  # noqa: N818
-    """The journal was written by a later version of skillrun."""
-
-
-class JournalShortened(SkillrunError):  # noqa: N818
-    """Records that were acknowledged are missing."""
 
 
 class Entry(NamedTuple):
@@ -51,7 +52,7 @@ class Journal:
     witness counts synced records only, so it never runs ahead.
     """
 
-    def __init__(self, database: sqlite3.Connection, witness: Witness, index: "_Index") -> None:
+    def __init__(self, database: sqlite3.Connection, witness: Witness, index: Index) -> None:
         self._database, self._witness, self._index = database, witness, index
         self._pending: list[Row] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -73,7 +74,7 @@ class Journal:
         unfinished.chmod(0o600)
         with contextlib.closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode=WAL")
-            database.execute(f"CREATE TABLE records ({_COLUMNS})")
+            database.execute(SCHEMA)
             database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         reached("rename journal.db: before")
         unfinished.replace(path)
@@ -83,21 +84,17 @@ class Journal:
 
     @classmethod
     def open(cls, run_folder: Path) -> "Journal":
-        """The journal of a run, verified. Raises JournalDamaged, JournalNewer, JournalShortened, having changed nothing."""
-        path, witness_path = run_folder / ".run" / "journal.db", run_folder / ".run" / "witness"
+        """The verified journal of a run. JournalDamaged, JournalNewer and JournalShortened leave it as it was."""
+        path, witness = run_folder / ".run" / "journal.db", run_folder / ".run" / "witness"
         try:
-            witnessed = read_witness(witness_path)
-        except ValueError as error:
-            raise JournalDamaged(f"{witness_path} is damaged: {error}", _KEPT) from None
-        if not path.exists():
-            acknowledged = f"{witnessed.records} acknowledged records" if witnessed else "no witness of one either"
-            raise JournalShortened(f"{path} is missing ({acknowledged})", _KEPT)
-        index = _verified(path, witnessed)
-        database = sqlite3.connect(path, isolation_level=None)
-        database.execute("PRAGMA wal_autocheckpoint=256")
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-        return cls(database, Witness(witness_path, index.witnessed), index)
+            index = verified(path, witness)
+            database = sqlite3.connect(path, isolation_level=None)
+            database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
+            return cls(database, Witness(witness, index.witnessed), index)
+        except (sqlite3.Error, OSError) as error:
+            raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         """Append a record; it is durable on return. Raises SkillrunError when it cannot be written, and ever after."""
@@ -171,14 +168,14 @@ class Journal:
         return seq
 
     def _flush(self) -> None:
-        rows, self._pending = self._pending, []
         waiting, self._waiting = self._waiting, []
         try:
-            if rows and not self._failure:
-                self._commit(rows)
+            if self._pending and not self._failure:
+                self._commit(self._pending)
+                self._pending = []
         except (sqlite3.Error, OSError) as error:
             self._fail(str(error))
-        except BaseException:  # an interrupt: whether the commit happened is unknown
+        except BaseException:  # an interrupt: how far it came is unknown
             self._fail("interrupted")
             raise
         for waiter in waiting:
@@ -214,7 +211,7 @@ class Journal:
             raise self._refusal()
 
     def _refusal(self) -> SkillrunError:
-        return SkillrunError(f"the journal cannot be written: {self._failure}", _FULL)
+        return SkillrunError(f"the journal cannot be written: {self._failure}", _PERMISSIONS)
 
     def _entry(self, seq: int) -> Entry:
         row = self._row(seq)
@@ -225,109 +222,7 @@ class Journal:
         try:
             found = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
         except sqlite3.Error as error:
-            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", _KEPT) from None
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
         if found is None:
-            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", _KEPT)
+            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
         return Row(*found)
-
-
-class _Index:
-    """Where the records are, and how far the chain has come."""
-
-    def __init__(self) -> None:
-        self.count, self.chain = 0, NO_CHAIN
-        self.latest: dict[tuple[str, str, str], int] = {}
-        self.latest_at: dict[tuple[str, str], int] = {}
-        self.of_kind: dict[str, list[int]] = {}
-        self.texts: dict[str, int] = {}
-        self.unanswered: dict[tuple[str, str], None] = {}
-        self._failed: dict[tuple[str, str], None] = {}
-
-    @property
-    def witnessed(self) -> Witnessed:
-        return Witnessed(self.count, self.chain.hex())
-
-    def add(self, row: Row) -> None:
-        self.count, self.chain = row.seq, row.chain
-        seq, kind, address, fingerprint = row[:4]
-        if kind == TEXT:
-            self.texts[fingerprint] = seq
-            return
-        self.latest[kind, address, fingerprint] = seq
-        self.latest_at[kind, address] = seq
-        self.of_kind.setdefault(kind, []).append(seq)
-        call = (address, fingerprint)
-        if kind == "sent":
-            self.unanswered[call] = None
-        elif kind in ("reply", "failed"):
-            self.unanswered.pop(call, None)
-        if kind == "failed":
-            self._failed[call] = None
-        elif kind == "void":
-            self._void(address)
-
-    def _void(self, address: str) -> None:
-        for failed, fingerprint in [call for call in self._failed if f"{call[0]}/".startswith(f"{address}/")]:
-            del self._failed[failed, fingerprint]
-            del self.latest["failed", failed, fingerprint]
-            self.latest_at.pop(("failed", failed), None)
-
-
-_KEPT = (
-    "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
-    "the artifacts, summaries and state.md of this one are kept."
-)
-_FULL = (
-    "Everything acknowledged before is kept. Make room on the disk and look at the folder's permissions, "
-    "then resume the run."
-)
-
-
-def _verified(path: Path, witnessed: Witnessed | None) -> _Index:
-    """Read the whole journal without writing to the folder, and compare it with its chain and the witness."""
-    if path.stat().st_size == 0:  # SQLite would take an empty file for a new database and delete its log
-        raise JournalDamaged(f"{path} is empty", _KEPT)
-    log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
-    # Without a log nobody writes here, and an immutable database is read without making one.
-    mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
-    had_shared = shared.exists()
-    index = _Index()
-    head_of_witnessed = NO_CHAIN
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
-            _check_version(path, database)
-            for found in database.execute("SELECT * FROM records ORDER BY seq"):
-                row = Row(*found)
-                if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
-                    raise JournalDamaged(f"{path}: record {index.count + 1} is damaged", _KEPT)
-                index.add(row)
-                if witnessed and row.seq == witnessed.records:
-                    head_of_witnessed = row.chain
-        _check_witness(path, witnessed, index.count, head_of_witnessed)
-    except (sqlite3.Error, TypeError, ValueError, AttributeError) as error:
-        raise JournalDamaged(f"{path}: record {index.count + 1} cannot be read: {error}", _KEPT) from None
-    finally:
-        if not had_shared:
-            shared.unlink(missing_ok=True)
-    return index
-
-
-def _check_version(path: Path, database: sqlite3.Connection) -> None:
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version > SCHEMA_VERSION:
-        raise JournalNewer(
-            f"{path} has version {version}, and this skillrun reads up to {SCHEMA_VERSION}",
-            "Nothing was changed. Upgrade skillrun and resume the run again.",
-        )
-    if version != SCHEMA_VERSION:
-        raise JournalDamaged(f"{path} is not a journal (version {version})", _KEPT)
-
-
-def _check_witness(path: Path, witnessed: Witnessed | None, found: int, head: bytes) -> None:
-    if witnessed is None and found:
-        raise JournalShortened(f"{path}: {found} records found, but no witness that these are all", _KEPT)
-    if witnessed and found < witnessed.records:
-        lost = f"{witnessed.records} acknowledged records, {found} found: the tail is lost"
-        raise JournalShortened(f"{path}: {lost}", _KEPT)
-    if witnessed and head.hex() != witnessed.head:
-        raise JournalShortened(f"{path}: record {witnessed.records} is not the one that was acknowledged", _KEPT)

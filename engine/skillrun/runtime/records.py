@@ -37,7 +37,7 @@ def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: by
 
 
 def body_to_bytes(body: dict[str, Any], number_of: Callable[[bytes], int]) -> bytes:
-    """Compact JSON in the body's own key order, which templates can see; `number_of` stores a text, gives its number."""
+    """Compact JSON in the body's own key order, which templates see; `number_of` stores a text and gives its number."""
     return _bytes(_encode(_folded(body, number_of)))
 
 
@@ -61,7 +61,7 @@ def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:
         return {_MARK: [piece if len(piece) < _INLINE else number_of(_bytes(piece)) for piece in pieces]}
     if isinstance(value, dict):
         return {_MARK + key if key.startswith(_MARK) else key: _folded(item, number_of) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_folded(item, number_of) for item in value]
     return value
 

@@ -1,0 +1,107 @@
+"""What is looked at before a journal is opened: its structure, its chain, its witness. Nothing is changed here."""
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime.journal_index import Index
+from skillrun.runtime.records import NO_CHAIN, Row, chained
+from skillrun.runtime.witness import Witnessed, read_witness
+
+SCHEMA_VERSION = 1
+SCHEMA = (
+    "CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB)"
+)
+
+KEPT = (
+    "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
+    "the artifacts, summaries and state.md of this one are kept."
+)
+_NOT_DAMAGE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+
+
+class JournalDamaged(SkillrunError):
+    """The file is not readable as a journal, or a record is not what was written."""
+
+
+class JournalNewer(SkillrunError):
+    """The journal was written by a later version of skillrun."""
+
+
+class JournalShortened(SkillrunError):
+    """Records that were acknowledged are missing."""
+
+
+def verified(path: Path, witness: Path) -> Index:
+    """Read the whole journal and compare it with its chain and the witness. Raises one of the three errors above."""
+    try:
+        witnessed = read_witness(witness)
+    except ValueError as error:
+        raise JournalDamaged(f"{witness} is damaged: {error}", KEPT) from None
+    if not path.exists():
+        raise JournalShortened(f"{path} is missing: {witnessed.records if witnessed else 0} acknowledged records", KEPT)
+    if path.is_file() and path.stat().st_size < 512:  # SQLite takes a stub for a new database and deletes its log
+        raise JournalDamaged(f"{path} is empty", KEPT)
+    index = Index()
+    try:
+        head = _read(path, index, witnessed.records if witnessed else 0)
+    except (sqlite3.DatabaseError, TypeError, ValueError, AttributeError) as error:
+        if getattr(error, "sqlite_errorcode", 0) in _NOT_DAMAGE:
+            raise
+        raise JournalDamaged(f"{path} is damaged after record {index.count}: {error}", KEPT) from None
+    _compare(path, witnessed, index.count, head)
+    return index
+
+
+def _read(path: Path, index: Index, witnessed: int) -> bytes:
+    """Fill the index from the chained records; returns the link at the witnessed one."""
+    log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    # Without a log nobody writes here, and an immutable database is read without making one.
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    had_shared = shared.exists()
+    head = NO_CHAIN
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
+            _check_version(path, database)
+            for found in database.execute("SELECT * FROM records ORDER BY seq"):
+                row = Row(*found)
+                if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
+                    raise JournalDamaged(f"{path}: record {index.count + 1} is damaged", KEPT)
+                index.add(row)
+                if row.seq == witnessed:
+                    head = row.chain
+            _check_structure(path, database)
+    finally:
+        if not had_shared:
+            shared.unlink(missing_ok=True)
+    return head
+
+
+def _check_version(path: Path, database: sqlite3.Connection) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        raise JournalNewer(
+            f"{path} has version {version}, and this skillrun reads up to {SCHEMA_VERSION}",
+            "Nothing was changed. Upgrade skillrun and resume the run again.",
+        )
+    if version != SCHEMA_VERSION:
+        raise JournalDamaged(f"{path} is not a journal (version {version})", KEPT)
+
+
+def _check_structure(path: Path, database: sqlite3.Connection) -> None:
+    """What the records do not show, and the next write would trip over: the schema, free pages, pages used twice."""
+    schema = database.execute("SELECT sql FROM sqlite_schema").fetchall()
+    (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if schema != [(SCHEMA,)] or result != "ok":
+        raise JournalDamaged(f"{path} is damaged: {result if result != 'ok' else schema}", KEPT)
+
+
+def _compare(path: Path, witnessed: Witnessed | None, found: int, head: bytes) -> None:
+    if witnessed is None and found:
+        raise JournalShortened(f"{path}: {found} records found, but no witness that these are all", KEPT)
+    if witnessed and found < witnessed.records:
+        lost = f"{witnessed.records} acknowledged records, {found} found: the tail is lost"
+        raise JournalShortened(f"{path}: {lost}", KEPT)
+    if witnessed and head.hex() != witnessed.head:
+        raise JournalShortened(f"{path}: record {witnessed.records} is not the one that was acknowledged", KEPT)

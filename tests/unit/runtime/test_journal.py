@@ -1,0 +1,245 @@
+"""What a journal promises while it is open, and again after it was closed and opened."""
+
+import asyncio
+import resource
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime import checkpoints
+from skillrun.runtime.journal import Journal, Kind
+
+ALL: tuple[Kind, ...] = get_args(Kind)
+Record = tuple[Kind, str, str, dict[str, Any]]
+WORDS = st.text(max_size=20) | st.builds(str.__mul__, st.text(min_size=1, max_size=3), st.integers(200, 2000))
+RECORDS = st.tuples(
+    st.sampled_from(ALL),
+    st.sampled_from(["a", "a/b", "a/b/c", "ab", "b"]),
+    st.sampled_from(["1", "2"]),
+    st.dictionaries(WORDS, WORDS | st.integers() | st.lists(WORDS, max_size=2), max_size=3),
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with closing(Journal.create(tmp_path)) as journal:
+        yield journal
+
+
+def reopened(journal: Journal, folder: Path) -> Journal:
+    journal.close()
+    return Journal.open(folder)
+
+
+def test_an_unknown_kind_is_a_bug(journal: Journal) -> None:
+    with pytest.raises(AssertionError, match="guess"):
+        journal.record_now("guess", "a", "1", {})  # type: ignore[arg-type]
+
+
+def test_what_was_recorded_is_found_by_kind_address_and_fingerprint(journal: Journal) -> None:
+    journal.record_now("reply", "plan/a", "1", {"text": "yes"})
+    assert journal.find("reply", "plan/a", "1") == {"text": "yes"}
+    assert journal.find("reply", "plan/a", "2") is None
+    assert journal.find("reply", "plan/b", "1") is None
+    assert journal.find("tool", "plan/a", "1") is None
+
+
+def test_the_latest_of_equal_records_is_found(journal: Journal) -> None:
+    for number in range(3):
+        journal.record_now("reply", "a", "1", {"n": number})
+    journal.record_now("reply", "a", "2", {"n": "other"})
+    assert journal.find("reply", "a", "1") == {"n": 2}
+    assert journal.latest("reply", "a") == {"n": "other"}
+    assert [entry.body["n"] for entry in journal.entries("reply")] == [0, 1, 2, "other"]
+    assert journal.count("reply") == 4
+
+
+def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_sent_again(journal: Journal) -> None:
+    for address in ("a", "b", "c"):
+        journal.record_now("sent", address, "1", {})
+    journal.record_now("reply", "b", "1", {})
+    journal.record_now("failed", "a", "1", {})
+    journal.record_now("reply", "c", "another request", {})
+    assert journal.unanswered() == [("c", "1")]
+    journal.record_now("sent", "a", "1", {})
+    assert journal.unanswered() == [("c", "1"), ("a", "1")]
+
+
+def test_a_void_hides_the_earlier_failures_at_and_below_its_address(journal: Journal) -> None:
+    for address in ("a", "a/b", "ab"):
+        journal.record_now("failed", address, "1", {"at": address})
+    journal.record_now("reply", "a/b", "1", {})
+    journal.record_now("void", "a", "", {})
+    assert [journal.find("failed", address, "1") for address in ("a", "a/b", "ab")] == [None, None, {"at": "ab"}]
+    assert journal.latest("failed", "a/b") is None
+    assert journal.find("reply", "a/b", "1") == {}
+    assert len(list(journal.entries("failed"))) == 3
+    journal.record_now("failed", "a/b", "1", {"again": True})
+    assert journal.find("failed", "a/b", "1") == journal.latest("failed", "a/b") == {"again": True}
+
+
+@settings(max_examples=40)
+@given(st.lists(RECORDS, max_size=15), st.integers(0, 15))
+def test_any_records_come_back_the_same_after_closing_and_opening(records: list[Record], stop: int) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        journal = Journal.create(folder)
+        for number, record in enumerate(records):
+            if number == stop:
+                journal = reopened(journal, folder)
+            journal.record_now(*record)
+        before = observed(journal)
+        journal = reopened(journal, folder)
+        with closing(journal):
+            assert observed(journal) == before
+            for kind in ALL:
+                kept = [(entry.address, entry.fingerprint, entry.body) for entry in journal.entries(kind)]
+                assert kept == [record[1:] for record in records if record[0] == kind]
+
+
+def observed(journal: Journal) -> dict[str, Any]:
+    """Everything that can be asked of a journal."""
+    entries = [(kind, entry) for kind in ALL for entry in journal.entries(kind)]
+    return {
+        "head": journal.head,
+        "unanswered": journal.unanswered(),
+        "entries": entries,
+        "found": [journal.find(kind, entry.address, entry.fingerprint) for kind, entry in entries],
+        "latest": [journal.latest(kind, entry.address) for kind, entry in entries],
+    }
+
+
+def test_records_of_one_turn_share_a_commit(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    points: list[str] = []
+    monkeypatch.setattr(checkpoints, "hook", points.append)
+
+    async def fan_out() -> None:
+        await asyncio.gather(*(journal.record("reply", f"a/{number}", "1", {"n": number}) for number in range(50)))
+
+    asyncio.run(fan_out())
+    assert points == ["commit: before", "commit: after", "commit: witnessed"]
+    assert [journal.find("reply", f"a/{number}", "1") for number in range(50)] == [{"n": n} for n in range(50)]
+
+
+def test_record_now_takes_pending_records_with_it(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    points: list[str] = []
+    monkeypatch.setattr(checkpoints, "hook", points.append)
+
+    async def end_of_a_run() -> None:
+        pending = asyncio.ensure_future(journal.record("reply", "a", "1", {}))
+        await asyncio.sleep(0)
+        journal.record_now("note", "", "", {"status": "completed"})
+        await pending
+
+    asyncio.run(end_of_a_run())
+    assert points.count("commit: after") == 1
+    assert (journal.count("reply"), journal.count("note")) == (1, 1)
+
+
+def test_a_record_is_kept_when_who_waited_for_it_was_cancelled(journal: Journal) -> None:
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(journal.record("reply", "a", "1", {"paid": True}))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(cancelled())
+    assert journal.find("reply", "a", "1") == {"paid": True}
+
+
+def test_a_body_that_is_changed_afterwards_is_recorded_as_it_was(journal: Journal) -> None:
+    async def changed() -> None:
+        body = {"text": "before"}
+        task = asyncio.ensure_future(journal.record("reply", "a", "1", body))
+        await asyncio.sleep(0)
+        body["text"] = "after"
+        await task
+
+    asyncio.run(changed())
+    assert journal.find("reply", "a", "1") == {"text": "before"}
+
+
+@contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """Files grow to `room` bytes and no further."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_more(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path)
+    journal.record_now("reply", "kept", "1", {"text": "kept"})
+
+    async def fan_out() -> list[Any]:
+        return await asyncio.gather(
+            *(journal.record("reply", f"a/{number}", "1", {"text": "x" * 500}) for number in range(40)),
+            return_exceptions=True,
+        )
+
+    with full_disk((tmp_path / ".run" / "journal.db-wal").stat().st_size + 5000):
+        results = asyncio.run(fan_out())
+    assert {type(result) for result in results} == {SkillrunError}
+    assert "journal cannot be written" in results[0].message
+    assert "then resume the run" in results[0].next_step
+    with pytest.raises(SkillrunError, match="cannot be written"):
+        journal.record_now("note", "", "", {})
+    with pytest.raises(SkillrunError, match="cannot be written"):
+        asyncio.run(journal.record("note", "", "", {}))
+    journal.close()
+    with closing(Journal.open(tmp_path)) as journal:
+        assert [entry.address for entry in journal.entries("reply")] == ["kept"]
+        journal.record_now("reply", "after", "1", {})
+
+
+def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path)
+    prefix = "".join(f"principle {number}; " for number in range(700))
+    sizes = []
+
+    async def calls(start: int) -> None:
+        for number in range(start, start + 100):
+            request = {"messages": [{"text": f"{prefix} task {number}: {str(number) * 200}"}], "max_tokens": 4096}
+            await journal.record("sent", f"plan/design/member#{number}/1", f"{number:064}", request)
+            reply = {"text": f"{number:04}" * 512, "usage": {"input": 3000, "output": 500}}
+            await journal.record("reply", f"plan/design/member#{number}/1", f"{number:064}", reply)
+
+    for start in range(0, 400, 100):
+        asyncio.run(calls(start))
+        journal = reopened(journal, tmp_path)
+        sizes.append((tmp_path / ".run" / "journal.db").stat().st_size)
+    journal.close()
+    per_call = [(after - before) / 100 for before, after in zip([0, *sizes], sizes, strict=False)]
+    assert max(per_call) < 8000
+    assert per_call[-1] < 1.1 * per_call[1]
+
+
+def test_nobody_else_may_read_the_journal(tmp_path: Path) -> None:
+    with closing(Journal.create(tmp_path)) as journal:
+        journal.record_now("reply", "a", "1", {})
+        assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
+        assert {path.stat().st_mode & 0o777 for path in (tmp_path / ".run").iterdir()} == {0o600}
+
+
+def test_a_closed_journal_is_one_file_and_its_witness(tmp_path: Path) -> None:
+    Journal.create(tmp_path).close()
+    assert sorted(path.name for path in (tmp_path / ".run").iterdir()) == ["journal.db", "witness"]
+
+
+def test_a_journal_is_not_made_over_another(tmp_path: Path) -> None:
+    Journal.create(tmp_path).close()
+    with pytest.raises(FileExistsError):
+        Journal.create(tmp_path)
+    (tmp_path / ".run" / "journal.db").unlink()
+    with pytest.raises(FileExistsError):
+        Journal.create(tmp_path)
