@@ -63,7 +63,7 @@ class Journal:
     def create(cls, run_folder: Path) -> "Journal":
         """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there."""
         folder = run_folder / ".run"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         path = folder / "journal.db"
         if path.exists() or (folder / "witness").exists():
@@ -175,14 +175,15 @@ class Journal:
                 self._pending = []
         except (sqlite3.Error, OSError) as error:
             self._fail(str(error))
-        except BaseException:  # an interrupt: how far it came is unknown
-            self._fail("interrupted")
+        except BaseException as error:  # an interrupt or a bug: how far it came is unknown
+            self._fail(type(error).__name__)
             raise
-        for waiter in waiting:
-            if self._failure and not waiter.done():
-                waiter.set_exception(self._refusal())
-            elif not waiter.done():
-                waiter.set_result(None)
+        finally:
+            for waiter in waiting:
+                if self._failure and not waiter.done():
+                    waiter.set_exception(self._refusal())
+                elif not waiter.done():
+                    waiter.set_result(None)
 
     def _commit(self, rows: list[Row]) -> None:
         synced = not all(row.kind in _UNSYNCED for row in rows)

@@ -18,7 +18,8 @@ KEPT = (
     "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
     "the artifacts, summaries and state.md of this one are kept."
 )
-_NOT_DAMAGE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+_LOGGED = b"\2\2"  # how SQLite marks a database with a write-ahead log, for writing and for reading
+_NOT_DAMAGE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY)
 
 
 class JournalDamaged(SkillrunError):
@@ -41,7 +42,9 @@ def verified(path: Path, witness: Path) -> Index:
         raise JournalDamaged(f"{witness} is damaged: {error}", KEPT) from None
     if not path.exists():
         raise JournalShortened(f"{path} is missing: {witnessed.records if witnessed else 0} acknowledged records", KEPT)
-    if path.is_file() and path.stat().st_size < 512:  # SQLite takes a stub for a new database and deletes its log
+    with path.open("rb") as file:
+        header = file.read(512)
+    if len(header) < 512:  # SQLite would take a stub for a new database and delete its log
         raise JournalDamaged(f"{path} is empty", KEPT)
     index = Index()
     try:
@@ -50,6 +53,8 @@ def verified(path: Path, witness: Path) -> Index:
         if getattr(error, "sqlite_errorcode", 0) in _NOT_DAMAGE:
             raise
         raise JournalDamaged(f"{path} is damaged after record {index.count}: {error}", KEPT) from None
+    if header[18:20] != _LOGGED:
+        raise JournalDamaged(f"{path} is damaged: its format is {header[18:20].hex(' ')}", KEPT)
     _compare(path, witnessed, index.count, head)
     return index
 

@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: bytes) -> bytes:
     """SHA-256 over the previous link and the fields, each behind its length."""
-    fields = (kind.encode(), _bytes(address), _bytes(fingerprint), body)
+    fields = (kind.encode(), address.encode(), fingerprint.encode(), body)
     return hashlib.sha256(b"".join((previous, struct.pack(">4Q", *map(len, fields)), *fields))).digest()
 
 

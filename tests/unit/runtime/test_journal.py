@@ -166,6 +166,31 @@ def test_a_body_that_is_changed_afterwards_is_recorded_as_it_was(journal: Journa
     assert journal.find("reply", "a", "1") == {"text": "before"}
 
 
+def test_a_record_that_cannot_be_written_down_is_refused_alone(journal: Journal) -> None:
+    for address, body in (("half a \ud83d", {}), ("a", {"set": {1}})):
+        with pytest.raises((UnicodeEncodeError, TypeError)):
+            asyncio.run(journal.record("reply", address, "1", body))
+    journal.record_now("reply", "b", "1", {})
+    assert [entry.address for entry in journal.entries("reply")] == ["b"]
+
+
+def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal.create(tmp_path)
+
+    def interrupt(name: str) -> None:
+        if name == "commit: after":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints, "hook", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        journal.record_now("reply", "a", "1", {})
+    with pytest.raises(SkillrunError, match="KeyboardInterrupt"):
+        journal.record_now("reply", "b", "1", {})
+    journal.close()
+    with closing(Journal.open(tmp_path)) as journal:
+        assert [entry.address for entry in journal.entries("reply")] == ["a"]
+
+
 @contextmanager
 def full_disk(room: int) -> Iterator[None]:
     """Files grow to `room` bytes and no further."""

@@ -166,6 +166,13 @@ def test_a_database_of_something_else_is_refused(run: Path) -> None:
     refused(run, JournalDamaged, "is not a journal")
 
 
+def test_a_journal_that_could_be_read_and_never_written_is_refused(run: Path) -> None:
+    with (run / ".run" / "journal.db").open("r+b") as file:
+        file.seek(18)
+        file.write(b"\7")
+    refused(run, JournalDamaged, "its format is 07 02")
+
+
 def test_a_journal_with_a_foreign_trigger_is_refused(run: Path) -> None:
     changed(run, "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END")
     refused(run, JournalDamaged, "TRIGGER")
