@@ -98,7 +98,8 @@ def _by_parser(text: str, start: int) -> Iterator[int]:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("zero").enable(["blockquote", "code", "fence", "heading", "hr", "html_block", "list"])
+    rules = ["blockquote", "code", "fence", "heading", "hr", "html_block", "list"]
+    return MarkdownIt("zero", {"html": True}).enable(rules)
 
 
 def _heading(text: str, place: int) -> Heading:

@@ -127,6 +127,8 @@ def _no_key(found: _Found) -> Slip:
     if found.first_in_line:
         if found.character == "-":
             return Slip(found.at, "a list item stands between the keys of a mapping", "indent it below its key")
+        if found.character == ":":
+            return Slip(found.at, "there is no key before the colon", "write `key: value`")
         return Slip(found.at, "the indentation of this line fits none above", _INDENT)
     if found.after_quotes:
         return _after_quotes(found)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skillrun.language.slips import Slip
 
 MAX_DEPTH: Final = 40
+MAX_PROBLEMS: Final = 100  # of one file; what has more is no file that somebody wrote
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WRITTEN: Final = re.compile(r"[^\s,:\[\]{}]+")
 _PROPERTIES: Final = re.compile(r"(?:[!&][^ \t\n,\[\]{}]*+[ \t\n]*+)++")
@@ -48,11 +49,14 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         hint = "remove it, or write it as an escape in double quotes"
         problems.report(Span(source, start + found.start()), "character", message, hint)
         return None
-    return _Builder(source, start, problems).build(CSafeLoader(text))
+    try:
+        return _Builder(source, start, problems).build(CSafeLoader(text))
+    except _GivenUpError:
+        return None
 
 
 class _Open:
-    """A list or mapping whose end is not reached; `template` says that it stands for a string, an unquoted `{{ … }}`."""
+    """A list or mapping whose end is not reached; `template`: it stands for a string, an unquoted `{{ … }}`."""
 
     __slots__ = ("entries", "items", "key", "start", "template")
 
@@ -64,6 +68,10 @@ class _Open:
         self.template = template
 
 
+class _GivenUpError(Exception):
+    """Not worth reading on."""
+
+
 class _Builder:
     """Builds the nodes of one stretch of YAML, whose marks count from `offset`."""
 
@@ -73,6 +81,7 @@ class _Builder:
         self.problems = problems
         self.open: list[_Open] = []
         self.template_lines: set[int] = set()
+        self.left = MAX_PROBLEMS
 
     def build(self, parser: CSafeLoader) -> Node | None:
         event: Any = None
@@ -84,16 +93,15 @@ class _Builder:
                 if kind is ScalarEvent:
                     node: Node = self.scalar(event)
                 elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                    if not self.start(event, is_mapping=kind is MappingStartEvent):
-                        return None
+                    self.start(event, is_mapping=kind is MappingStartEvent)
                     continue
                 elif kind is MappingEndEvent or kind is SequenceEndEvent:
                     node = self.end(event)
                 elif kind is AliasEvent:
                     node = self.alias(event)
                 elif kind is DocumentStartEvent and root is not None:
-                    span = Span(self.source, event.start_mark.index + self.offset)
-                    self.problems.report(span, "documents", "a second YAML document starts here", "remove this line")
+                    start = event.start_mark.index + self.offset
+                    self.refuse(start, "documents", "a second YAML document starts here", "remove this line")
                     return root
                 elif kind is StreamEndEvent:
                     return root or Scalar(None, None, Span(self.source, self.offset))
@@ -119,19 +127,17 @@ class _Builder:
             if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
         end: int = event.end_mark.index + self.offset
-        quote = len(style)
-        if end - start - 2 * quote == len(value):  # no escape and no folded line end made it shorter than it is written
+        quote = 1 if style in {"'", '"'} else 0
+        if end - start - 2 * quote == len(value) and style not in {"|", ">"}:  # neither escapes nor folded lines
             return Scalar(value, Text(value, self.source, ((0, start + quote),)), span)
         runs = partial(runs_of, self.source.text, start, end, style, value)
         return Scalar(value, Text(value, self.source, runs), span)
 
-    def start(self, event: Any, is_mapping: bool) -> bool:
-        """Open a list or mapping; false when it is nested too deeply."""
+    def start(self, event: Any, is_mapping: bool) -> None:
         start = self.content_start(event)
         if len(self.open) == MAX_DEPTH:
-            message = f"this is nested more than {MAX_DEPTH} levels deep"
-            self.problems.report(Span(self.source, start), "too-deep", message)
-            return False
+            self.refuse(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
+            raise _GivenUpError
         parent = self.open[-1] if self.open else None
         template = parent is not None and parent.template
         if parent and not template and event.flow_style and parent.entries == {} and parent.start == start - 1:
@@ -139,7 +145,6 @@ class _Builder:
             if is_mapping:
                 self.unquoted(parent.start)
         self.open.append(_Open(start, is_mapping, template))
-        return True
 
     def end(self, event: Any) -> Node:
         closed = self.open.pop()
@@ -150,8 +155,8 @@ class _Builder:
 
     def alias(self, event: Any) -> Scalar:
         start: int = event.start_mark.index + self.offset
-        message = f"the alias `*{event.anchor}` is not allowed"
-        self.problems.report(Span(self.source, start), "alias", message, "a value that starts with `*` must be quoted")
+        hint = "a value that starts with `*` must be quoted"
+        self.refuse(start, "alias", f"the alias `*{event.anchor}` is not allowed", hint)
         return self.as_written(start, event)
 
     def as_written(self, start: int, event: Any) -> Scalar:
@@ -164,13 +169,12 @@ class _Builder:
         start: int = event.start_mark.index + self.offset
         if event.anchor is None and event.tag is None:
             return start
-        span = Span(self.source, start)
         if event.anchor is not None:
             hint = "a value that starts with `&` must be quoted; a value that two places share is written twice"
-            self.problems.report(span, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
+            self.refuse(start, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
         if event.tag is not None:
             hint = "a value that starts with `!` must be quoted"
-            self.problems.report(span, "tag", f"the tag `{event.tag}` is not allowed", hint)
+            self.refuse(start, "tag", f"the tag `{event.tag}` is not allowed", hint)
         properties = _PROPERTIES.match(self.source.text, start, event.end_mark.index + self.offset)
         return properties.end() if properties else start
 
@@ -188,7 +192,7 @@ class _Builder:
 
     def enter(self, entries: dict[str, Entry], key: Node, value: Node) -> None:
         if not isinstance(key, Scalar):
-            self.problems.report(key.span, "key", "a list or a mapping cannot be a key", "put the key in quotes")
+            self.refuse(key.span.offset, "key", "a list or a mapping cannot be a key", "put the key in quotes")
             return
         name = key.value if isinstance(key.value, str) else self.refused_key(key)
         if name is None:
@@ -197,15 +201,15 @@ class _Builder:
             entries[name] = Entry(key, value)
         else:
             hint = f"it is given on line {entries[name].key.span.line} already"
-            self.problems.report(key.span, "duplicate-key", f"the key `{name}` is given twice", hint)
+            self.refuse(key.span.offset, "duplicate-key", f"the key `{name}` is given twice", hint)
 
     def refused_key(self, key: Scalar) -> str | None:
         """A number, a truth value or nothing where a name belongs: refused, and taken as it is written."""
         found = _WRITTEN.match(self.source.text, key.span.offset)
         if not found:
-            self.problems.report(key.span, "key", "there is no key before the colon")
+            self.refuse(key.span.offset, "key", "there is no key before the colon")
             return None
-        self.problems.report(key.span, "key", f"the key `{found[0]}` is not text", f'write "{found[0]}"')
+        self.refuse(key.span.offset, "key", f"the key `{found[0]}` is not text", f'write "{found[0]}"')
         return found[0]
 
     def unquoted(self, start: int) -> None:
@@ -213,7 +217,7 @@ class _Builder:
         from skillrun.language.slips import unquoted
 
         self.template_lines.add(self.source.position(start)[0])
-        self.report(unquoted(start, "{{"))
+        self.refuse_slip(unquoted(start, "{{"))
 
     def broken(self, error: MarkedYAMLError, last: Any) -> None:
         """Report where the parser gave up, unless a reported `{{` is to blame."""
@@ -222,7 +226,14 @@ class _Builder:
         slip = explain(self.source, self.offset, error, last)
         line = self.source.position(slip.offset)[0]
         if line not in self.template_lines and not any(opened.template for opened in self.open):
-            self.report(slip)
+            self.refuse_slip(slip)
 
-    def report(self, slip: Slip) -> None:
-        self.problems.report(Span(self.source, slip.offset), slip.code, slip.message, slip.hint)
+    def refuse_slip(self, slip: Slip) -> None:
+        self.refuse(slip.offset, slip.code, slip.message, slip.hint)
+
+    def refuse(self, place: int, code: str, message: str, hint: str = "") -> None:
+        self.problems.report(Span(self.source, place), code, message, hint)
+        self.left -= 1
+        if not self.left:
+            self.problems.report(Span(self.source, place), "too-many", f"there are more than {MAX_PROBLEMS} problems")
+            raise _GivenUpError
