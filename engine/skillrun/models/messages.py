@@ -42,6 +42,8 @@ class ModelError(SkillrunError):
         super().__init__(message, next_step)
         self.kind: ErrorKind = kind
         self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
+        self.wait: float | None = None
+        """Seconds that the provider asks to wait before the next try."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}
@@ -53,6 +55,8 @@ class ModelError(SkillrunError):
 
 @dataclass(frozen=True)
 class Block:
+    """A paragraph of a prompt: where a provider takes one text, blocks are joined by an empty line."""
+
     text: str
     cache: bool = False
     """The prompt up to and including this block is worth keeping in the provider's cache."""
@@ -89,7 +93,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        return "".join(block.text for block in self.blocks)
+        return "\n\n".join(block.text for block in self.blocks)
 
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {"role": self.role, "blocks": _blocks(self.blocks)}

@@ -6,7 +6,6 @@ tests, `--dry-run` and authors' own cases run on it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +17,14 @@ from typing import Any, get_args
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
 from skillrun.models.messages import ERROR_KINDS, ErrorKind, ModelError, Reply, Request, Stop, ToolCall, Usage
 
-WORDS = """
-account boundary cache change client column contract cost data default edge error event field file flow folder
-handler index input interface layer limit list load lock log message migration module name order output owner
-page parser path plan queue read record release request result retry review risk route rule schema scope server
-session signal state step store table task test token type user write
-""".split()
+WORDS = (
+    "account", "boundary", "cache", "change", "client", "column", "contract", "cost", "data", "default", "edge",
+    "error", "event", "field", "file", "flow", "folder", "handler", "index", "input", "interface", "layer", "limit",
+    "list", "load", "lock", "log", "message", "migration", "module", "name", "order", "output", "owner", "page",
+    "parser", "path", "plan", "queue", "read", "record", "release", "request", "result", "retry", "review", "risk",
+    "route", "rule", "schema", "scope", "server", "session", "signal", "state", "step", "store", "table", "task",
+    "test", "token", "type", "user", "write",
+)  # fmt: skip
 assert len(WORDS) == 64
 
 RULE_KEYS = ("address", "text", "data", "calls", "fail", "message", "stop", "times", "delay", "model")
@@ -84,6 +85,8 @@ class ScriptedGateway:
         if rule.left is not None:
             rule.left -= 1
         if rule.delay:
+            import asyncio
+
             await asyncio.sleep(rule.delay)
         if rule.fail is not None:
             raise ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
