@@ -1,0 +1,221 @@
+"""The read-only tools: what they answer, what they never show, and where they stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillrun.language.diagnostics import Problems
+from skillrun.language.document import parse_document
+from skillrun.language.source import read_source
+from skillrun.tools.repository import MAX_HITS, MAX_LINE, MAX_RESULT, TOOLS, Repository
+
+SECRET = "the secret of the folder next door"
+DESCRIPTIONS = Path(__file__).parents[3] / "skills" / "system" / "tools.md"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "next-door").mkdir()
+    (tmp_path / "next-door" / "secret.txt").write_text(SECRET)
+    folder = tmp_path / "root"
+    files = {
+        "README.md": "# Title\n\nAn app.\n",
+        "src/app.py": "import os\n\n\ndef main() -> None:\n    print('hello')\n",
+        "src/lib/util.py": "def helper() -> int:\n    return 1\n",
+        "src/page.tsx": "export const page = 1\n",
+        "build/out.py": "def built(): ...\n",
+        ".git/config": "[core] token\n",
+        "node_modules/x/index.js": "def nothing\n",
+        ".gitignore": "build/\n*.log\n",
+        "run.log": "def logged\n",
+        "empty.txt": "",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "image.png").write_bytes(b"\x89PNG\0\0def")
+    (folder / "far").symlink_to(tmp_path / "next-door" / "secret.txt")
+    (folder / "door").symlink_to(tmp_path / "next-door")
+    (folder / "src" / "near").symlink_to("app.py")
+    return folder
+
+
+def ask(root: Path, tool: str, /, **arguments: Any) -> str:
+    return asyncio.run(Repository(root).run(tool, arguments))
+
+
+def test_a_file_is_read_with_line_numbers(root: Path) -> None:
+    assert ask(root, "Read", path="README.md") == "     1\t# Title\n     2\t\n     3\tAn app."
+
+
+def test_a_part_of_a_file_says_where_to_go_on(root: Path) -> None:
+    answer = ask(root, "Read", path="src/app.py", offset=2, limit=3)
+    assert answer.endswith("     4\tdef main() -> None:\n(lines 2 to 4 of 5; the next is offset 5)")
+
+
+def test_a_long_file_is_read_in_parts_that_together_are_the_file(root: Path) -> None:
+    lines = [f"line {n} " + "x" * (n % 90) for n in range(2000)]
+    (root / "long.txt").write_text("\n".join(lines))
+    read: list[str] = []
+    while len(read) < len(lines):
+        answer = ask(root, "Read", path="long.txt", offset=len(read) + 1)
+        assert len(answer) <= MAX_RESULT + 100
+        read += [line.split("\t", 1)[1] for line in answer.split("\n") if "\t" in line]
+    assert read == lines
+
+
+def test_a_long_line_is_cut_and_says_so(root: Path) -> None:
+    (root / "wide.txt").write_text("y" * 5000)
+    assert ask(root, "Read", path="wide.txt").endswith(f" […{5000 - MAX_LINE} more characters]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"path": "missing.py"}, "error: there is no `missing.py`"),
+        ({"path": "src"}, "error: `src` is a folder; use List"),
+        ({"path": "image.png"}, "error: `image.png` is a binary file"),
+        ({"path": "src/app.py", "offset": 99}, "error: `src/app.py` has 5 lines"),
+        ({"path": "src/app.py", "offset": 0}, "error: `offset` is `0`; allowed: 1 or more"),
+        ({"path": "src/app.py", "offset": "x"}, "error: `offset` is `x`; expected a whole number"),
+        ({}, "error: `path` is missing"),
+        ({"file": "a", "path": "README.md"}, "error: unknown field `file`; allowed: path, offset, limit"),
+        ({"path": "empty.txt"}, "(the file is empty)"),
+        ({"path": "README.md/x"}, "error: there is no `README.md/x`"),
+        ({"path": "x" * 5000}, None),
+    ],
+)
+def test_what_cannot_be_read_is_an_answer(root: Path, arguments: dict[str, Any], answer: str | None) -> None:
+    given_back = ask(root, "Read", **arguments)
+    assert given_back.startswith("error:") if answer is None else given_back == answer
+
+
+def test_an_unknown_tool_is_an_answer(root: Path) -> None:
+    assert ask(root, "Write", path="x") == "error: there is no tool `Write`; there are Read, Grep, Glob, List"
+
+
+def test_a_pipe_is_not_waited_for(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    assert ask(root, "Read", path="pipe") == "error: `pipe` is no file"
+    assert ask(root, "Grep", pattern="x", path="pipe") == "(no hits)"
+
+
+def test_grep_lists_the_lines_that_match_in_a_fixed_order(root: Path) -> None:
+    assert ask(root, "Grep", pattern=r"def \w+").split("\n") == [
+        "src/app.py:4: def main() -> None:",
+        "src/near:4: def main() -> None:",
+        "src/lib/util.py:1: def helper() -> int:",
+    ]
+
+
+def test_grep_keeps_to_a_folder_a_file_and_a_glob(root: Path) -> None:
+    assert ask(root, "Grep", pattern="def", path="src/lib") == "src/lib/util.py:1: def helper() -> int:"
+    assert ask(root, "Grep", pattern="1", path="src/page.tsx") == "src/page.tsx:1: export const page = 1"
+    assert ask(root, "Grep", pattern="1", glob="*.{ts,tsx}") == "src/page.tsx:1: export const page = 1"
+    assert ask(root, "Grep", pattern="absent") == "(no hits)"
+
+
+def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
+    assert ask(root, "Grep", pattern="(def").startswith("error: `(def` is no regular expression")
+    assert ask(root, "Grep", pattern="a" * 501).startswith("error: the pattern is longer")
+
+
+def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillrun.tools.repository.SEARCH_SECONDS", 0.2)
+    (root / "evil.txt").write_text("a" * 5000 + "!")
+    answer = ask(root, "Grep", pattern="(a+)+b", path="evil.txt")
+    assert answer == "(stopped in evil.txt after 0.2 seconds; use a simpler pattern or a narrower path)"
+
+
+def test_grep_stops_after_enough_hits(root: Path) -> None:
+    (root / "many.txt").write_text("hit\n" * 500)
+    answer = ask(root, "Grep", pattern="hit").split("\n")
+    assert len(answer) == MAX_HITS + 1
+    assert answer[-1].startswith(f"(more than {MAX_HITS} hits")
+
+
+def test_glob_lists_files_and_leaves_out_what_is_ignored(root: Path) -> None:
+    assert ask(root, "Glob", pattern="*.py") == "src/app.py\nsrc/lib/util.py"
+    assert ask(root, "Glob", pattern="src/**/*.{py,tsx}") == "src/app.py\nsrc/page.tsx\nsrc/lib/util.py"
+    assert ask(root, "Glob", pattern="src/*.py") == "src/app.py"
+    assert ask(root, "Glob", pattern="*.log") == "(no files)"
+
+
+def test_list_shows_one_folder(root: Path) -> None:
+    assert ask(root, "List").split("\n") == [".gitignore", "README.md", "empty.txt", "image.png", "src/"]
+    assert ask(root, "List", path="src").split("\n") == ["app.py", "lib/", "near", "page.tsx"]
+    assert ask(root, "List", path="README.md") == "error: `README.md` is a file; use Read"
+
+
+@pytest.mark.parametrize("path", [".git/config", "node_modules/x/index.js", "build/out.py", "run.log", ".GIT/config"])
+def test_what_is_no_source_is_not_there(root: Path, path: str) -> None:
+    assert ask(root, "Read", path=path) == f"error: there is no `{path}`"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../next-door/secret.txt", "far", "door/secret.txt", "src/../../next-door/secret.txt", "door", "\0", "a\ud800"],
+)
+def test_nothing_outside_is_shown(root: Path, path: str) -> None:
+    for tool, arguments in (
+        ("Read", {"path": path}),
+        ("List", {"path": path}),
+        ("Grep", {"pattern": "secret", "path": path}),
+    ):
+        answer = ask(root, tool, **arguments)
+        assert answer.startswith("error:")
+        assert SECRET not in answer
+        assert str(root.parent) not in answer
+    outside = str(root.parent / "next-door" / "secret.txt")
+    assert ask(root, "Read", path=outside).startswith("error:")
+    assert SECRET not in ask(root, "Grep", pattern="secret")
+
+
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["path", "pattern", "glob", "offset", "limit", "other"]),
+    st.none()
+    | st.integers()
+    | st.text(max_size=12)
+    | st.sampled_from(
+        ["..", "../next-door", "far", "door/secret.txt", "/", "~", "**", "{a,b}{c", "(", "[", "src/*", ".*"]
+    ),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(list(TOOLS)), ARGUMENTS)
+def test_any_arguments_have_a_bounded_answer_that_can_be_sent(root: Path, tool: str, arguments: dict[str, Any]) -> None:
+    answer = ask(root, tool, **arguments)
+    assert answer == ask(root, tool, **arguments)
+    assert 0 < len(answer) <= MAX_RESULT + 1000
+    assert SECRET not in answer
+    answer.encode("utf-8")
+
+
+def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
+    problems = Problems()
+    source = read_source(DESCRIPTIONS, "tools.md", problems)
+    assert source is not None
+    document = parse_document(source, problems)
+    assert document is not None
+    described = {section.name: section.text.value for section in document.sections}
+    assert list(described) == list(TOOLS)
+    for spec in Repository(DESCRIPTIONS.parent).specs(described):
+        assert spec["description"]
+        assert "\n- `" not in spec["description"]
+        for parameter in spec["parameters"]["properties"].values():
+            assert parameter["description"]
+
+
+def test_only_the_tools_that_are_named_are_given() -> None:
+    (spec,) = Repository(Path()).specs({"Read": "Reads.\n- `path`: The file."})
+    assert (spec["name"], spec["description"]) == ("Read", "Reads.")
+    assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
+    assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}
