@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import Problems
@@ -69,6 +69,7 @@ def test_a_written_string_comes_back_with_the_place_of_each_character(
 ) -> None:
     document = {"key": ["x", {"inner": value}]}
     written = yaml.dump(document, default_style=style or None, width=width, indent=indent, allow_unicode=True)
+    assume(yaml.safe_load(written) == document)  # the writer breaks a folded string that starts with space
     found = [text for text in parse(FRONT, written) if text.value == value]
     assert found
     for text in found:
