@@ -1,0 +1,63 @@
+"""The absent value: what a skipped step, an optional field left out or an output that does not exist gives.
+
+Knows nothing of templates; `sandbox` gives operators and filters their rules for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from jinja2 import Undefined
+
+
+class Absent(Undefined):
+    """Chains in templates, is empty and false; every comparison with it is false; using its text is an error.
+
+    `path` is what was looked up (`phases.research.outputs.x`), `gap` the part that is missing (`phases.research`).
+    Python code recognises one with `isinstance(value, Absent)`: each look-up that fails makes its own.
+    """
+
+    __slots__ = ("gap", "path")
+
+    def __init__(self, path: str = "", gap: str = "") -> None:
+        super().__init__(name=path)
+        self.path = path
+        self.gap = gap or path
+
+    @property
+    def _undefined_message(self) -> str:
+        if not self.path:
+            return "the value is absent"
+        return f"`{self.path}` is absent" + (f": there is no `{self.gap}`" if self.gap != self.path else "")
+
+    @property
+    def why(self) -> str:
+        """A sentence for messages: which value is absent, and which part of its path is missing."""
+        return self._undefined_message
+
+    def _false(self, _other: Any) -> bool:
+        return False
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _false  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        return hash(Absent)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return self._fail_with_undefined_error()
+
+    def __repr__(self) -> str:
+        return f"Absent({self.path!r})"
+
+
+ABSENT: Final = Absent()

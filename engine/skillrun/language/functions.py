@@ -1,0 +1,168 @@
+"""The filters and functions that the project adds to templates: pure, bounded, absent values taken as empty.
+
+What they compute is in `collaboration`; here are the ones that are about text alone, and what each does with an absent
+value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Final
+
+from skillrun.collaboration import compaction, signals, verdicts
+from skillrun.collaboration import convergence as agreement
+from skillrun.collaboration import overlap as likeness
+from skillrun.language.absent import ABSENT, Absent
+from skillrun.language.filters import text_filter
+from skillrun.language.sandbox import MAX_LOOPS, Fault, kind, listed, number, printed, size, spend, weigh, whole
+
+MAX_COMPARED: Final = 500  # items that `dedupe` compares with each other
+
+
+@text_filter
+def untrusted(text: str) -> str:
+    """The text between tags that it cannot close: their name holds so much of its hash that it stands nowhere in it."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    folded = text.casefold()
+    digits = 8
+    while f"untrusted-{digest[:digits]}" in folded:
+        if digits >= len(digest):
+            digest += hashlib.sha256(digest.encode()).hexdigest()
+        digits += 4
+    tag = f"untrusted-{digest[:digits]}"
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def section(text: Any, heading: Any) -> Any:
+    """What stands under a markdown heading, its own subsections included; absent when no heading reads so.
+
+    Level, case, numbering and emphasis of the heading do not matter.
+    """
+    if isinstance(text, Absent) or isinstance(heading, Absent):
+        return ABSENT
+    lines = printed(text).split("\n")
+    wanted, found, level, fence = _bare(printed(heading)), -1, 0, ""
+    for at, line in enumerate(lines):
+        if mark := _FENCE.match(line):
+            if not fence:
+                fence = mark[1]
+            elif mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        if fence or not (head := _HEADING.match(line)):
+            continue
+        if found >= 0 and len(head[1]) <= level:
+            return "\n".join(lines[found:at]).strip()
+        if found < 0 and _bare(head[2]) == wanted:
+            found, level = at + 1, len(head[1])
+    return "\n".join(lines[found:]).strip() if found >= 0 else ABSENT
+
+
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_NUMBERING: Final = re.compile(r"[\d.]*\d[.)]?\s+")
+
+
+def _bare(heading: str) -> str:
+    text = heading.strip().rstrip("#").strip(" \t*_:")
+    return _NUMBERING.sub("", text, count=1).casefold() if _NUMBERING.match(text) else text.casefold()
+
+
+@text_filter
+def slug(text: str) -> str:
+    """The text as a name of at most 64 lower-case letters, digits and hyphens; without any, the name is its hash."""
+    ascii_text = unicodedata.normalize("NFKD", text[:1000]).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:64].rstrip("-")
+    return name or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def top(items: Any, n: Any) -> Any:
+    """The first n items of a list or pairs of a mapping."""
+    count = max(0, whole(n))
+    if isinstance(items, Mapping):
+        return {key: items[key] for key in list(items)[:count]}
+    return listed(items)[:count]
+
+
+def tokens(text: Any) -> int:
+    """About how many tokens a model counts for the text."""
+    return 0 if isinstance(text, Absent) else compaction.estimate_tokens(_paid(text))
+
+
+@text_filter
+def clip(text: str, n: Any) -> str:
+    """The beginning of the text, of at most n tokens with its ` […]`."""
+    return compaction.clip(_paid(text), whole(n))
+
+
+def overlap(a: Any, b: Any) -> float:
+    """The share of words that two texts have in common, 0 to 1."""
+    if isinstance(a, Absent) or isinstance(b, Absent):
+        return 0.0
+    return likeness.overlap(_paid(a), _paid(b))
+
+
+def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
+    """The items without those that say nearly what an earlier one says; `by` names the field that holds their text."""
+    found = listed(items)
+    if len(found) > MAX_COMPARED:
+        raise Fault(f"`dedupe` compares at most {MAX_COMPARED} items; there are {len(found)}", "take fewer with `top`")
+    weigh(found)
+    spend(len(found) ** 2)
+    if not isinstance(by, (str, NoneType)):
+        by, threshold = None, by
+    return likeness.dedupe(found, by, number(threshold))
+
+
+def convergence(replies: Any, settings: Any) -> Any:
+    """How far replies agree: score, ratio, stability, level and the words that say so; absent for fewer than two."""
+    if not isinstance(settings, Mapping):
+        raise Fault(f"`convergence` takes its settings from a mapping; here is {kind(settings)}")
+    found = listed(replies)
+    weigh(found)
+    spend(len(found) ** 2)
+    measured = agreement.convergence(found, settings)
+    return ABSENT if measured is None else measured
+
+
+def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
+    """The names of the regular expressions that occur in the text, each with what was found."""
+    if isinstance(text, Absent) or isinstance(patterns, Absent):
+        return {}
+    named = patterns if isinstance(patterns, Mapping) else dict.fromkeys(listed(patterns))
+    spend(size(printed(text)) * (1 + len(named)))
+    return signals.matches(printed(text), patterns if isinstance(patterns, Mapping) else listed(patterns))
+
+
+def mean(records: Any) -> dict[str, float]:
+    """The mean of each field that holds numbers."""
+    found = records if isinstance(records, Mapping) else listed(records)
+    weigh(found)
+    return verdicts.mean(found)
+
+
+def latest(*steps: Any) -> list[Any]:
+    """Each member's last reply over the steps, in the order in which the members first spoke."""
+    return verdicts.latest(*steps)
+
+
+def numbers(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
+    """`range(n)` and `range(start, stop, step)`, at most as long as a render may loop."""
+    first, end = (0, whole(start)) if stop is None else (whole(start), whole(stop))
+    if whole(step) == 0:
+        raise Fault("`range` cannot have the step 0")
+    found = range(first, end, whole(step))
+    if len(found) > MAX_LOOPS:
+        raise Fault(f"the range has more than {MAX_LOOPS:,} numbers")
+    spend(len(found))
+    return list(found)
+
+
+def _paid(value: Any) -> str:
+    """The printed value, paid for as text whose every word is looked at."""
+    text = printed(value)
+    spend(len(text) >> 2)
+    return text
