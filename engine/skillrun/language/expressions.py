@@ -12,7 +12,9 @@ from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.codegen import (
+from skillrun.language.diagnostics import Problem, Problems, SkillrunError, did_you_mean
+from skillrun.language.source import Span, Text
+from skillrun.language.templates.codegen import (
     ENVIRONMENT,
     VALUE,
     Run,
@@ -24,13 +26,12 @@ from skillrun.language.codegen import (
     raised_by_template,
     shown,
 )
-from skillrun.language.diagnostics import Problem, Problems, SkillrunError, did_you_mean
-from skillrun.language.sandbox import MAX_TEXT, Fault, budget, plain, printed
-from skillrun.language.source import Span, Text
-from skillrun.language.syntax import read
-from skillrun.language.tokens import Misread
-from skillrun.language.vetting import vet
-from skillrun.language.vocabulary import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TESTS
+from skillrun.language.templates.limits import MAX_TEXT, Fault, budget
+from skillrun.language.templates.syntax import read
+from skillrun.language.templates.tokens import Misread
+from skillrun.language.templates.values import plain, printed
+from skillrun.language.templates.vetting import vet
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TESTS
 
 __all__ = [
     "ABSENT",

@@ -17,8 +17,9 @@ from skillrun.collaboration import compaction, signals, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import overlap as likeness
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.filters import text_filter
-from skillrun.language.sandbox import MAX_LOOPS, Fault, kind, listed, number, printed, size, spend, weigh, whole
+from skillrun.language.templates.filters import text_filter
+from skillrun.language.templates.limits import MAX_LOOPS, Fault, size, spend, weigh
+from skillrun.language.templates.values import kind, listed, number, printed, whole
 
 MAX_COMPARED: Final = 500  # items that `dedupe` compares with each other
 

@@ -9,21 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.sandbox import (
-    Fault,
-    compare,
-    compute,
-    field,
-    joined,
-    kind,
-    listed,
-    room_for_items,
-    size,
-    spend,
-    to_json,
-    weigh,
-    whole,
-)
+from skillrun.language.templates.limits import Fault, room_for_items, size, spend, weigh
+from skillrun.language.templates.operators import compare, compute
+from skillrun.language.templates.values import field, joined, kind, listed, to_json, whole
 
 
 def join(value: Any, d: str = "", attribute: Any = None) -> str:

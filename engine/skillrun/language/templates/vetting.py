@@ -14,8 +14,8 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from skillrun.language.diagnostics import allowed, did_you_mean
-from skillrun.language.sandbox import MAX_NUMBER
-from skillrun.language.vocabulary import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TAKES_A_TEST, TESTS
+from skillrun.language.templates.limits import MAX_NUMBER
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TAKES_A_TEST, TESTS
 
 MAX_DEPTH: Final = 40  # expressions inside one another
 LOOP_FIELDS: Final = ("index", "index0", "revindex", "revindex0", "first", "last", "length")

@@ -21,9 +21,11 @@ from jinja2.nodes import EvalContext
 from jinja2.utils import missing
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.sandbox import Fault, compare, compute, cut, each, item, joined, look, negate, printed
-from skillrun.language.syntax import SyntaxEnvironment
-from skillrun.language.vocabulary import FUNCTIONS, apply, apply_test
+from skillrun.language.templates.limits import Fault
+from skillrun.language.templates.operators import compare, compute, negate
+from skillrun.language.templates.syntax import SyntaxEnvironment
+from skillrun.language.templates.values import cut, each, hyphened, item, joined, look, printed
+from skillrun.language.templates.vocabulary import FUNCTIONS, apply, apply_test
 
 FILE: Final = "<template>"
 VALUE: Final = "the_value"  # the variable in which the code of a single expression leaves its value
@@ -54,7 +56,7 @@ class Scope:
         """A name's value; one that is written with `-` is found by `_`. An absent value remembers the name."""
         value = self.names.get(name, missing)
         if value is missing and "_" in name:
-            value = next((self.names[key] for key in self.names if key.replace("-", "_") == name), missing)
+            value = hyphened(self.names, name, missing)
         return Absent(name) if value is ABSENT else value
 
 

@@ -12,7 +12,9 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.sandbox import Fault, bounded, kind, listed, number, printed, room, size, to_json, whole
+from skillrun.language.templates.limits import Fault, room, size
+from skillrun.language.templates.operators import bounded
+from skillrun.language.templates.values import kind, listed, number, printed, to_json, whole
 
 P = ParamSpec("P")
 

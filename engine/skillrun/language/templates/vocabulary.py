@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language import filters, functions, lists
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.lists import TESTS, apply_test
-from skillrun.language.sandbox import MAX_ITEMS, MAX_TEXT, Fault, field, kind, listed, size, spend
+from skillrun.language.templates import filters, functions, lists
+from skillrun.language.templates.limits import MAX_ITEMS, MAX_TEXT, Fault, size, spend
+from skillrun.language.templates.lists import TESTS, apply_test
+from skillrun.language.templates.values import field, kind, listed
 
 __all__ = ["CONTEXT_FUNCTIONS", "FILTERS", "FUNCTIONS", "TESTS", "apply", "apply_test"]
 

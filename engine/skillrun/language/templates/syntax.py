@@ -15,7 +15,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from skillrun.language.diagnostics import allowed, did_you_mean
-from skillrun.language.tokens import Misread, tokens, tokens_inside
+from skillrun.language.templates.tokens import Misread, tokens, tokens_inside
 
 MAX_TAGS: Final = 12  # tags inside one another
 TAGS: Final = ("for", "if", "set")

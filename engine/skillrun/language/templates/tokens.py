@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jinja2.lexer import Token, operators
 
-from skillrun.language.sandbox import Fault
+from skillrun.language.templates.limits import Fault
 
 _RAW_HINT: Final = "to write braces as text, put them between `{% raw %}` and `{% endraw %}`"
 
