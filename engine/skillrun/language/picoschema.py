@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -286,13 +287,13 @@ def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Text | Non
 
 def checked_choices(found: Any, span: Span) -> list[Any]:
     """What a template yielded as an enum's values: a list, or a mapping for its names. Raises SkillrunError."""
-    values = list(dict.fromkeys(found)) if isinstance(found, (list, tuple, dict)) else []
+    values = list(found) if isinstance(found, (list, tuple, AbstractMapping)) else []
     if not values or not all(isinstance(each, (str, int, float)) for each in values):
         place = f"{span.path}:{span.line}:{span.column}"
         raise SkillrunError(
             f"{place}: the template yields no values to choose from", "It has to yield a list of texts."
         )
-    return values
+    return list(dict.fromkeys(values))
 
 
 def is_template(text: str) -> bool:
