@@ -72,9 +72,8 @@ def _long(key: KeyNotation, node: Mapping, problems: Problems) -> Field | None:
     """`name: {type: …, default: …, description: …}`."""
     for name, entry in node.entries.items():
         if name not in KEYS:
-            hint = did_you_mean(name, KEYS) or allowed(KEYS)
-            if "type" not in node.entries and "shape" not in node.entries:
-                hint = f"the fields of a record stand under `shape:`; {hint}"
+            record = "" if "type" in node.entries or "shape" in node.entries else "a record stands under `shape:`; "
+            hint = did_you_mean(name, KEYS) or record + allowed(KEYS)
             problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
     if key.form not in ("", "array"):
         hint = (
@@ -92,7 +91,10 @@ def _long(key: KeyNotation, node: Mapping, problems: Problems) -> Field | None:
         return None
     if shape is not None:
         spec = parse_shape(shape, problems)
-        if spec is None or spec.task:
+        if spec is not None and spec.task:
+            problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
+            return None
+        if spec is None:
             return None
         return _field(key, spec.type, problems, node, spec)
     if kind is None:
