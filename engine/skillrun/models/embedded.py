@@ -135,6 +135,7 @@ def _start(
     key = secrets.token_hex(16)
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
+    params.model_alias = {path.stem}
     params.n_parallel = provider.concurrency
     params.n_ctx = provider.window * provider.concurrency  # it is divided among the slots
     params.use_jinja = True

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -78,4 +79,5 @@ def _keep(path: Path, found: ModelList) -> None:
         partial.write_text(json.dumps(asdict(found)), encoding="utf-8")
         partial.replace(path)
     except OSError:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()

@@ -6,7 +6,7 @@ Everything heavy is imported when the first call is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillrun.models.failures import model_error
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
 BREAKPOINTS = 4  # Anthropic takes no more in one request
+SYSTEM = -1  # its place among the turns
 OUTPUT_TOOL = "reply"
 NO_KEY = "no-key"  # the SDKs refuse an empty one
 STOPS: Mapping[str | None, Stop] = {"stop": "end", "tool_call": "tool", "length": "length", "content_filter": "refusal"}
@@ -118,7 +119,8 @@ def history(request: Request, *, caching: bool) -> list[ModelMessage]:
     if not caching and any(block.text for block in request.system):
         parts.append(ai.SystemPromptPart(joined(request.system)))
     turns: list[ModelMessage] = []
-    for message in request.messages:
+    for turn, message in enumerate(request.messages):
+        places = {place for where, place in marked if where == turn}
         if message.role == "assistant":
             if parts:
                 turns.append(ai.ModelRequest(parts))
@@ -130,10 +132,10 @@ def history(request: Request, *, caching: bool) -> list[ModelMessage]:
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
             parts.append(ai.ToolReturnPart(name, joined(message.blocks), tool_call_id=message.call_id))
-            if any(id(block) in marked for block in message.blocks):
+            if places:
                 parts.append(ai.UserPromptPart([ai.CachePoint()]))
         else:
-            parts.append(ai.UserPromptPart(_user_content(message, marked)))
+            parts.append(ai.UserPromptPart(_user_content(message, places)))
     if parts:
         turns.append(ai.ModelRequest(parts))
     return turns
@@ -144,35 +146,30 @@ def joined(blocks: Sequence[Block]) -> str:
     return "\n\n".join(block.text for block in blocks if block.text)
 
 
-def _user_content(message: Message, marked: frozenset[int]) -> str | list[UserContent]:
-    if not any(id(block) in marked for block in message.blocks):
+def _user_content(message: Message, places: set[int]) -> str | list[UserContent]:
+    if not places:
         return joined(message.blocks)
     from pydantic_ai.messages import CachePoint
 
     content: list[UserContent] = []
-    for block in message.blocks:
+    for place, block in enumerate(message.blocks):
         if block.text:
             content.append(block.text)
-        if id(block) in marked:
+        if place in places:
             content.append(CachePoint())
     return content
 
 
-def _cached(request: Request) -> Iterator[Block]:
-    for block in request.system:
-        if block.cache and block.text:
-            yield block
-    for message in request.messages:
-        if message.role != "assistant":
-            yield from (block for block in message.blocks if block.cache and block.text)
-
-
-def _breakpoints(request: Request) -> frozenset[int]:
-    """The blocks, by identity, that get one: of too many the first, which most calls share, and the longest."""
-    blocks = [id(block) for block in _cached(request)]
-    if len(blocks) > BREAKPOINTS:
-        blocks = [blocks[0], *blocks[1 - BREAKPOINTS :]]
-    return frozenset(blocks)
+def _breakpoints(request: Request) -> frozenset[tuple[int, int]]:
+    """The blocks that get one, as turn and place: of too many the first, which most calls share, and the longest."""
+    turns = [request.system, *(() if m.role == "assistant" else m.blocks for m in request.messages)]
+    found = [
+        (turn, place)
+        for turn, blocks in enumerate(turns, SYSTEM)
+        for place, block in enumerate(blocks)
+        if block.cache and block.text.strip()
+    ]
+    return frozenset(found[:1] + found[1:][1 - BREAKPOINTS :])
 
 
 def _anthropic_system(request: Request) -> list[dict[str, Any]]:
@@ -180,9 +177,9 @@ def _anthropic_system(request: Request) -> list[dict[str, Any]]:
     marked = _breakpoints(request)
     return [
         {"type": "text", "text": block.text, "cache_control": {"type": "ephemeral"}}
-        if id(block) in marked
+        if (SYSTEM, place) in marked
         else {"type": "text", "text": block.text}
-        for block in request.system
+        for place, block in enumerate(request.system)
         if block.text.strip()
     ]
 

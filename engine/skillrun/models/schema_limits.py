@@ -10,6 +10,8 @@ from typing import Any
 CHARACTERS_PER_TOKEN = 2  # of a small model that repeats itself; of ordinary English it would be four
 SHORTEST_TEXT = 40
 _OVERHEAD = 8  # characters of a value's own punctuation and white space
+_BOUNDED = frozenset({"enum", "const", "pattern"})
+_SHORT_FORMATS = frozenset({"date", "time", "date-time", "uuid"})
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def limited(schema: dict[str, Any] | None, limits: Limits, max_tokens: int) -> d
 
 
 def size(schema: Any) -> int:
-    """About how many characters the longest reply has; what is unlimited counts as ten thousand."""
+    """About how many characters the longest reply has; a text whose length the schema leaves open counts as 100."""
     if not isinstance(schema, Mapping):
         return _OVERHEAD
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
@@ -47,9 +49,9 @@ def size(schema: Any) -> int:
     if "enum" in schema:
         return max((len(str(value)) for value in schema["enum"]), default=0) + _OVERHEAD
     if schema.get("type") == "array":
-        return _OVERHEAD + int(schema.get("maxItems", 10_000)) * size(schema.get("items", {}))
+        return _OVERHEAD + int(schema.get("maxItems", 100)) * size(schema.get("items", {}))
     if schema.get("type") == "string":
-        return _OVERHEAD + int(schema.get("maxLength", 10_000))
+        return _OVERHEAD + int(schema.get("maxLength", 100))
     properties: Mapping[str, Any] = schema.get("properties", {})
     return _OVERHEAD + sum(len(name) + _OVERHEAD + size(value) for name, value in properties.items())
 
@@ -69,6 +71,7 @@ def _limited(schema: Any, lists: int, text: int) -> Any:
     }
     if smaller.get("type") == "array":
         smaller.setdefault("maxItems", max(lists, int(smaller.get("minItems", 0))))
-    if smaller.get("type") == "string" and not {"enum", "const", "pattern", "format"} & set(smaller):
+    free = not _BOUNDED & set(smaller) and smaller.get("format") not in _SHORT_FORMATS
+    if smaller.get("type") == "string" and free:
         smaller.setdefault("maxLength", max(text, int(smaller.get("minLength", 0))))
     return smaller

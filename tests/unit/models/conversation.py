@@ -1,0 +1,41 @@
+"""One request through the gateway to a local server, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillrun.models.gateway import open_gateway
+from skillrun.models.messages import Reply, Request
+from tests.servers.wire import Wire
+from tests.unit.models.settings import catalogue
+
+KEY = "sk-test-0123456789"
+KEYS = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
+
+
+def converse(
+    wire: Wire,
+    *requests: Request,
+    environ: Mapping[str, str] | None = None,
+    retry: dict[str, float] | None = None,
+    said: list[str] | None = None,
+    **changes: Any,
+) -> list[Reply]:
+    """The replies to the requests, sent at once. The provider of the first request is where the server is."""
+
+    async def all_at_once() -> list[Reply]:
+        kind = "chat" if provider == "ollama" else provider
+        own = {"ollama": {"kind": "openai", "key": ""}}.get(provider, {})
+        url = wire.url if kind == "anthropic" else f"{wire.url}/v1"
+        known = catalogue(retry, **{provider: {**own, "base_url": url, **changes}})
+        gateway = open_gateway(known, KEYS if environ is None else environ, Path("unused"), (said or []).append)
+        try:
+            return list(await asyncio.gather(*(gateway.send(request, "plan/a") for request in requests)))
+        finally:
+            await gateway.close()
+
+    provider = requests[0].model.partition(":")[0]
+    return asyncio.run(all_at_once())

@@ -1,0 +1,34 @@
+"""The shipped catalogue, and catalogues that point at a local server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.messages import Block, Message, Request
+
+ROOT = Path(__file__).parents[3]
+
+
+def shipped() -> dict[str, Any]:
+    """The shipped config/models.yaml as plain data."""
+    data: dict[str, Any] = yaml.safe_load((ROOT / "config" / "models.yaml").read_text(encoding="utf-8"))
+    return data
+
+
+def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]) -> Catalogue:
+    """The shipped catalogue with some keys of its providers changed and quick retries."""
+    config = shipped()
+    for name, changes in providers.items():
+        config["providers"][name] = {**config["providers"].get(name, {}), **changes}
+    config["retry"] = {"attempts": 3, "seconds": 5, "first": 0.01, "longest": 0.05, **(retry or {})}
+    return Catalogue.of(config)
+
+
+def request(model: str = "anthropic:claude-opus-5-5", words: str = "Say hello.", **more: Any) -> Request:
+    more.setdefault("system", (Block("You are brief."),))
+    more.setdefault("messages", (Message("user", (Block(words),)),))
+    return Request(model=model, max_tokens=more.pop("max_tokens", 100), **more)

@@ -1,0 +1,174 @@
+"""What a model's name means, with which keys set; substitutions are always said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.live import ModelList
+from skillrun.models.messages import Usage
+from tests.unit.models.settings import catalogue, shipped
+
+CLAUDE = {"ANTHROPIC_API_KEY": "a"}
+GPT = {"OPENAI_API_KEY": "b"}
+SHIPPED = Catalogue.of(shipped())
+SYMBOLS = [*SHIPPED.tiers, *SHIPPED.aliases, *SHIPPED.intents]
+
+
+@pytest.mark.row("X5")
+@pytest.mark.parametrize("name", SYMBOLS)
+def test_with_no_key_every_tier_alias_and_intent_is_the_embedded_model(name: str) -> None:
+    resolved = SHIPPED.resolve(name, {})
+    assert resolved.model == "embedded:smollm2-135m"
+    assert resolved.window == 8192
+    assert name == "embedded" or "no provider key is set" in resolved.why
+
+
+@pytest.mark.row("X5")
+@pytest.mark.parametrize(
+    ("environ", "strong", "fast"),
+    [
+        (CLAUDE, "anthropic:claude-opus-5-5", "anthropic:claude-haiku-5-5"),
+        (GPT, "openai:gpt-6.1-sol", "openai:gpt-6-luna"),
+        ({"GEMINI_API_KEY": "c"}, "google:gemini-3.1-pro-preview", "google:gemini-3.8-flash"),
+        ({**CLAUDE, **GPT}, "anthropic:claude-opus-5-5", "anthropic:claude-haiku-5-5"),
+        ({"ANTHROPIC_API_KEY": ""}, "embedded:smollm2-135m", "embedded:smollm2-135m"),
+    ],
+)
+def test_the_tiers_follow_the_keys_that_are_set(environ: dict[str, str], strong: str, fast: str) -> None:
+    assert SHIPPED.resolve("strong", environ).model == strong
+    assert SHIPPED.resolve("fast", environ).model == fast
+
+
+@pytest.mark.row("S8")
+def test_an_intent_whose_provider_has_no_key_is_stood_in_for_and_says_so() -> None:
+    resolved = SHIPPED.resolve("latest GPT", CLAUDE)
+    assert resolved.model == "anthropic:claude-opus-5-5"
+    assert resolved.why.startswith("OPENAI_API_KEY is not set, ANTHROPIC_API_KEY is")
+
+
+@pytest.mark.row("S2")
+def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
+    listed = ModelList(
+        ("claude-opus-4-8", "claude-opus-5-5", "claude-opus-6-1-20270101", "claude-opus-6-1", "claude-haiku-9"),
+        fetched=1_800_000_000,
+    )
+    resolved = SHIPPED.resolve("strong", CLAUDE, lists={"anthropic": listed})
+    assert resolved.model == "anthropic:claude-opus-6-1"
+    assert resolved.why == "latest Claude Opus; newest in anthropic's list of 2027-01-15"
+    assert resolved.price is None
+
+
+@pytest.mark.row("S2")
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        (ModelList((), 0, "the list of anthropic could not be had (HTTP 500)"), "could not be had (HTTP 500)"),
+        (ModelList(("something-else",), 0), "no name in the list of anthropic is like claude-opus-*"),
+    ],
+)
+def test_a_list_that_does_not_help_is_said_and_the_configured_name_is_used(listed: ModelList, said: str) -> None:
+    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, lists={"anthropic": listed})
+    assert resolved.model == "anthropic:claude-opus-5-5"
+    assert said in resolved.why
+
+
+def test_a_version_is_a_number_and_a_date_is_none() -> None:
+    listed = ModelList(("gpt-6.1-sol", "gpt-6.10-sol", "gpt-6.9-sol-2027-01-01", "gpt-5.6-sol"), 0)
+    assert listed.newest("gpt-*-sol") == "gpt-6.10-sol"
+    assert listed.newest("gemini-*") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("anthropic:claude-anything", "anthropic:claude-anything"),
+        ("claude-opus-4-8", "anthropic:claude-opus-4-8"),
+        ("claude-opus-77", "anthropic:claude-opus-77"),
+        ("gpt-77", "openai:gpt-77"),
+        ("scripted:strong", "scripted:strong"),
+    ],
+)
+def test_an_exact_name_is_used_as_it_is_whatever_key_is_set(name: str, model: str) -> None:
+    assert SHIPPED.resolve(name, {}).model == model
+
+
+def test_names_are_found_in_any_case() -> None:
+    assert SHIPPED.resolve("Latest claude opus", CLAUDE).model == "anthropic:claude-opus-5-5"
+
+
+@pytest.mark.parametrize("name", ["strong", "fast", "opus", "inherit"])
+def test_an_override_takes_the_place_of_every_tier_and_alias(name: str) -> None:
+    resolved = SHIPPED.resolve(name, CLAUDE, override="gpt-6-luna")
+    assert resolved.model == "openai:gpt-6-luna"
+    assert resolved.why == "gpt-6-luna for everything"
+
+
+def test_an_override_may_be_a_tier_or_an_alias_itself() -> None:
+    assert SHIPPED.resolve("strong", CLAUDE, override="fast").model == "anthropic:claude-haiku-5-5"
+    assert SHIPPED.resolve("fast", CLAUDE, override="embedded").model == "embedded:smollm2-135m"
+
+
+def test_an_override_leaves_exact_names_alone() -> None:
+    assert SHIPPED.resolve("gpt-6-luna", CLAUDE, override="embedded").model == "openai:gpt-6-luna"
+
+
+@pytest.mark.row("X5")
+def test_one_endpoint_more_is_one_line() -> None:
+    config = shipped()
+    config["providers"]["ollama"] = {"kind": "openai", "base_url": "http://localhost:11434/v1", "key": ""}
+    config["tiers"] = {"strong": "ollama:llama3", "fast": "ollama:llama3"}
+    resolved = Catalogue.of(config).resolve("strong", {})
+    assert resolved.model == "ollama:llama3"
+    assert resolved.price is None
+    assert resolved.window == 32_768
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("stronk", "did you mean `strong`?"), ("antropic:claude", "did you mean `anthropic`?"), ("latest Cloud", "did")],
+)
+def test_an_unknown_name_suggests_a_known_one(name: str, said: str) -> None:
+    with pytest.raises(SkillrunError) as caught:
+        SHIPPED.resolve(name, CLAUDE)
+    assert said in caught.value.message
+    assert name.partition(":")[0] in caught.value.message
+
+
+def test_a_name_that_leads_back_to_itself_is_refused() -> None:
+    config = shipped()
+    config["aliases"] = {"a": "b", "b": "a"}
+    with pytest.raises(SkillrunError, match="a -> b -> a"):
+        Catalogue.of(config).resolve("a", CLAUDE)
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "said"),
+    [
+        ("openai", {"bas_url": "x"}, "did you mean `base_url`?"),
+        ("openai", {"kind": "opnai"}, "did you mean `openai`?"),
+        ("new", {"base_url": "x"}, "`providers.new` has no `kind`"),
+    ],
+)
+def test_a_wrong_key_of_a_provider_is_named(where: str, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(SkillrunError) as caught:
+        catalogue(**{where: change})
+    assert said in caught.value.message
+
+
+def test_an_intent_of_an_unknown_provider_is_refused() -> None:
+    config = shipped()
+    config["intents"]["latest X"] = {"provider": "opnai", "match": "x", "fallback": "x"}
+    with pytest.raises(SkillrunError, match="did you mean `openai`"):
+        Catalogue.of(config)
+
+
+def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
+    million = Usage(1_000_000, 0)
+    assert SHIPPED.price("anthropic:claude-opus-5-5", million) == pytest.approx(4)
+    assert SHIPPED.price("embedded:smollm2-135m", million) == 0
+    assert SHIPPED.price("scripted:strong", million) == 0
+    assert SHIPPED.price("openai:gpt-77", million) is None

@@ -1,0 +1,205 @@
+"""The gateway: retries in one place, limits of calls at once, errors in a user's words with no key in them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from skillrun.models import failures
+from skillrun.models.gateway import open_gateway
+from skillrun.models.messages import ModelError
+from tests.servers import anthropic, openai
+from tests.servers.wire import Answer, Asked, serve
+from tests.unit.models.conversation import KEY, converse
+from tests.unit.models.settings import catalogue, request
+
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+HELLO = anthropic.message(anthropic.text("Hello."))
+OVERLOADED = anthropic.error(529, "overloaded_error", "Overloaded")
+LIMITED = anthropic.error(429, "rate_limit_error", "Too many requests")
+
+
+def fails(answer: Answer, model: str = "anthropic:claude-opus-5-5", **more: Any) -> tuple[ModelError, int]:
+    """The error of one call, and how many times the server was asked."""
+    with serve([answer]) as wire, pytest.raises(ModelError) as caught:
+        converse(wire, request(model), **more)
+    return caught.value, len(wire.asked)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        OVERLOADED,
+        LIMITED,
+        anthropic.error(500, "api_error", "Internal server error"),
+        anthropic.error(503, "api_error", "Unavailable"),
+        Answer({}, hang_up=True),
+        Answer("<html>bad gateway</html>", 502),
+    ],
+)
+def test_a_passing_error_is_tried_again(first: Answer) -> None:
+    with serve([first, HELLO]) as wire:
+        (reply,) = converse(wire, request())
+    assert reply.text == "Hello."
+    assert len(wire.asked) == 2
+
+
+def test_the_provider_is_not_asked_more_often_than_the_limit() -> None:
+    error, asked = fails(OVERLOADED, retry={"attempts": 4})
+    assert asked == 4
+    assert error.kind == "overloaded"
+    assert "given up after 4 attempts" in error.message
+
+
+def test_the_wait_that_the_provider_asks_for_is_kept() -> None:
+    said: list[str] = []
+    with serve([anthropic.error(429, "rate_limit_error", "Slow down", retry_after_ms="300"), HELLO]) as wire:
+        started = perf_counter()
+        (reply,) = converse(wire, request(), retry={"longest": 1}, said=said)
+        assert perf_counter() - started >= 0.3
+    assert reply.seconds >= 0.3
+    assert said == ["anthropic limits the rate of calls (HTTP 429: Slow down); next try in 0 s"]
+
+
+def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> None:
+    error, asked = fails(anthropic.error(429, "rate_limit_error", "Slow down", retry_after="3600"))
+    assert asked == 1
+    assert error.kind == "rate_limit"
+    assert "it asks to wait 3600 s" in error.message
+    assert error.retryable
+
+
+def test_no_try_starts_after_the_time_for_retries() -> None:
+    error, asked = fails(OVERLOADED, retry={"attempts": 50, "seconds": 0.3, "first": 0.1, "longest": 0.1})
+    assert 1 < asked < 6
+    assert error.kind == "overloaded"
+
+
+@pytest.mark.parametrize(
+    ("answer", "model", "kind"),
+    [
+        (anthropic.error(401, "authentication_error", "invalid x-api-key"), "anthropic:claude-opus-5-5", "auth"),
+        (anthropic.error(403, "permission_error", "not yours"), "anthropic:claude-opus-5-5", "auth"),
+        (anthropic.error(404, "not_found_error", "model: claude-x"), "anthropic:claude-x", "not_found"),
+        (
+            anthropic.error(400, "invalid_request_error", "messages: wrong"),
+            "anthropic:claude-opus-5-5",
+            "invalid_request",
+        ),
+        (
+            anthropic.error(400, "invalid_request_error", "prompt is too long: 2000000 tokens > 1000000 maximum"),
+            "anthropic:claude-opus-5-5",
+            "too_long",
+        ),
+        (
+            anthropic.error(400, "invalid_request_error", "Your credit balance is too low"),
+            "anthropic:claude-opus-5-5",
+            "budget",
+        ),
+        (openai.error(401, "Incorrect API key", "invalid_api_key"), "openai:gpt-6.1-sol", "auth"),
+        (openai.error(429, "You exceeded your current quota", "insufficient_quota"), "openai:gpt-6.1-sol", "budget"),
+        (openai.error(400, "too long", "context_length_exceeded"), "openai:gpt-6.1-sol", "too_long"),
+        (openai.error(404, "no such model", "model_not_found"), "ollama:llama9", "not_found"),
+        (Answer("<html>hello</html>", headers={"Content-Type": "text/html"}), "ollama:llama3", "other"),
+    ],
+)
+def test_any_other_error_is_told_at_once(answer: Answer, model: str, kind: str) -> None:
+    error, asked = fails(answer, model)
+    assert (error.kind, error.retryable, asked) == (kind, False, 1)
+    assert error.message.startswith(("anthropic", "openai", "ollama", "the "))
+
+
+def test_a_server_that_is_not_there_is_named_with_its_address() -> None:
+    with serve([HELLO]) as wire:
+        pass
+    with pytest.raises(ModelError) as caught:
+        converse(wire, request(), retry={"attempts": 1})
+    assert caught.value.kind == "connection"
+    assert wire.url in caught.value.message
+
+
+def test_a_call_that_takes_too_long_is_given_up() -> None:
+    slow = Answer(HELLO.body, delay=1.0)
+    error, _ = fails(slow, timeout=0.1, retry={"attempts": 1})
+    assert error.kind == "timeout"
+    assert "0.1 seconds" in error.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        anthropic.error(401, "authentication_error", f"invalid key {KEY} in header Bearer {KEY}"),
+        anthropic.error(400, "invalid_request_error", "bad: sk-ant-api03-abcdefghijkl"),
+        Answer(f"key {KEY}", 400),
+    ],
+)
+def test_no_key_stands_in_an_error(answer: Answer) -> None:
+    error, _ = fails(answer)
+    assert KEY not in str(error.to_dict())
+    assert "abcdefghijkl" not in str(error.to_dict())
+    assert "[key]" in error.message
+
+
+@pytest.mark.parametrize(
+    "secret", ["sk-ant-api03-Ab_c-123456", "AIzaSyA1234567890abc", "gsk_abcdefghij", "sk-abc***xyz"]
+)
+def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
+    assert secret not in failures.redact(f"wrong key: {secret}!")
+
+
+def test_ordinary_words_stay_in_an_error() -> None:
+    text = "the key-value store asks for a task-list, risk-free"
+    assert failures.redact(text) == text
+
+
+def test_a_missing_key_is_told_before_anything_is_sent() -> None:
+    with serve([HELLO]) as wire, pytest.raises(ModelError) as caught:
+        converse(wire, request(), environ={})
+    assert caught.value.kind == "auth"
+    assert "ANTHROPIC_API_KEY is not set" in caught.value.message
+    assert wire.asked == []
+
+
+def test_no_more_calls_at_once_than_the_provider_allows() -> None:
+    with serve([Answer(HELLO.body, delay=0.05)]) as wire:
+        converse(wire, *(request(words=f"{number}") for number in range(9)), concurrency=3)
+    assert len(wire.asked) == 9
+    assert wire.most == 3
+
+
+def test_a_call_that_waits_for_its_next_try_leaves_its_place_to_others() -> None:
+    def answer(asked: Asked) -> Answer:
+        first = "0" in str(asked.body["messages"])
+        return anthropic.error(529, "overloaded_error", "Overloaded", retry_after_ms="400") if first and once() else HELLO
+
+    def once() -> bool:
+        tries.append(1)
+        return len(tries) == 1
+
+    tries: list[int] = []
+    with serve(answer) as wire:
+        replies = converse(
+            wire, request(words="0"), request(words="1"), concurrency=1, retry={"longest": 1, "seconds": 5}
+        )
+    assert replies[1].seconds < replies[0].seconds
+
+
+def test_the_scripted_model_is_there_by_name() -> None:
+    async def send() -> str:
+        gateway = open_gateway(catalogue(), {}, Path("unused"))
+        reply = await gateway.send(request("scripted:strong"), "plan/a")
+        await gateway.close()
+        return reply.text
+
+    assert asyncio.run(send()).startswith("# ")
+
+
+def test_a_provider_that_nobody_knows_is_refused() -> None:
+    gateway = open_gateway(catalogue(), {}, Path("unused"))
+    with pytest.raises(ModelError, match="did you mean `openai`"):
+        asyncio.run(gateway.send(request("opnai:gpt"), "plan/a"))

@@ -1,0 +1,74 @@
+"""Intents resolved through a provider's own list, which is kept for a day."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from skillrun.models.catalogue import Catalogue, Resolved
+from tests.servers import anthropic, openai
+from tests.servers.wire import Answer, serve
+from tests.unit.models.conversation import KEYS
+from tests.unit.models.settings import catalogue
+
+pytestmark = [pytest.mark.allow_hosts(["127.0.0.1"]), pytest.mark.row("S2")]
+
+
+def resolve(known: Catalogue, name: str, cache: Path, override: str = "") -> Resolved:
+    return asyncio.run(known.resolve_live(name, KEYS, cache, override))
+
+
+def test_an_intent_is_resolved_through_the_providers_list(tmp_path: Path) -> None:
+    with serve([anthropic.models("claude-opus-7-1", "claude-opus-5-5", "claude-haiku-8")]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url})
+        assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
+        assert resolve(known, "latest Claude Haiku", tmp_path).model == "anthropic:claude-haiku-8"
+    assert len(wire.asked) == 1, "the list is asked for once and then taken from the cache"
+    assert wire.asked[0].path.startswith("/v1/models")
+
+
+def test_names_of_other_endpoints_lose_their_prefix(tmp_path: Path) -> None:
+    with serve([openai.models("models/gemini-4-pro", "models/gemini-4.5-flash")]) as wire:
+        known = catalogue(google={"base_url": f"{wire.url}/v1"})
+        assert resolve(known, "latest Gemini Flash", tmp_path).model == "google:gemini-4.5-flash"
+
+
+def test_an_old_or_damaged_list_is_fetched_again(tmp_path: Path) -> None:
+    path = tmp_path / "models" / "anthropic.json"
+    path.parent.mkdir()
+    with serve([anthropic.models("claude-opus-7-1")]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url})
+        for text in ("{", json.dumps({"names": ["claude-opus-6"], "fetched": 1_000_000_000}), "[]"):
+            path.write_text(text)
+            assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
+    assert len(wire.asked) == 3
+
+
+def test_a_list_that_cannot_be_had_is_said_and_not_kept(tmp_path: Path) -> None:
+    with serve([Answer({"error": {"message": "no"}}, 500)]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url})
+        resolved = resolve(known, "strong", tmp_path)
+    assert resolved.model == "anthropic:claude-opus-5-5"
+    assert "the list of anthropic could not be had" in resolved.why
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
+    resolved = resolve(catalogue(anthropic={"base_url": "http://127.0.0.1:9"}), "strong", tmp_path)
+    assert "could not be had" in resolved.why
+
+
+@pytest.mark.parametrize("name", ["claude-opus-5-5", "embedded", "scripted:strong"])
+def test_an_exact_name_needs_no_list(name: str, tmp_path: Path) -> None:
+    known = catalogue(anthropic={"base_url": "http://127.0.0.1:9"})
+    assert "could not be had" not in resolve(known, name, tmp_path).why
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("a file where the folder would be")
+    with serve([anthropic.models("claude-opus-7-1")]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url})
+        assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"

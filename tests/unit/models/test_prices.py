@@ -1,0 +1,63 @@
+"""Prices: every token is charged once, and what is unknown stays unknown."""
+
+from __future__ import annotations
+
+import pytest
+from genai_prices.data import providers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.models.messages import Usage
+from skillrun.models.prices import Price, price, read_price
+from tests.unit.models.settings import shipped
+
+MILLION = 1_000_000
+
+
+def test_cached_tokens_are_charged_at_their_own_rates_and_once() -> None:
+    rates = Price(input=4, output=20, cache_read=0.2, cache_write=5)
+    usage = Usage(input=3 * MILLION, output=MILLION, cache_read=MILLION, cache_write=MILLION)
+    assert price(usage, rates) == pytest.approx(4 + 20 + 0.2 + 5)
+
+
+def test_without_a_rate_for_the_cache_its_tokens_cost_what_input_does() -> None:
+    assert price(Usage(2 * MILLION, 0, MILLION), Price(input=4, output=20)) == pytest.approx(8)
+
+
+def test_a_long_input_is_charged_at_the_long_rates() -> None:
+    rates = Price(1, 2, above=1000, long=Price(10, 20))
+    assert price(Usage(1000, 0), rates) == pytest.approx(0.001)
+    assert price(Usage(1001, 0), rates) == pytest.approx(0.01001)
+
+
+def test_an_unknown_price_is_unknown_and_not_zero() -> None:
+    assert price(Usage(5, 5), None) is None
+    assert read_price({"window": 8192, "input": 3}) is None
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_cache_never_costs_more_than_the_dearest_rate(fresh: int, read: int, write: int, output: int) -> None:
+    rates = Price(4, 20, 0.2, 5)
+    spent = rates.of(Usage(fresh + read + write, output, read, write))
+    assert 0 <= spent <= ((fresh + read + write) * 5 + output * 20) / MILLION + 1e-9
+
+
+def test_the_shipped_prices_are_those_of_the_price_list_that_pydantic_ai_brings() -> None:
+    table = {f"{p.id}:{m.id}": m for p in providers for m in p.models}
+    compared = 0
+    for name, entry in shipped()["models"].items():
+        known = table.get(name)
+        if known is None:
+            continue
+        rates = known.prices[-1].prices if isinstance(known.prices, list) else known.prices
+        for ours in ("input", "output", "cache_read", "cache_write"):
+            theirs = getattr(rates, f"{ours}_mtok")
+            if ours in entry:
+                assert float(getattr(theirs, "base", theirs)) == entry[ours], (name, ours)
+                compared += 1
+            if "long" in entry and ours in entry["long"]:
+                assert [(t.start, float(t.price)) for t in theirs.tiers] == [(entry["above"], entry["long"][ours])], (
+                    name
+                )
+        assert known.context_window in {None, entry["window"]}, name
+    assert compared > 40

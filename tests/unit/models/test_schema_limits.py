@@ -1,0 +1,79 @@
+"""Limited schemas accept a part of what the original accepts, and their longest reply fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.language.shapes import sample
+from skillrun.models.schema_limits import Limits, limited, size
+
+LIMITS = Limits(longest_list=4, longest_text=400)
+STRING: dict[str, Any] = {"type": "string"}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+leaves = st.sampled_from([STRING, {"type": "integer"}, {"enum": ["a", "b"]}, {"type": "boolean"}])
+schemas = st.recursive(
+    leaves,
+    lambda inner: (
+        st.builds(lambda items: {"type": "array", "items": items}, inner)
+        | st.dictionaries(st.sampled_from("abcd"), inner, min_size=1).map(lambda found: of(**found))
+    ),
+    max_leaves=6,
+).map(lambda schema: of(value=schema))
+
+
+def test_lists_and_texts_without_limits_get_them() -> None:
+    schema = limited(of(title=STRING, tags={"type": "array", "items": STRING}), LIMITS, 4000)
+    assert schema is not None
+    assert schema["properties"]["title"]["maxLength"] == 400
+    assert schema["properties"]["tags"]["maxItems"] == 4
+    assert schema["properties"]["tags"]["items"]["maxLength"] == 400
+
+
+def test_limits_of_the_schema_itself_stay() -> None:
+    own = {"type": "array", "maxItems": 9, "items": {"type": "string", "maxLength": 1000}}
+    assert limited(of(own=own), LIMITS, 100) == of(own=own)
+
+
+def test_what_the_schema_asks_for_at_least_is_allowed() -> None:
+    schema = limited(of(tags={"type": "array", "minItems": 6, "items": {"type": "boolean"}}), LIMITS, 1000)
+    assert schema is not None
+    assert schema["properties"]["tags"]["maxItems"] == 6
+
+
+def test_a_property_named_like_a_keyword_is_a_property() -> None:
+    schema = limited(of(items=STRING, enum=STRING, type=STRING), LIMITS, 1000)
+    assert schema is not None
+    assert set(schema["properties"]) == {"items", "enum", "type"}
+    assert schema["properties"]["enum"]["maxLength"]
+
+
+def test_no_schema_stays_none() -> None:
+    assert limited(None, LIMITS, 100) is None
+
+
+@pytest.mark.parametrize("max_tokens", [200, 1024])
+def test_the_longest_reply_fits(max_tokens: int) -> None:
+    finding = of(title=STRING, evidence=STRING, fix=STRING)
+    schema = limited(of(summary=STRING, findings={"type": "array", "items": finding}), LIMITS, max_tokens)
+    assert size(schema) <= max_tokens * 2
+
+
+@given(schemas, st.integers(100, 4000), st.text("0123456789abcdef", min_size=64, max_size=64))
+def test_what_fits_the_limited_schema_fits_the_original(schema: dict[str, Any], tokens: int, seed: str) -> None:
+    value = sample(limited(schema, LIMITS, tokens) or {}, seed)
+    jsonschema.validate(value, schema)

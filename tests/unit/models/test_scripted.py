@@ -1,0 +1,116 @@
+"""The scripted model: rules by address in their order, generated replies otherwise, the same ones every time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.models.messages import ModelError, Reply, ToolCall
+from skillrun.models.scripted import ScriptedGateway
+from tests.unit.models.settings import request
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 100}, "why": {"type": "string"}},
+    "required": ["score", "why"],
+    "additionalProperties": False,
+}
+
+
+def send(gateway: ScriptedGateway, address: str = "plan/research/a", **more: Any) -> Reply:
+    return asyncio.run(gateway.send(request("scripted:strong", **more), address))
+
+
+def test_the_first_rule_that_matches_the_address_answers() -> None:
+    gateway = ScriptedGateway(
+        [
+            {"address": "plan/architecture/*/software-architect*", "text": "a design"},
+            {"address": "plan/*", "text": "something"},
+        ]
+    )
+    assert send(gateway, "plan/architecture/proposals/software-architect:clean/1").text == "a design"
+    assert send(gateway, "plan/research/a").text == "something"
+
+
+def test_a_used_up_rule_makes_room_for_the_next() -> None:
+    gateway = ScriptedGateway([{"text": "first", "times": 2}, {"text": "then"}])
+    assert [send(gateway).text for _ in range(3)] == ["first", "first", "then"]
+
+
+def test_a_rule_can_be_for_one_model() -> None:
+    gateway = ScriptedGateway([{"model": "scripted:fast", "text": "quick"}, {"text": "slow"}])
+    assert send(gateway).text == "slow"
+
+
+def test_data_is_the_reply_as_json() -> None:
+    gateway = ScriptedGateway([{"data": {"score": 3, "why": "é"}}])
+    assert json.loads(send(gateway, schema=SCHEMA).text) == {"score": 3, "why": "é"}
+
+
+def test_calls_stop_for_tools() -> None:
+    reply = send(ScriptedGateway([{"calls": [{"name": "Read", "arguments": {"path": "a.py"}}]}]))
+    assert reply.stop == "tool"
+    assert reply.calls == (ToolCall("call-1", "Read", {"path": "a.py"}),)
+
+
+def test_a_reply_can_be_cut_off() -> None:
+    assert send(ScriptedGateway([{"text": "half a sen", "stop": "length"}])).stop == "length"
+
+
+def test_a_call_can_fail() -> None:
+    with pytest.raises(ModelError, match="rate_limit") as caught:
+        send(ScriptedGateway([{"fail": "rate_limit"}]))
+    assert caught.value.retryable
+
+
+def test_an_unscripted_reply_is_valid_and_the_same_every_time() -> None:
+    replies = {send(ScriptedGateway(), schema=SCHEMA).text for _ in range(3)}
+    assert len(replies) == 1
+    jsonschema.validate(json.loads(replies.pop()), SCHEMA)
+
+
+def test_an_unscripted_text_depends_on_the_request_alone() -> None:
+    assert send(ScriptedGateway(), "a").text == send(ScriptedGateway(), "b").text
+    assert send(ScriptedGateway()).text != send(ScriptedGateway(), words="Say goodbye.").text
+
+
+def test_replies_are_free_and_their_tokens_estimated() -> None:
+    reply = send(ScriptedGateway())
+    assert reply.price == 0.0
+    assert reply.usage.input > 0
+    assert reply.usage.output > 0
+
+
+def test_a_dry_run_can_price_the_calls_it_makes() -> None:
+    gateway = ScriptedGateway(price=lambda model, usage: 1.5 if model == "scripted:strong" else None)
+    assert send(gateway).price == 1.5
+
+
+def test_the_gateway_keeps_what_was_sent() -> None:
+    gateway = ScriptedGateway()
+    send(gateway, "plan/a")
+    assert [address for address, _ in gateway.sent] == ["plan/a"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"txt": "a"}, "unknown key `txt`"),
+        ({"fail": "sadly"}, "`fail` is `sadly`"),
+        ({"stop": "never"}, "`stop` is `never`"),
+        ({"times": "twice"}, "`times` is 'twice'"),
+        ({"times": True}, "`times` is True"),
+        ({"address": 3}, "`address` is 3"),
+        ({"calls": [{}]}, "call 1 of `calls`"),
+    ],
+)
+def test_a_wrong_rule_is_named_with_its_place(rule: dict[str, Any], said: str) -> None:
+    with pytest.raises(SkillrunError, match=r"case\.md, reply 2: ") as caught:
+        ScriptedGateway([{"text": "a"}, rule], shown="case.md")
+    assert said in caught.value.message
+    assert caught.value.next_step
