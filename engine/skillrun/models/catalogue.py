@@ -36,6 +36,7 @@ class Provider:
     thinking: int = 0
     concurrency: int = 4
     timeout: float = 600
+    tools: bool = True
 
     def ready(self, environ: Mapping[str, str]) -> bool:
         return not self.key or bool(environ.get(self.key))
@@ -92,6 +93,7 @@ class Resolved:
     max_output: int
     price: Price | None
     why: str
+    tools: bool = True
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,7 @@ class Catalogue:
             max_output=entry.get("max_output") or provider.max_output,
             price=prices.read_price(entry),
             why=choice.why,
+            tools=bool(entry.get("tools", provider.tools)),
         )
 
     async def resolve_live(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:

@@ -1,0 +1,33 @@
+"""Question banks: a level-2 heading per group, a list item per question, its choices as nested items."""
+
+import re
+from typing import Any, Final
+
+from skillrun.language.diagnostics import Problems
+from skillrun.language.source import Document
+
+_ITEM: Final = re.compile(r"(?P<indent>[ \t]*)[-*+]\s+(?P<text>.*\S)\s*$")
+
+
+def parse_bank(document: Document, problems: Problems) -> dict[str, list[dict[str, Any]]]:
+    """Each group's questions as records: id (`group-1`), text, group, and choices where there are any."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for section in document.sections:
+        questions: list[dict[str, Any]] = []
+        offset = 0
+        for line in section.text.value.split("\n"):
+            match = _ITEM.match(line)
+            if match and not match["indent"]:
+                number = len(questions) + 1
+                questions.append({"id": f"{section.name}-{number}", "text": match["text"], "group": section.name})
+            elif match and questions:
+                questions[-1].setdefault("choices", []).append(match["text"])
+            elif line.strip() and questions and "choices" not in questions[-1]:
+                questions[-1]["text"] += " " + line.strip()
+            elif line.strip():
+                problems.report(section.text.at(offset), "bank", "this line belongs to no question", "start a question with `- `")
+            offset += len(line) + 1
+        if not questions:
+            problems.report(section.heading, "bank", f"the group `{section.name}` has no question", "add a list item")
+        groups[section.name] = questions
+    return groups

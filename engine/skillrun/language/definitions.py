@@ -1,0 +1,217 @@
+"""What the parsed files are: frozen definitions of workflows, phases, protocols, roles and steps.
+
+Every definition keeps where it stands in its file, so that later checks and errors can point at it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillrun.language.expressions import ABSENT, Template
+from skillrun.language.shapes import Field, ShapeSpec
+from skillrun.language.source import Document, Node, Span
+
+
+@dataclass(frozen=True)
+class Value:
+    """A YAML value whose strings are templates."""
+
+    span: Span
+    plain: Any = None
+    template: Template | None = None
+    items: tuple["Value", ...] | None = None
+    entries: Mapping[str, "Value"] | None = None
+
+    def evaluate(self, names: Mapping[str, Any]) -> Any:
+        """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
+        if self.template is not None:
+            return self.template.render(names)
+        if self.items is not None:
+            return [item.evaluate(names) for item in self.items]
+        if self.entries is not None:
+            values = {key: value.evaluate(names) for key, value in self.entries.items()}
+            return {key: value for key, value in values.items() if value is not ABSENT and not _absent(value)}
+        return self.plain
+
+    def templates(self) -> Iterator[Template]:
+        if self.template is not None:
+            yield self.template
+        for value in (*(self.items or ()), *(self.entries or {}).values()):
+            yield from value.templates()
+
+    @property
+    def literal(self) -> Any:
+        """The plain value where nothing in it is a template; otherwise None."""
+        return None if any("{" in t.text.value and not t.constant for t in self.templates()) else self.evaluate({})
+
+
+def _absent(value: Any) -> bool:
+    return isinstance(value, type(ABSENT))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a decision: the value it chooses, or the least value that may be chosen."""
+
+    span: Span
+    when: Template | None
+    then: Value | None
+    at_least: Value | None
+    because: Value | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its verb, the verb's own value and the keys beside it."""
+
+    verb: str
+    span: Span
+    id: str | None = None
+    id_span: Span | None = None
+    when: Template | None = None
+    retry: str | None = None
+    retry_span: Span | None = None
+    otherwise: "Step | None" = None
+    main: Value | None = None
+    values: Mapping[str, Value] = field(default_factory=dict)
+    output: ShapeSpec | None = None
+    schema: Any = None
+    until: Template | None = None
+    rows: tuple[Row, ...] = ()
+    order: tuple[str, ...] = ()
+    steps: tuple["Step", ...] = ()
+
+    def walk(self) -> "Iterator[Step]":
+        """This step, the one that stands in for it, and all inside."""
+        yield self
+        if self.otherwise is not None:
+            yield from self.otherwise.walk()
+        for step in self.steps:
+            yield from step.walk()
+
+    @property
+    def text(self) -> str:
+        """The verb's own value as written, for messages and look-ups of literal names."""
+        literal = self.main.literal if self.main is not None else None
+        return literal if isinstance(literal, str) else ""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A text in front of a phase's prompts; `agent_skill` ones are never rendered."""
+
+    name: str
+    span: Span
+    agent_skill: bool
+    when: Template | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A named section of a phase or protocol."""
+
+    name: str
+    heading: Span
+    template: Template
+
+
+@dataclass(frozen=True)
+class Score:
+    """What phases and protocols share: steps, outputs and the sections that the steps use."""
+
+    name: str
+    description: str
+    document: Document
+    steps: tuple[Step, ...]
+    outputs: Mapping[str, Value]
+    prompts: Mapping[str, Prompt]
+
+    def walk(self) -> Iterator[Step]:
+        for step in self.steps:
+            yield from step.walk()
+
+
+@dataclass(frozen=True)
+class Phase(Score):
+    references: tuple[Reference, ...] = ()
+    acceptance: Template | None = None
+
+
+@dataclass(frozen=True)
+class Seats:
+    """Named seats, or a number of members between two bounds."""
+
+    names: tuple[str, ...] = ()
+    least: int = 1
+    most: int = 64
+
+
+@dataclass(frozen=True)
+class Protocol(Score):
+    seats: Seats = field(default_factory=Seats)
+    inputs: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class Role:
+    """Who speaks: a persona (never rendered), a model, tools, skills and variants (name to lens)."""
+
+    name: str
+    description: str
+    model: str
+    tools: tuple[str, ...]
+    skills: tuple[str, ...]
+    variants: Mapping[str, str]
+    body: str
+    document: Document
+
+
+@dataclass(frozen=True)
+class PhaseUse:
+    """A phase's place in a workflow: what it follows and when it runs."""
+
+    name: str
+    span: Span
+    skill: str
+    after: tuple[str, ...]
+    when: Template | None = None
+    retry: str | None = None
+    retry_span: Span | None = None
+    otherwise: Step | None = None
+    was: str | None = None
+
+
+@dataclass(frozen=True)
+class Workflow:
+    name: str
+    description: str
+    help: str
+    document: Document
+    inputs: tuple[Field, ...]
+    state: tuple[Field, ...]
+    outputs: Mapping[str, Value]
+    config: str | None
+    config_span: Span | None
+    repository: Template | None
+    hint: Template | None
+    parallel: Value | None
+    phases: Mapping[str, PhaseUse]
+    preamble: Template | None
+
+    def ancestors(self, name: str) -> frozenset[str]:
+        """Every phase that has ended when `name` starts."""
+        seen: set[str] = set()
+        pending = list(self.phases[name].after)
+        while pending:
+            phase = pending.pop()
+            if phase in self.phases and phase not in seen:
+                seen.add(phase)
+                pending.extend(self.phases[phase].after)
+        return frozenset(seen)
+
+    def followers(self, name: str) -> tuple[str, ...]:
+        """`name` and every phase that follows it, in file order."""
+        return tuple(other for other in self.phases if other == name or name in self.ancestors(other))
+
+
+Render = Callable[[Node], Any]

@@ -1,0 +1,188 @@
+"""One member's answer: the call, its tools, its repair; each request answered by the journal where it has been seen.
+
+Looks at every stop reason before a reply is used. Retries of the transport are the gateway's; attempts are the step's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.replies import parse_reply
+from skillrun.language.schemas import Shape
+from skillrun.models.messages import Block, Message, ModelError, Reply, Request, ToolCall, ToolSpec
+from skillrun.runtime.checkpoints import reached
+from skillrun.runtime.events import CallEnded, CallStarted, ToolUsed
+from skillrun.runtime.run import PhaseRun
+
+FATAL: Final = frozenset({"auth", "not_found", "budget"})
+_STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
+_WHY: Final = {
+    "length": "the reply was cut off at the limit of its length",
+    "refusal": "the model refused to answer",
+    "other": "the model stopped for an unknown reason",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request to one member, before its turns."""
+
+    member: str
+    address: str
+    request: Request
+    shape: Shape | None = None
+    drop: bool = False
+    tools: tuple[ToolSpec, ...] = ()
+    turns: int = 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of it. `text` is the raw reply, kept also where the attempt failed."""
+
+    status: str
+    text: str = ""
+    data: Any = None
+    reason: str = ""
+    reads: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = field(default=(), repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "success"
+
+
+async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
+    """One attempt: turns with tools until there is a reply, and one repair of a malformed one."""
+    messages = list(asked.request.messages)
+    reads: list[str] = []
+    repaired = False
+    turn = 0
+    while True:
+        turn += 1
+        address = f"{asked.address}/{turn}.{attempt}"
+        last = turn >= asked.turns
+        request = replace(asked.request, messages=tuple(messages), tools=() if last else asked.tools)
+        try:
+            reply = await call(phase, address, asked.member, request)
+        except ModelError as error:
+            if error.kind in FATAL:
+                raise
+            return Answer("timeout" if error.kind == "timeout" else "error", reason=str(error), reads=tuple(reads))
+        if reply.stop not in ("end", "tool"):
+            return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
+        if reply.calls and request.tools:
+            messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
+            for tool in reply.calls:
+                messages.append(await _use(phase, address, tool, reads))
+            continue
+        value, errors = _value(asked, reply)
+        if errors and not repaired:
+            repaired = True
+            messages.append(Message("assistant", (Block(reply.text),)))
+            messages.append(Message("user", (Block(_repair(phase, errors, asked)),)))
+            continue
+        if errors:
+            reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
+            return Answer("parse_error", reply.text, reason=f"the reply has not the shape asked for: {reason}", reads=tuple(reads))
+        if not reply.text.strip():
+            return Answer("empty", reason="the reply is empty", reads=tuple(reads))
+        history = (*messages, Message("assistant", (Block(reply.text),)))
+        return Answer("success", reply.text, value, reads=tuple(dict.fromkeys(reads)), messages=history)
+
+
+async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
+    """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
+    run = phase.run
+    fingerprint = request.fingerprint()
+    phase.prompts += 1
+    known = run.journal.find("reply", address, fingerprint)
+    if known is not None:
+        reply = Reply.from_dict(known)
+        phase.count(reply.usage, reply.price)
+        run.emit(_ended(phase, address, member, reply, replayed=True))
+        return reply
+    failed = run.journal.find("failed", address, fingerprint)
+    if failed is not None:
+        raise ModelError.from_dict(failed)
+    run.limits.check()
+    run.emit(CallStarted(address, phase.name, member, request.model))
+    await run.journal.record("sent", address, fingerprint, request.to_dict())
+    reached("call: before")
+    run.limits.in_flight += 1
+    try:
+        reply = await run.gateway.send(request, address)
+    except ModelError as error:
+        run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
+        if error.kind not in FATAL:
+            await run.journal.record("failed", address, fingerprint, error.to_dict())
+        raise
+    finally:
+        run.limits.in_flight -= 1
+    reached("call: after")
+    await run.journal.record("reply", address, fingerprint, reply.to_dict())
+    run.limits.count(reply.usage, reply.price)
+    phase.count(reply.usage, reply.price)
+    run.emit(_ended(phase, address, member, reply, replayed=False))
+    return reply
+
+
+def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
+    usage, price = reply.usage.to_dict(), reply.price
+    return CallEnded(
+        address, phase.name, member, reply.model, replayed, reply.seconds, usage, price, reply.text, reply.stop
+    )
+
+
+async def _use(phase: PhaseRun, address: str, tool: ToolCall, reads: list[str]) -> Message:
+    """The result of a tool; one that has run before is not run again."""
+    run = phase.run
+    where = f"{address}/{tool.id}"
+    fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()
+    known = run.journal.find("tool", where, fingerprint)
+    if known is None:
+        repository = run.repository(phase.names["repository"]) if run.repository else None
+        result = await repository.run(tool.name, tool.arguments) if repository else "error: there are no files to read"
+        known = {"tool": tool.name, "arguments": tool.arguments, "result": result}
+        await run.journal.record("tool", where, fingerprint, known)
+        run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))
+    else:
+        run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=True))
+    result = known["result"]
+    if not result.startswith("error:"):
+        reads.append(_looked_at(tool))
+    return Message("tool", (Block(result),), call_id=tool.id)
+
+
+def _looked_at(tool: ToolCall) -> str:
+    """What a tool call looked at, in one line: a file with its first line, or the pattern and where."""
+    arguments: Mapping[str, Any] = tool.arguments
+    place = str(arguments.get("path") or arguments.get("glob") or ".")
+    if tool.name == "Read":
+        return f"{place}:{arguments['offset']}" if arguments.get("offset") else place
+    pattern = arguments.get("pattern")
+    return f"{tool.name} {pattern} in {place}" if pattern else f"{tool.name} {place}"
+
+
+def _value(asked: Asked, reply: Reply) -> tuple[Any, list[dict[str, str]]]:
+    """The structured value of a reply and what is wrong with it; None and nothing for free text."""
+    if asked.shape is None:
+        return None, []
+    value, errors = parse_reply(reply.text, asked.shape.schema)
+    if errors and asked.drop and value is not None:
+        value, _ = asked.shape.prune(value)
+        errors = asked.shape.check(value)
+    return value, [{"path": error.path, "message": error.message} for error in errors]
+
+
+def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: Asked) -> str:
+    import json
+
+    template = phase.run.program.library.text("system/repair")
+    if template is None:
+        raise SkillrunError("`skills/system/repair.md` is missing", "restore it, or reinstall skillrun")
+    schema = json.dumps(asked.shape.schema if asked.shape else {}, ensure_ascii=False)
+    return template.template.render_text({"errors": errors, "schema": schema})

@@ -1,0 +1,217 @@
+"""The folder of a run: artifacts, summaries, rounds and state, each written whole or not at all.
+
+Knows which files are its own work and which a person has changed since. The journal is beside it in `.run/`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime.files import digest, sweep, write_atomic
+from skillrun.runtime.ledger import Ledger
+from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
+from skillrun.tools.paths import confined
+
+SCHEMA_VERSION: Final = 2
+STATE: Final = "state.md"
+SUMMARIES: Final = "summaries"
+Written = Literal["written", "same", "kept", "conflict"]
+
+
+@dataclass
+class State:
+    """What `state.md` holds: where the run stands. Everything else follows from the journal and the files."""
+
+    workflow: str
+    started_at: str
+    inputs: dict[str, Any]
+    state: dict[str, Any]
+    status: str = "running"
+    phase: list[str] | None = None
+    round: int = 1
+    reason: str = ""
+    mode: str | None = None
+    features: dict[str, Any] | None = None
+    models: dict[str, str] | None = None
+    environment: str = "terminal"
+    failures: dict[str, int] | None = None
+    backs: dict[str, int] | None = None
+    going: dict[str, str] | None = None
+    files: dict[str, str] | None = None
+    budget: dict[str, float] | None = None
+    project: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+
+class RunFolder:
+    """The files of one run below `path`. All names given to it are checked against escaping from there."""
+
+    def __init__(self, path: Path, ledger: Ledger) -> None:
+        self.path = path
+        self.ledger = ledger
+
+    # artifacts
+
+    def resolve(self, name: str) -> Path:
+        """The path of an artifact. Raises SkillrunError when it would lie outside, or in a file of the engine's."""
+        path = confined(self.path, name)
+        top = path.relative_to(self.path.resolve()).parts[:1]
+        if not top or top[0] in (".run", SUMMARIES, STATE) or top[0].startswith("round-"):
+            raise SkillrunError(f"`{name}` is not a name for an artifact: it belongs to the run itself")
+        return path
+
+    def text(self, name: str) -> str | None:
+        path = self.resolve(name)
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+    async def put(self, name: str, text: str) -> Written:
+        """Write an artifact, unless a person has changed the file that is there.
+
+        `kept`: the person changed the very text that would be written, and theirs stays. `conflict`: they changed an
+        older one, and nothing was written. The hash is in the ledger before the file is.
+        """
+        path = self.resolve(name)
+        new = digest(text)
+        current = digest(path.read_bytes()) if path.is_file() else None
+        if current == new:
+            if not self.ledger.wrote(name, new):
+                await self.ledger.note(name, new)
+            return "same"
+        if current is not None and not self.ledger.wrote(name, current):
+            return "kept" if self.ledger.last(name) == new else "conflict"
+        if self.ledger.last(name) != new:
+            await self.ledger.note(name, new)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text)
+        return "written"
+
+    async def replace(self, name: str, text: str) -> None:
+        """Write an artifact over whatever is there."""
+        await self.ledger.note(name, digest(text))
+        path = self.resolve(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text)
+
+    def changed_by_hand(self, names: Iterable[str]) -> list[str]:
+        """The artifacts whose present text the run has never written."""
+        found = []
+        for name in names:
+            path = self.path / name
+            if path.is_file() and not self.ledger.wrote(name, digest(path.read_bytes())):
+                found.append(name)
+        return found
+
+    def matching(self, pattern: str) -> list[Path]:
+        """The files that match a pattern below the run folder, sorted; never the engine's own."""
+        confined(self.path, pattern.replace("*", "x").replace("?", "x"))
+        root = self.path.resolve()
+        found = [path for path in self.path.glob(pattern) if path.is_file() and path.resolve().is_relative_to(root)]
+        return sorted(path for path in found if ".run" not in path.relative_to(self.path).parts)
+
+    # summaries
+
+    def summary(self, phase: str) -> dict[str, Any] | None:
+        path = self.path / SUMMARIES / f"{phase}.md"
+        return from_frontmatter(path)[0] if path.is_file() else None
+
+    def write_summary(self, phase: str, data: Mapping[str, Any]) -> None:
+        path = self.path / SUMMARIES / f"{phase}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = to_frontmatter(data, f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n")
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_atomic(path, text)
+
+    def history(self, rounds: int) -> list[dict[str, Any]]:
+        """The summaries of the rounds that are over, oldest first."""
+        past = []
+        for number in range(1, rounds):
+            folder = self.path / f"round-{number}" / SUMMARIES
+            names = sorted(folder.glob("*.md")) if folder.is_dir() else []
+            past.append({"round": number, "phases": {path.stem: from_frontmatter(path)[0] for path in names}})
+        return past
+
+    def move_to_round(self, number: int, phases: Iterable[str], inline: str = "") -> None:
+        """Move the summaries and artifacts of `phases` to `round-<number>/`; doing it again does nothing more.
+
+        The summaries of an inline workflow are removed, and its artifacts stay to be written again.
+        """
+        if inline:
+            for phase in phases:
+                (self.path / SUMMARIES / inline.replace("/", ".") / f"{phase}.md").unlink(missing_ok=True)
+            return
+        target = self.path / f"round-{number}"
+        for phase in phases:
+            summary = self.summary(phase)
+            if summary is None:
+                continue
+            for name in summary.get("artifacts") or []:
+                self._move(name, target / name)
+            self._move(f"{SUMMARIES}/{phase}.md", target / SUMMARIES / f"{phase}.md")
+
+    def _move(self, name: str, target: Path) -> None:
+        path = self.path / name
+        if path.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+
+    # state
+
+    def write_state(self, state: State, log: Iterable[str]) -> None:
+        data = {key: value for key, value in plain_data(vars(state)).items() if value not in (None, "", {})}
+        ordered = {"schema_version": data.pop("schema_version"), **data}
+        write_atomic(self.path / STATE, to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in log)))
+
+    def read_state(self) -> tuple[State, list[str]]:
+        """Raises SkillrunError when there is no state, or one of another version."""
+        path = self.path / STATE
+        if not path.is_file():
+            raise SkillrunError(f"{self.path} is no run: it has no {STATE}", "`skillrun runs` lists the runs")
+        data, body = from_frontmatter(path)
+        version = data.get("schema_version")
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise SkillrunError(
+                f"{path} has the schema version {version}; this skillrun knows {SCHEMA_VERSION}",
+                "use the skillrun that wrote it",
+            )
+        known = {key: value for key, value in data.items() if key in State.__dataclass_fields__}
+        missing = [key for key in ("workflow", "started_at", "inputs", "state") if key not in known]
+        if missing:
+            raise SkillrunError(
+                f"{path} lacks {', '.join(missing)}", "restore the file; the journal beside it is untouched"
+            )
+        log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
+        return State(**known), log
+
+    def clean(self) -> None:
+        """Remove what killed writes left behind."""
+        for folder in {self.path, self.path / SUMMARIES, *(p.parent for p in self.path.rglob("*.tmp"))}:
+            if folder.is_dir():
+                sweep(folder)
+
+    def begin_again(self) -> None:
+        """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay to be compared."""
+        for path in [self.path / SUMMARIES, *self.path.glob("round-*")]:
+            if path.is_dir():
+                shutil.rmtree(path)
+
+
+class Transcript:
+    """`.run/transcript.ndjson`: every event of the run, a line each."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+        path.chmod(0o600)
+
+    def write(self, data: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(data, ensure_ascii=False, default=str) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,98 @@
+"""What a caller gives: values checked against declared fields, defaults filled in, caps read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from skillrun.language.absent import Absent
+from skillrun.language.definitions import Step
+from skillrun.language.diagnostics import Problems, SkillrunError
+from skillrun.language.expressions import compile_string
+from skillrun.language.fields import Field, coerce
+from skillrun.language.source import Node, Scalar, Sequence, Text
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.run import Frame
+
+
+def given_values(
+    fields: Iterable[Field], given: Mapping[str, Any], names: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The values of declared fields, what is wrong with them, and warnings. `names` is what defaults may read."""
+    values: dict[str, Any] = {}
+    errors: list[str] = []
+    warnings: list[str] = []
+    for field in fields:
+        render = renderer({**names, "inputs": names.get("inputs", values)})
+        if field.name in given:
+            value = given[field.name]
+        elif field.default is not None:
+            value = rendered_node(field.default, render)
+        elif field.required:
+            errors.append(f"`{field.name}` is missing")
+            continue
+        else:
+            continue
+        if isinstance(value, Absent) or value is None:
+            continue
+        coerced = coerce(field, projected(field, value), render)
+        warnings.extend(coerced.warnings)
+        if coerced.error:
+            errors.append(coerced.error)
+        else:
+            values[field.name] = coerced.value
+    return values, errors, warnings
+
+
+def renderer(names: Mapping[str, Any]) -> Callable[[Text], Any]:
+    """Renders a text with these names. Raises SkillrunError where it is no template."""
+
+    def render(text: Text) -> Any:
+        problems = Problems()
+        template = compile_string(text, problems)
+        if template is None:
+            raise SkillrunError(f"`{text.value}` is no template")
+        return template.render(names)
+
+    return render
+
+
+def rendered_node(node: Node, render: Callable[[Text], Any]) -> Any:
+    """Plain data of a YAML value, each text of it rendered."""
+    if isinstance(node, Scalar):
+        return render(node.text) if node.text is not None else node.value
+    if isinstance(node, Sequence):
+        return [rendered_node(item, render) for item in node.items]
+    return {key: rendered_node(entry.value, render) for key, entry in node.entries.items()}
+
+
+def projected(field: Field, value: Any) -> Any:
+    """The value with only the keys that the field's shape has: records may come with more than is kept."""
+    if field.shape is None:
+        return value
+    properties = field.shape.outline.get("properties")
+    if not properties:
+        return value
+    if isinstance(value, list):
+        return [_projected(item, properties) for item in value]
+    return _projected(value, properties)
+
+
+def _projected(value: Any, properties: Mapping[str, Any]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: one for key, one in value.items() if key in properties and one is not None}
+
+
+def cap(step: Step, frame: Frame) -> int:
+    """The number behind `at_most`, or the limit of the breaker that it or `retry` names."""
+    breakers = frame.run.breakers
+    value = frame.value(step, "at_most", None)
+    if value is None:
+        return breakers.limit(step.retry).limit if step.retry else 1
+    if isinstance(value, str) and not value.isdigit():
+        return breakers.limit(value).limit
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise StepFailed(f"`at_most` is {value!r}; expected a number or a breaker's name", frame.at(step)) from None

@@ -1,0 +1,247 @@
+"""Runs a workflow: its phases as their predecessors finish, rounds, pauses and the end.
+
+Deterministic: the same files, inputs, answers and replies give the same path. Resuming is evaluating again: a phase with
+a summary is final, the open ones are evaluated over the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.models.messages import ModelError
+from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.runtime.phases import Ended, run_phase
+from skillrun.runtime.run import Run, Spent
+from skillrun.runtime.scope import stored_name, truth
+
+EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, or where it stands: status, reason, and what to type next."""
+
+    status: str
+    reason: str = ""
+    next_step: str = ""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT[self.status]
+
+
+async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
+    """Run to the end, or to where a person is needed; `state.md` says the same as the outcome."""
+    workflow = run.program.workflow
+    run.state.status = "running"
+    run.emit(
+        RunStarted(run.name, workflow.name, str(run.folder.path), tuple(workflow.phases), run.state.inputs, dict(run.state.models or {}), resumed)
+    )
+    run.save()
+    try:
+        outcome = await Scheduler(run).run()
+    except BudgetSpent as spent:
+        outcome = Outcome("waiting", str(spent), spent.next_step.replace("RUN", run.name))
+    except (SkillrunError, ModelError) as error:
+        outcome = Outcome("failed", str(error), getattr(error, "next_step", ""))
+    except asyncio.CancelledError:
+        outcome = Outcome("interrupted", "interrupted", f"go on with `skillrun resume {run.name}`")
+    run.state.status, run.state.reason = outcome.status, outcome.reason
+    run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+    run.save()
+    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
+    return outcome
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def spent_of(run: Run) -> Spent:
+    """What the summaries of all rounds, and with them their calls, have used."""
+    total = Spent()
+    for past in run.folder.history(run.state.round):
+        for summary in past["phases"].values():
+            total.include(summary.get("usage") or {})
+    for name in run.program.workflow.phases:
+        summary = run.folder.summary(stored_name(run, name))
+        if summary is not None:
+            total.include(summary.get("usage") or {})
+    return total
+
+
+class Scheduler:
+    """Starts each phase when the ones it follows have ended, and applies what they end with."""
+
+    def __init__(self, run: Run, *, final: bool = True) -> None:
+        self.run_ = run
+        self.done: dict[str, str] = {}
+        self.running: dict[asyncio.Task[Ended], str] = {}
+        self.waiting: dict[str, Ended] = {}
+        self.failed: dict[str, Ended] = {}
+        self.later: list[str] = []
+        self.backs: list[tuple[str, str, str]] = []  # source, target, step
+        self.stopped: Ended | None = None
+        self.final = final
+
+    async def run(self) -> Outcome:
+        self._finish_move()
+        if self.final:
+            self._take_final()
+        try:
+            while True:
+                self._start()
+                if not self.running:
+                    if not self._go_back():
+                        break
+                    continue
+                ended, _ = await asyncio.wait(self.running, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    self._take(self.running.pop(task), task.result())
+        finally:
+            for task in self.running:
+                task.cancel()
+            await asyncio.gather(*self.running, return_exceptions=True)
+        return self._outcome()
+
+    def _take_final(self) -> None:
+        """Phases with a current summary are final; what they set is applied again, in case it was not saved."""
+        run = self.run_
+        for name in run.program.workflow.phases:
+            summary = run.folder.summary(stored_name(run, name))
+            if summary is None:
+                continue
+            run.state.state.update({key: value for key, value in (summary.get("set") or {}).items() if value is not None})
+            run.asked.update(summary.get("asked") or [])
+            run.emit(PhaseEnded(name, run.state.round, str(summary.get("status")), final=True))
+            back = summary.get("goto")
+            if back:
+                self.backs.append((name, back["target"], back["step"]))
+            self.done[name] = str(summary.get("status"))
+
+    def _start(self) -> None:
+        run = self.run_
+        if self.backs or self.failed or self.stopped:
+            return
+        parallel = self._parallel()
+        for name, use in run.program.workflow.phases.items():
+            if self.running and not parallel:
+                return
+            if name in self.done or name in self.waiting or name in self.running.values() or name in self.later:
+                continue
+            if all(before in self.done for before in use.after):
+                self._open(name)
+        if not self.running and self.later:
+            name = self.later.pop(0)
+            self._open(name, in_turn=True)
+
+    def _open(self, name: str, *, in_turn: bool = False) -> None:
+        run = self.run_
+        use = run.program.workflow.phases[name]
+        self.running[asyncio.create_task(run_phase(run, use, in_turn=in_turn), name=name)] = name
+        run.state.phase = sorted(self.running.values())
+        run.save()
+
+    def _parallel(self) -> bool:
+        from skillrun.runtime.scope import base_names
+
+        value = self.run_.program.workflow.parallel
+        return value is not None and truth(value.evaluate(base_names(self.run_, self.run_.state.state)))
+
+    def _take(self, name: str, ended: Ended) -> None:
+        run = self.run_
+        if ended.failed_in_turn:
+            self.later.append(name)
+        elif ended.status == "waiting":
+            self.waiting[name] = ended
+        elif ended.status == "failed":
+            self.failed[name] = ended
+        elif ended.status == "stopped":
+            self.stopped = ended
+        else:
+            self.done[name] = ended.status
+            summary = ended.summary or {}
+            for key, value in (summary.get("set") or {}).items():
+                run.state.state.pop(key, None)
+                if value is not None:
+                    run.state.state[key] = value
+            run.asked.update(summary.get("asked") or [])
+            if ended.status == "back":
+                self.backs.append((name, summary["goto"]["target"], summary["goto"]["step"]))
+        if not run.inline:
+            run.log.append(f"{now()} {name}: {ended.status}{f' ({ended.reason})' if ended.reason else ''}")
+        run.state.phase = sorted(self.running.values())
+        run.save()
+
+    def _go_back(self) -> bool:
+        """Apply the earliest target of the phases that went back; whether there was one."""
+        if not self.backs or self.failed or self.stopped:
+            return False
+        run = self.run_
+        order = list(run.program.workflow.phases)
+        source, target, step = min(self.backs, key=lambda back: order.index(back[1]))
+        again = run.program.workflow.followers(target)
+        run.state.backs = {**(run.state.backs or {})}
+        for _, _, key in self.backs:
+            run.state.backs[key] = run.state.backs.get(key, 0) + 1
+        run.state.going = {"target": target}
+        run.save()
+        self._move(again)
+        run.emit(WentBack(source, target, run.state.round))
+        if not run.inline:
+            run.log.append(f"{now()} round {run.state.round}: back from {source} to {target}")
+            run.save()
+        self.backs.clear()
+        for name in again:
+            self.done.pop(name, None)
+            self.waiting.pop(name, None)
+        return True
+
+    def _finish_move(self) -> None:
+        """Finish what a killed run began: the target of its `goto` is in the state, the files may still be in place."""
+        going = self.run_.state.going
+        if going and going["target"] in self.run_.program.workflow.phases:
+            self._move(self.run_.program.workflow.followers(going["target"]))
+            self.run_.save()
+
+    def _move(self, phases: Iterable[str]) -> None:
+        run = self.run_
+        run.folder.move_to_round(run.state.round, phases, inline=run.inline)
+        run.state.round += 1
+        run.state.going = None
+
+    def _outcome(self) -> Outcome:
+        run = self.run_
+        resume = f"go on with `skillrun resume {run.name}`"
+        if self.stopped is not None:
+            return Outcome(self.stopped.next_step or "failed", self.stopped.reason)
+        if self.failed:
+            reasons = "; ".join(f"{name}: {ended.reason}" for name, ended in self.failed.items())
+            return Outcome("failed", reasons, f"mend what is wrong, then {resume}")
+        if self.waiting:
+            first = next(self.waiting[name] for name in run.program.workflow.phases if name in self.waiting)
+            return Outcome("waiting", first.reason, f"{first.next_step}; {resume}" if first.next_step else resume)
+        missing = [name for name in run.program.workflow.phases if name not in self.done]
+        assert not missing, missing
+        return Outcome("completed", outputs=workflow_outputs(run))
+
+
+def workflow_outputs(run: Run) -> dict[str, Any]:
+    from skillrun.language.absent import Absent
+    from skillrun.runtime.scope import base_names, phase_value
+
+    phases = {}
+    for name in run.program.workflow.phases:
+        summary = run.folder.summary(stored_name(run, name))
+        if summary is not None and summary.get("status") == "completed":
+            phases[name] = phase_value(run, summary)
+    names = {**base_names(run, run.state.state), "phases": phases}
+    found = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
+    return {name: value for name, value in found.items() if not isinstance(value, Absent)}

@@ -1,0 +1,199 @@
+"""What one evaluation carries along: the run, the phase that is open, and the frame that steps are evaluated in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from skillrun.language.check import Program
+from skillrun.language.definitions import Phase, Prompt, Step
+from skillrun.language.expressions import ABSENT, compile_string
+from skillrun.language.diagnostics import Problems, SkillrunError
+from skillrun.language.schemas import Shape
+from skillrun.language.source import Text
+from skillrun.models.messages import Gateway, Message, Usage
+from skillrun.runtime.breakers import Breakers
+from skillrun.runtime.events import Event, Events
+from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.limits import Limits
+from skillrun.runtime.memory import Recording
+
+if TYPE_CHECKING:
+    from skillrun.models.catalogue import Resolved
+    from skillrun.tools.repository import Repository
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Questions on their way to a person. `key` names the step, for answers prepared in a file."""
+
+    key: str
+    phase: str
+    questions: tuple[dict[str, Any], ...]
+
+
+class Person(Protocol):
+    """How questions reach a human. None means that nobody answers now, and the run waits."""
+
+    attended: bool
+
+    async def ask(self, asking: Asking) -> list[dict[str, Any]] | None: ...
+
+
+@dataclass
+class Spent:
+    """Calls, tokens and price; the price is None once that of one call is unknown."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    price: float | None = 0.0
+
+    def add(self, usage: Usage, price: float | None) -> None:
+        self.calls += 1
+        self.usage += usage
+        self.price = None if self.price is None or price is None else self.price + price
+
+    def include(self, data: Mapping[str, Any]) -> None:
+        """Add what a summary recorded."""
+        self.calls += int(data.get("calls", 0))
+        self.usage += Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
+        price = data.get("price", 0.0)
+        self.price = None if self.price is None or price is None else self.price + price
+
+    def to_dict(self) -> dict[str, Any]:
+        price = None if self.price is None else round(self.price, 6)
+        return {"calls": self.calls, **self.usage.to_dict(), "price": price}
+
+
+@dataclass
+class Run:
+    """One evaluation of a program over a journal."""
+
+    name: str
+    program: Program
+    folder: RunFolder
+    journal: Recording
+    gateway: Gateway
+    person: Person
+    events: Events
+    state: State
+    log: list[str]
+    breakers: Breakers
+    limits: Limits
+    resolve: Callable[[str], Resolved]
+    repository: Callable[[str], Repository] | None = None
+    uses_tools: Callable[[str], bool] = lambda _name: True
+    keeps_reads: bool = True
+    forgiven: dict[str, int] = field(default_factory=dict)
+    inline: str = ""  # the address of the step that runs this workflow inside another run
+    asked: set[str] = field(default_factory=set)
+    estimate: Mapping[str, Any] | None = None
+
+    def emit(self, event: Event) -> None:
+        self.events.emit(event)
+
+    def save(self) -> None:
+        """Write `state.md`; an inline workflow has no state of its own there."""
+        if not self.inline:
+            self.state.failures = dict(self.breakers.failures)
+            self.folder.write_state(self.state, self.log)
+
+
+@dataclass
+class PhaseRun:
+    """One phase while it is evaluated."""
+
+    run: Run
+    name: str
+    phase: Phase
+    round: int
+    state: dict[str, Any]
+    names: dict[str, Any]
+    started: float = field(default_factory=time.monotonic)
+    sets: dict[str, Any] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
+    artifacts: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    degraded: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    dropped: list[Any] = field(default_factory=list)
+    tries: dict[str, int] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
+    prompts: int = 0
+    version: int = 0
+    prefix: tuple[int, Any] | None = None
+
+    def address(self) -> str:
+        return f"{self.run.inline}/{self.name}" if self.run.inline else f"{self.run.program.workflow.name}/{self.name}"
+
+    def count(self, usage: Usage, price: float | None) -> None:
+        self.spent.add(usage, price)
+        self.names["run"]["usage"] = self.usage_names()
+
+    def usage_names(self) -> dict[str, Any]:
+        """`run.usage` for templates: the phases before this one, and what this one has used so far."""
+        before: Mapping[str, Any] = self.names["run"].get("before", {})
+        total = Spent()
+        for data in before.values():
+            total.include(data)
+        total.include(self.spent.to_dict())
+        return {**total.to_dict(), "by_phase": {**before, self.name: self.spent.to_dict()}}
+
+
+@dataclass
+class Frame:
+    """Where steps are evaluated: names, sections, and the address that their calls get."""
+
+    open: PhaseRun
+    address: str
+    names: dict[str, Any]
+    prompts: Mapping[str, Prompt]
+    task: Callable[[Mapping[str, Any]], str] | None = None
+    task_shape: Shape | None = None
+    members: tuple[Any, ...] = ()
+    fresh: bool = False
+    in_turn: bool = False
+    sessions: dict[str, list[Message]] = field(default_factory=dict)
+    degraded: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        return self.open.run
+
+    def absent(self, names: Iterable[str]) -> None:
+        """Start with these names absent: nothing has bound them yet."""
+        self.names.update(dict.fromkeys(names, ABSENT))
+
+    def bind(self, name: str | None, value: Any) -> None:
+        if name is not None:
+            self.names[name.replace("-", "_")] = value
+
+    def at(self, step: Step) -> str:
+        """The address of a step; one without an id is known by its verb."""
+        return f"{self.address}/{step.id or step.verb}"
+
+    def value(self, step: Step, name: str, fallback: Any = ABSENT) -> Any:
+        """The value of a step's key, rendered."""
+        value = step.values.get(name)
+        return fallback if value is None else value.evaluate(self.names)
+
+    def main(self, step: Step) -> Any:
+        assert step.main is not None
+        return step.main.evaluate(self.names)
+
+    def shape(self, step: Step) -> Shape | None:
+        """The shape that a step's reply must have, with its templates rendered."""
+        if step.schema is not None:
+            return Shape.from_schema(step.schema)
+        if step.output is None:
+            return None
+        return self.task_shape if step.output.task else step.output.resolve(self.rendered)
+
+    def rendered(self, text: Text) -> Any:
+        problems = Problems()
+        template = compile_string(text, problems)
+        if template is None:
+            raise SkillrunError(f"`{text.value}` is no template")
+        return template.render(self.names)

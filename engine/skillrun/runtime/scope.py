@@ -1,0 +1,156 @@
+"""The values behind the names that templates read. `language/names` says the same as types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skillrun.language.configuration import resolve_features
+from skillrun.language.definitions import PhaseUse, Score, Step
+from skillrun.language.expressions import ABSENT
+from skillrun.runtime.run import Frame, PhaseRun, Run
+
+SUMMARY_DEFAULTS: Mapping[str, Any] = {
+    "artifacts": [],
+    "flags": {},
+    "key_decisions": [],
+    "open_questions": [],
+    "risks_identified": [],
+    "quality_warnings": [],
+}
+
+
+def phase_names(run: Run, use: PhaseUse, state: dict[str, Any]) -> dict[str, Any]:
+    """What the templates of one phase see."""
+    before = {}
+    usage = {}
+    ancestors = run.program.workflow.ancestors(use.name)
+    for name in run.program.workflow.phases:
+        summary = run.folder.summary(stored_name(run, name)) if name in ancestors else None
+        if summary is None:
+            continue
+        usage[name] = summary.get("usage") or {}
+        if summary.get("status") == "completed":
+            before[name] = phase_value(run, summary)
+    return {
+        **base_names(run, state),
+        "phases": before,
+        "history": run.folder.history(run.state.round) if not run.inline else [],
+        "run": run_names(run, usage),
+    }
+
+
+def stored_name(run: Run, phase: str) -> str:
+    """The name of a phase's summary file; an inline workflow's stand in a folder of their own."""
+    return f"{run.inline.replace('/', '.')}/{phase}" if run.inline else phase
+
+
+def phase_value(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A phase as later phases see it: what its summary records, and its artifacts as they are now."""
+    artifacts = {name: text for name in summary.get("artifacts") or [] if (text := run.folder.text(name)) is not None}
+    record = {**SUMMARY_DEFAULTS, **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")}}
+    return {"summary": record, "outputs": dict(summary.get("outputs") or {}), "artifacts": artifacts}
+
+
+def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "inputs": run.state.inputs,
+        "state": state,
+        "config": run.program.config,
+        "features": feature_names(run, state),
+    }
+
+
+def feature_names(run: Run, state: Mapping[str, Any]) -> dict[str, bool]:
+    mode = state.get("mode") or run.state.inputs.get("mode")
+    features = run.program.config.get("features") or {}
+    return {name: feature.on for name, feature in resolve_features(features, mode).items()}
+
+
+def run_names(run: Run, before: Mapping[str, Any]) -> dict[str, Any]:
+    names: dict[str, Any] = {
+        "name": run.name,
+        "workflow": run.program.workflow.name,
+        "round": run.state.round,
+        "started_at": run.state.started_at,
+        "environment": run.state.environment,
+        "models": dict(run.state.models or {}),
+        "before": before,
+    }
+    if run.estimate is not None:
+        names["estimate"] = dict(run.estimate)
+    return names
+
+
+def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any], **more: Any) -> Frame:
+    """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
+    frame = Frame(phase, address, names, score.prompts, **more)
+    frame.absent(locals_of(score.steps))
+    frame.names |= {"others": _others(frame, None), "bank": _bank(frame), "members": members}
+    return frame
+
+
+def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The frame's names; for a member's prompt also who it is, and what is said to it."""
+    if member is None:
+        return frame.names
+    names = {**frame.names, "others": _others(frame, member), "member": member}
+    if frame.task is not None:
+        names["task"] = frame.task(member)
+    return names
+
+
+def locals_of(steps: tuple[Step, ...]) -> list[str]:
+    """Every name that the steps may bind: ids, and what `set` names."""
+    found: list[str] = []
+    for top in steps:
+        for step in top.walk():
+            if step.id is not None:
+                found.append(step.id.replace("-", "_"))
+            if step.verb == "set" and step.main is not None:
+                found.extend(name.replace("-", "_") for name in step.main.entries or {})
+    return found
+
+
+def members(role: str, models: list[str]) -> list[str]:
+    """One role on several models."""
+    return [f"{role}@{model}" for model in models]
+
+
+def _others(frame: Frame, member: Mapping[str, Any] | None) -> Callable[[Any], str]:
+    """What the other members said, fenced; all of them for a reader that is none of them."""
+
+    def others(step: Any) -> str:
+        replies = step.get("replies", []) if isinstance(step, Mapping) else []
+        heard = [r for r in replies if r.get("text") and r["status"] == "success" and (member is None or r["member"] != member["id"])]
+        from skillrun.runtime.context import template
+
+        return template(frame.run, "system/others", {"replies": heard}).strip() if heard else ""
+
+    return others
+
+
+def _bank(frame: Frame) -> Callable[..., list[dict[str, Any]]]:
+    """The first questions of a group that this run has not asked yet."""
+
+    def bank(name: str, group: str, n: int = 3) -> list[dict[str, Any]]:
+        groups = frame.run.program.library.bank(name) or {}
+        asked = frame.run.asked | set(frame.open.asked)
+        return [dict(question) for question in groups.get(str(group), []) if question["id"] not in asked][:n]
+
+    return bank
+
+
+def truth(value: Any) -> bool:
+    return bool(value) and value is not ABSENT
+
+
+def open_phase(run: Run, use: PhaseUse, state: dict[str, Any]) -> PhaseRun:
+    """A phase about to be evaluated, with its names."""
+    names = phase_names(run, use, state)
+    phase = PhaseRun(run, use.name, run.program.phases[use.name], run.state.round, state, names)
+    names["run"]["usage"] = phase.usage_names()
+    repository = run.program.workflow.repository
+    folder = repository.render(names) if repository is not None else None
+    names["repository"] = str(folder) if folder else ""
+    return phase

@@ -1,0 +1,124 @@
+"""`agent`: a member, or several in parallel, answer the step's section."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skillrun.language.definitions import Step
+from skillrun.language.schemas import Shape
+from skillrun.runtime.calls import Answer, Asked, answer
+from skillrun.runtime.context import Seated, request_for, seat
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.run import Frame
+from skillrun.runtime.scope import frame_names
+from skillrun.runtime.tools import tools_of
+from skillrun.runtime.writing import put_reply
+
+PARTIAL: Final = "partial"  # a key of the result, for the breaker: a member of the list is still missing
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    """`.text`, `.data`, `.path`, `.replies`, `.degraded`; asks only the members that have not answered yet."""
+    value = frame.main(step)
+    several = isinstance(value, list)
+    seated = [seat(frame, one) for one in (value if several else [value])]
+    if not seated and several:
+        return {"text": "", "data": [], "replies": [], "degraded": False}
+    shape = frame.shape(step)
+    answers = await _ask_all(step, frame, seated, shape)
+    replies = [_reply(one, answers[one.id]) for one in seated]
+    good = [one for one in seated if answers[one.id].ok]
+    least = int(frame.value(step, "at_least", 1)) if several else 1
+    missing = [one for one in seated if not answers[one.id].ok]
+    if len(good) < least:
+        reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
+        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies)
+    result = _result(several, good, answers, replies)
+    await _write(step, frame, good, answers, result)
+    if missing:
+        result[PARTIAL] = [f"{one.id}: {answers[one.id].reason}" for one in missing]
+    return result
+
+
+class AgentFailed(StepFailed):
+    """Too few members answered; what they said is kept."""
+
+    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]]) -> None:
+        super().__init__(reason, address)
+        self.replies = replies
+
+
+async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape | None) -> dict[str, Answer]:
+    """Everyone at once; the first alone where its call makes a cache that the others read, or in turn when told so."""
+    if len(seated) == 1:
+        return {seated[0].id: await _ask(step, frame, seated[0], shape)}
+    if frame.in_turn:
+        return {one.id: await _ask(step, frame, one, shape) for one in seated}
+    answers = await asyncio.gather(*(_ask(step, frame, one, shape) for one in seated))
+    return {one.id: found for one, found in zip(seated, answers, strict=True)}
+
+
+async def _ask(step: Step, frame: Frame, seated: Seated, shape: Shape | None) -> Answer:
+    """One attempt of one member; a member that has answered already is not asked again."""
+    prompt = frame.prompts.get(step.id or "")
+    task = prompt.template.render_text(frame_names(frame, seated.names)) if prompt is not None else ""
+    fresh = frame.fresh or frame.value(step, "fresh", False) is True
+    address = f"{frame.at(step)}{f'@{frame.open.round}' if fresh else ''}/{seated.id}"
+    tools = tools_of(frame, seated)
+    request = request_for(frame, step, seated, task, shape.schema if shape else None, tools=bool(tools))
+    key = f"{address} {request.fingerprint()}"
+    known: Answer | None = frame.open.answers.get(key)
+    if known is not None:
+        return known
+    drop = frame.value(step, "invalid", "") == "drop"
+    turns = int((frame.run.program.engine.get("limits") or {}).get("tool_turns", 8)) if tools else 1
+    asked = Asked(seated.id, address, request, shape, drop, tools, turns)
+    while True:
+        attempt = frame.open.tries[key] = frame.open.tries.get(key, 0) + 1
+        found = await answer(frame.open, asked, attempt)
+        if found.ok or attempt > frame.run.forgiven.get(key, 0):
+            break
+    if found.ok:
+        frame.open.answers[key] = found
+        if frame.value(step, "session", "fresh") == "persistent":
+            frame.sessions[seated.id] = list(found.messages)
+    return found
+
+
+def _reply(one: Seated, found: Answer) -> dict[str, Any]:
+    reply: dict[str, Any] = {"member": one.id, "status": found.status, "reads": list(found.reads)}
+    if found.text:
+        reply["text"] = found.text
+    if found.data is not None:
+        reply["data"] = found.data
+    if found.reason:
+        reply["reason"] = found.reason
+    return reply
+
+
+def _result(several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[dict[str, Any]]) -> dict[str, Any]:
+    if not several:
+        only = answers[good[0].id]
+        result: dict[str, Any] = {"text": only.text, "replies": replies, "degraded": False}
+        return result if only.data is None else {**result, "data": only.data}
+    text = "\n\n".join(f"{one.id}:\n\n{answers[one.id].text}" for one in good)
+    data = [answers[one.id].data for one in good if answers[one.id].data is not None]
+    return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies)}
+
+
+async def _write(step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, Answer], result: dict[str, Any]) -> None:
+    value = step.values.get("writes")
+    if value is None:
+        return
+    paths = []
+    for one in good:
+        path = str(value.evaluate(frame_names(frame, one.names)))
+        found = answers[one.id]
+        text = await put_reply(frame, step, path, found.text, found.data)
+        if len(good) == 1 and "data" not in result:
+            result["text"] = text
+        paths.append(path)
+    if paths:
+        result["path"] = paths[0] if len(paths) == 1 else paths

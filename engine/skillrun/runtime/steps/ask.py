@@ -1,0 +1,56 @@
+"""`ask`: puts questions to the person, and gives the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skillrun.language.absent import Absent
+from skillrun.language.definitions import Step
+from skillrun.runtime.errors import Waiting
+from skillrun.runtime.questions import put
+from skillrun.runtime.run import Frame
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    """`.answers`, the records with their answers, and `.answer`, the first one's."""
+    if "files" in step.values:
+        return _wait_for_files(step, frame)
+    questions = _questions(step, frame)
+    if not questions:
+        return {"answers": []}
+    form = frame.value(step, "form", None)
+    answers = await put(frame, frame.at(step), questions, form=str(form) if form else None)
+    frame.open.asked.extend(question["id"] for question in questions)
+    result: dict[str, Any] = {"answers": answers}
+    first = answers[0].get("answer")
+    return result if first is None else {**result, "answer": first}
+
+
+def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
+    """The records to ask: a text becomes one, with the choices and the default beside it."""
+    asked = frame.main(step)
+    items = asked if isinstance(asked, list) else [asked]
+    shared: dict[str, Any] = {}
+    for name in ("choices", "multiple", "default"):
+        value = frame.value(step, name)
+        if not isinstance(value, Absent):
+            shared[name] = value
+    questions = []
+    for number, item in enumerate(items, 1):
+        record = dict(item) if isinstance(item, Mapping) else {"text": str(item)}
+        base = step.id or "question"
+        record.setdefault("id", base if len(items) == 1 else f"{base}-{number}")
+        questions.append({**shared, **record, "round": frame.open.round})
+    return questions
+
+
+def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
+    pattern = str(frame.value(step, "files"))
+    found = frame.run.folder.matching(pattern)
+    if not found:
+        folder = frame.run.folder.path / pattern.rpartition("/")[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        raise Waiting(str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}, then resume")
+    names = [path.relative_to(frame.run.folder.path).as_posix() for path in found]
+    return {"answers": [], "answer": ", ".join(names)}

@@ -1,0 +1,48 @@
+"""`decide`: a choice by rules, with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillrun.language.absent import Absent
+from skillrun.language.definitions import Row, Step
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.run import Frame
+from skillrun.runtime.scope import frame_names, truth
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    """`.value` and `.because`. Without `order` the first row that holds; with it the one furthest along."""
+    names = frame_names(frame)
+    holding = [row for row in step.rows if row.when is not None and truth(row.when.render(names))]
+    default = next((row for row in step.rows if row.when is None), None)
+    if not step.order:
+        row = holding[0] if holding else default
+        return _chosen(row, row.then if row else None, names) if row else {}
+    return _furthest(step, holding, default, names)
+
+
+def _furthest(step: Step, holding: list[Row], default: Row | None, names: dict[str, Any]) -> dict[str, Any]:
+    """The furthest of the rows that hold; where all of them only set a floor, the row without `when` counts too."""
+    if not any(row.then is not None for row in holding) and default is not None:
+        holding = [*holding, default]
+    best: tuple[int, dict[str, Any]] | None = None
+    for row in holding:
+        result = _chosen(row, row.then or row.at_least, names)
+        if "value" not in result:
+            continue
+        if result["value"] not in step.order:
+            raise StepFailed(f"`{step.id}` chose `{result['value']}`, which is not in its `order`")
+        rank = step.order.index(result["value"])
+        if best is None or rank > best[0]:
+            best = (rank, result)
+    return best[1] if best else {}
+
+
+def _chosen(row: Row, value: Any, names: dict[str, Any]) -> dict[str, Any]:
+    chosen = value.evaluate(names) if value is not None else None
+    result: dict[str, Any] = {} if chosen is None or isinstance(chosen, Absent) else {"value": chosen}
+    because = row.because.evaluate(names) if row.because is not None else None
+    if because is not None and not isinstance(because, Absent):
+        result["because"] = because
+    return result

@@ -1,0 +1,27 @@
+"""`goto`: ends the phase and goes back to an earlier one, as often as its cap allows."""
+
+from __future__ import annotations
+
+from skillrun.language.definitions import Step
+from skillrun.runtime.errors import Back
+from skillrun.runtime.events import Tripped
+from skillrun.runtime.given import cap
+from skillrun.runtime.questions import offer_retry
+from skillrun.runtime.run import Frame
+
+
+async def act(step: Step, frame: Frame) -> None:
+    """Raises Back; past the cap it does what the breaker says, or nothing."""
+    run = frame.run
+    key = frame.at(step) + f">{step.text}"
+    times = (run.state.backs or {}).get(key, 0)
+    if times < cap(step, frame):
+        raise Back(step.text, key)
+    then = run.breakers.limit(step.retry).then if step.retry else "fall back"
+    run.emit(Tripped(step.retry or "at_most", frame.open.name, times, then))
+    if then == "ask" and await offer_retry(frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True):
+        raise Back(step.text, key)
+    if step.otherwise is not None:
+        from skillrun.runtime.evaluate import evaluate
+
+        await evaluate(step.otherwise, frame)

@@ -1,0 +1,103 @@
+"""`panel`: seats members in a protocol and evaluates its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skillrun.language.definitions import Protocol, Step
+from skillrun.language.fields import Field
+from skillrun.runtime.context import seat
+from skillrun.runtime.errors import StepFailed, Stopped
+from skillrun.runtime.given import given_values
+from skillrun.runtime.run import Frame
+from skillrun.runtime.scope import frame_names, new_frame
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    """The protocol's outputs, and `.degraded`. What it stops with fails the step."""
+    name = str(frame.value(step, "protocol"))
+    protocol = frame.run.program.protocol(name)
+    if protocol is None:
+        raise StepFailed(f"there is no protocol `{name}`", frame.at(step))
+    value = step.values.get("protocol")
+    literal = value is not None and value.template is not None and value.template.constant
+    given = frame.value(step, "with", {})
+    names = {
+        "inputs": _inputs(protocol, given if isinstance(given, Mapping) else {}, frame, strict=literal),
+        "seats": _seats(protocol, frame.main(step), frame),
+        **{key: frame.names[key] for key in ("config", "features", "run")},
+    }
+    inner = new_frame(
+        frame.open,
+        frame.at(step),
+        protocol,
+        names,
+        task=_task(step, frame),
+        task_shape=frame.shape(step),
+        fresh=frame.fresh or frame.value(step, "fresh", False) is True,
+        in_turn=frame.in_turn,
+    )
+    from skillrun.runtime.evaluate import evaluate
+
+    try:
+        for one in protocol.steps:
+            await evaluate(one, inner)
+    except Stopped as stopped:
+        raise StepFailed(stopped.reason or f"`{name}` stopped", frame.at(step)) from None
+    names = frame_names(inner)
+    outputs = {key: value for key, one in protocol.outputs.items() if _there(value := one.evaluate(names))}
+    outputs["degraded"] = bool(inner.degraded) or bool(outputs.get("degraded"))
+    frame.degraded.extend(inner.degraded)
+    return outputs
+
+
+def _there(value: Any) -> bool:
+    from skillrun.language.absent import Absent
+
+    return not isinstance(value, Absent)
+
+
+def _task(step: Step, frame: Frame) -> Any:
+    """The calling step's section, rendered for whoever reads it."""
+    prompt = frame.prompts.get(step.id or "")
+
+    def task(member: Mapping[str, Any]) -> str:
+        return prompt.template.render_text(frame_names(frame, member)).strip() if prompt is not None else ""
+
+    return task
+
+
+def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, Any]:
+    known = {one.name: one for one in protocol.inputs}
+    if strict:
+        for name in given:
+            if name not in known:
+                raise StepFailed(f"the protocol `{protocol.name}` has no input `{name}`")
+    fields: tuple[Field, ...] = protocol.inputs
+    values, errors, warnings = given_values(fields, {k: v for k, v in given.items() if k in known}, {"config": frame.names.get("config")})
+    frame.open.warnings.extend(warnings)
+    if errors:
+        raise StepFailed(f"the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
+    return values
+
+
+def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, Any]:
+    """Named seats hold members in their written form; a range of seats gives the list of members."""
+    seats = protocol.seats
+    if isinstance(value, Mapping):
+        unknown = [name for name in value if name not in seats.names]
+        if unknown:
+            raise StepFailed(f"`{protocol.name}` has no seat `{unknown[0]}` (its seats: {', '.join(seats.names)})")
+        missing = [name for name in seats.names if name not in value]
+        if missing:
+            raise StepFailed(f"nobody sits on `{missing[0]}` of `{protocol.name}`")
+        return {name: seat(frame, member).id for name, member in value.items()}
+    members = [seat(frame, one) for one in (value if isinstance(value, list) else [value])]
+    if not members:
+        raise StepFailed(f"nobody was seated in `{protocol.name}`")
+    if seats.names:
+        return {name: members[index % len(members)].id for index, name in enumerate(seats.names)}
+    if not seats.least <= len(members) <= seats.most:
+        raise StepFailed(f"`{protocol.name}` seats {seats.least} to {seats.most} members, not {len(members)}")
+    return {"members": [dict(one.names) for one in members]}

@@ -1,0 +1,76 @@
+"""`read`: files below the run folder, in the project, or of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from skillrun.language.definitions import Step
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.schemas import Shape
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.files import digest
+from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.run import Frame
+from skillrun.tools.paths import checked_slug, confined
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    """`.text` of all files, `.data` (frontmatter), `.files`; journaled, so that a resumed phase reads the same again."""
+    pattern = str(frame.main(step))
+    origin = frame.value(step, "from", "")
+    where = f"{frame.at(step)}@{frame.open.round}"
+    fingerprint = digest(f"{origin}\n{pattern}")
+    known = frame.run.journal.find("tool", where, fingerprint)
+    if known is not None and frame.run.keeps_reads:
+        return known
+    try:
+        found = _read(_root(frame, str(origin)), pattern, frame.shape(step))
+    except SkillrunError as error:
+        raise StepFailed(str(error), frame.at(step)) from None
+    if known != found:
+        await frame.run.journal.record("tool", where, fingerprint, found)
+    return found
+
+
+def _root(frame: Frame, origin: str) -> Path:
+    if not origin:
+        return frame.run.folder.path
+    if origin == "project":
+        return Path(frame.run.state.project or ".")
+    return frame.run.folder.path.parent / checked_slug(origin)
+
+
+def _read(root: Path, pattern: str, shape: Shape | None) -> dict[str, Any]:
+    paths = list(_matching(root, pattern))
+    if not paths:
+        raise SkillrunError(f"there is no file `{pattern}` in {root}")
+    texts, records = [], []
+    for path in paths:
+        if shape is not None:
+            data, body = from_frontmatter(path)
+            errors = shape.check(data)
+            if errors:
+                wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
+                raise SkillrunError(f"{path} has not the shape asked for: {wrong}")
+            records.append(data)
+            texts.append(body)
+        else:
+            texts.append(path.read_text(encoding="utf-8", errors="replace"))
+    result: dict[str, Any] = {"text": "\n\n".join(texts), "files": [path.relative_to(root.resolve()).as_posix() for path in paths]}
+    if records:
+        result["data"] = records[0] if len(records) == 1 else records
+    return result
+
+
+def _matching(root: Path, pattern: str) -> Iterator[Path]:
+    if not any(mark in pattern for mark in "*?["):
+        path = confined(root, pattern)
+        if path.is_file():
+            yield path
+        return
+    confined(root, pattern.replace("*", "x").replace("?", "x"))
+    for path in sorted(root.resolve().glob(pattern)):
+        if path.is_file() and path.resolve().is_relative_to(root.resolve()):
+            yield path

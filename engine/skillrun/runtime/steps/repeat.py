@@ -1,0 +1,45 @@
+"""`repeat`: steps again until a condition holds; without `until` and `at_most`, a group that shares a `when`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillrun.language.definitions import Step
+from skillrun.runtime.given import cap
+from skillrun.runtime.run import Frame
+from skillrun.runtime.scope import frame_names, truth
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    """`.times`, and `.exhausted` when the cap ended it."""
+    from skillrun.runtime.evaluate import evaluate
+
+    if step.until is None and "at_most" not in step.values:
+        for inner in step.steps:
+            await evaluate(inner, frame)
+        return {"times": 1, "exhausted": False}
+    most = cap(step, frame)
+    ids = [one.id.replace("-", "_") for inner in step.steps for one in inner.walk() if one.id]
+    locals_set = [name.replace("-", "_") for inner in step.steps for one in inner.walk() if one.verb == "set" and one.main for name in one.main.entries or {}]
+    outer_address, outer_pass = frame.address, frame.names.get("pass")
+    previous: dict[str, Any] = {}
+    times, done = 0, False
+    while times < most and not done:
+        times += 1
+        frame.names["pass"] = {"index": times, "previous": previous}
+        for name in ids:
+            frame.names.pop(name, None)
+        frame.absent(ids)
+        frame.address = f"{outer_address}/{step.id or 'repeat'}#{times}"
+        try:
+            for inner in step.steps:
+                await evaluate(inner, frame)
+        finally:
+            frame.address = outer_address
+        done = step.until is not None and truth(step.until.render(frame_names(frame)))
+        previous = {name: frame.names[name] for name in (*ids, *locals_set) if name in frame.names}
+    if outer_pass is None:
+        frame.names.pop("pass", None)
+    else:
+        frame.names["pass"] = outer_pass
+    return {"times": times, "exhausted": not done and step.until is not None}

@@ -1,0 +1,15 @@
+"""`say`: a line to the user and the record; a warning is also kept in the summary. Never blocks."""
+
+from __future__ import annotations
+
+from skillrun.language.definitions import Step
+from skillrun.runtime.events import Said
+from skillrun.runtime.run import Frame
+
+
+async def act(step: Step, frame: Frame) -> None:
+    text = " ".join(str(frame.main(step)).split())
+    level = str(frame.value(step, "level", "info"))
+    if level == "warn" and text not in frame.open.warnings:
+        frame.open.warnings.append(text)
+    frame.run.emit(Said(frame.open.name, text, level))

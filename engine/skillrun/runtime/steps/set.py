@@ -1,0 +1,36 @@
+"""`set`: assigns names in order; one declared in `state` is the workflow's, any other is local."""
+
+from __future__ import annotations
+
+from skillrun.language.absent import Absent
+from skillrun.language.definitions import Step
+from skillrun.language.expressions import ABSENT
+from skillrun.language.fields import coerce
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.given import projected, renderer
+from skillrun.runtime.run import Frame
+
+
+async def act(step: Step, frame: Frame) -> None:
+    from skillrun.runtime.scope import feature_names, frame_names
+
+    declared = {field.name.replace("-", "_"): field for field in frame.run.program.workflow.state} if frame.task is None else {}
+    for name, value in (step.main.entries if step.main and step.main.entries else {}).items():
+        found = value.evaluate(frame_names(frame))
+        field = declared.get(name.replace("-", "_"))
+        if field is None:
+            frame.bind(name, found)
+            continue
+        if isinstance(found, Absent):
+            frame.open.state[field.name] = ABSENT
+            frame.open.sets[field.name] = None
+        else:
+            coerced = coerce(field, projected(field, found), renderer({"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}))
+            if coerced.error:
+                raise StepFailed(f"state.{coerced.error.removeprefix('`')}".replace("state.", "`state.", 1), frame.at(step))
+            frame.open.warnings.extend(coerced.warnings)
+            frame.open.state[field.name] = coerced.value
+            frame.open.sets[field.name] = coerced.value
+        frame.open.version += 1
+        if field.name == "mode":
+            frame.names["features"].update(feature_names(frame.run, frame.open.state))

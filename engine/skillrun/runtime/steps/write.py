@@ -1,0 +1,31 @@
+"""`write`: an artifact from the step's section or a template, without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillrun.language.definitions import Step
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.records_yaml import to_frontmatter
+from skillrun.runtime.run import Frame
+from skillrun.runtime.scope import frame_names
+from skillrun.runtime.writing import put_text
+
+
+async def act(step: Step, frame: Frame) -> dict[str, Any]:
+    path = str(frame.main(step))
+    names = frame_names(frame)
+    name = frame.value(step, "template", "")
+    if name:
+        template = frame.run.program.library.text(str(name))
+        if template is None:
+            raise StepFailed(f"there is no template `{name}`", frame.at(step))
+        text = template.template.render_text(names)
+    else:
+        prompt = frame.prompts.get(step.id or "")
+        text = prompt.template.render_text(names) if prompt is not None else ""
+    body = text.strip() + "\n" if text.strip() else ""
+    frontmatter = step.values.get("frontmatter")
+    if frontmatter is not None:
+        body = to_frontmatter(frontmatter.evaluate(names), body)
+    return {"path": path, "text": await put_text(frame, step, path, body)}

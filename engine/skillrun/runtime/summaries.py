@@ -1,0 +1,111 @@
+"""The summary that every phase ends in: filled by rules where they can, by one call on the fast tier for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skillrun.language.absent import Absent
+from skillrun.language.diagnostics import Problems, SkillrunError
+from skillrun.language.expressions import compile_string
+from skillrun.language.kinds import SUMMARY_KEYS
+from skillrun.language.schemas import Shape
+from skillrun.language.source import Text
+from skillrun.models.messages import Block, Message, Request
+from skillrun.runtime.calls import Answer, Asked, answer
+from skillrun.runtime.context import LEAST_REPLY, prefix, size_of
+from skillrun.runtime.records_yaml import plain_data
+from skillrun.runtime.run import PhaseRun
+
+TIER: Final = "fast"
+TEMPLATE: Final = "system/summarise"
+
+
+def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
+    """The phase's declared outputs; absent ones are left out."""
+    found = {}
+    for name, value in phase.phase.outputs.items():
+        one = value.evaluate(names)
+        if not isinstance(one, Absent) and one is not None:
+            found[name] = plain_data(one)
+    return found
+
+
+async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> dict[str, Any]:
+    """The summary's frontmatter, in the order in which it is written."""
+    given = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
+    told = await _told(phase, outputs, given) if phase.prompts else {}
+    flags = {key: value for key, value in (given.get("flags") or {}).items() if value not in (None, "", False, [], {})}
+    if phase.degraded:
+        flags["degraded"] = True
+        flags.setdefault("degraded_because", "; ".join(dict.fromkeys(phase.degraded)))
+    summary: dict[str, Any] = {"phase": phase.name, "status": status, "round": phase.round}
+    if told.get("summary"):
+        summary["summary"] = told["summary"]
+    summary["artifacts"] = list(phase.artifacts)
+    summary["flags"] = flags
+    for key in SUMMARY_KEYS[1:]:
+        summary[key] = _records(given.get(key, told.get(key)))
+    summary["quality_warnings"] = list(phase.warnings)
+    if phase.dropped:
+        summary["context_dropped"] = plain_data(phase.dropped)
+    if phase.asked:
+        summary["asked"] = list(phase.asked)
+    summary["outputs"] = {key: value for key, value in outputs.items() if key != "flags"}
+    summary["set"] = plain_data(phase.sets)
+    summary["usage"] = phase.spent.to_dict()
+    return summary
+
+
+def _records(value: Any) -> list[Any]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the fast tier says of the phase; nothing, and a flag, when it gives no usable reply."""
+    text = phase.run.program.library.text(TEMPLATE)
+    if text is None or text.output is None:
+        raise SkillrunError(f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun")
+    shape = Shape(_without(text.output.resolve(_render).schema, given))
+    artifacts = [{"path": path, "text": body} for path in phase.artifacts if (body := phase.run.folder.text(path))]
+    known = phase.names["phases"].values()
+    questions = [question for one in known for question in one["summary"].get("open_questions") or []]
+    names = {
+        "phase": phase.name,
+        "description": phase.phase.description,
+        "artifacts": artifacts,
+        "outputs": {key: value for key, value in outputs.items() if key not in SUMMARY_KEYS},
+        "open_questions": questions,
+    }
+    asked = _asked(phase, text.template.render_text(names), shape)
+    found = Answer("error", reason="not asked")
+    for attempt in (1, 2):
+        found = await answer(phase, asked, attempt)
+        if found.ok:
+            return dict(found.data)
+    phase.degraded.append(f"summary: {found.reason}")
+    return {}
+
+
+def _asked(phase: PhaseRun, prompt: str, shape: Shape) -> Asked:
+    resolved = phase.run.resolve(TIER)
+    system, _ = prefix(phase)
+    messages = (Message("user", (Block(prompt),)),)
+    room = resolved.window - size_of(system, messages, shape.schema)
+    if room < LEAST_REPLY:
+        raise SkillrunError(
+            f"the summary of {phase.name} does not fit the window of {resolved.model}", f"clip more in skills/{TEMPLATE}.md"
+        )
+    request = Request(resolved.model, system, messages, min(room, resolved.max_output), schema=shape.schema)
+    return Asked("summarise", f"{phase.address()}/summary/{TIER}", request, shape, drop=True)
+
+
+def _without(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {key: one for key, one in schema["properties"].items() if key not in given}
+    required = [key for key in schema.get("required", []) if key in properties]
+    return {**schema, "properties": properties, "required": required}
+
+
+def _render(text: Text) -> Any:
+    template = compile_string(text, Problems())
+    return template.render({}) if template is not None else text.value

@@ -1,0 +1,64 @@
+"""Artifacts from steps: atomic, remembered in the phase's summary, and never over what a person has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillrun.language.definitions import Step
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.events import Said, Wrote
+from skillrun.runtime.questions import put
+from skillrun.runtime.records_yaml import to_frontmatter
+from skillrun.runtime.run import Frame
+from skillrun.tools.paths import PathRefused
+
+KEEP, TAKE = "keep mine", "take the new one"
+
+
+async def put_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
+    """Write a member's reply: a structured one as frontmatter, with its `body` field as the body."""
+    if isinstance(data, dict):
+        front = {key: value for key, value in data.items() if key != "body"}
+        return await put_text(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
+    return await put_text(frame, step, path, text.strip() + "\n")
+
+
+async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
+    """Write an artifact and give its text: the person's, where they changed it and keep it."""
+    phase, folder = frame.open, frame.run.folder
+    try:
+        outcome = await folder.put(path, text)
+    except PathRefused as error:
+        raise StepFailed(str(error), frame.at(step)) from None
+    if outcome == "conflict":
+        outcome = await _conflict(frame, step, path, text)
+    if path not in phase.artifacts:
+        phase.artifacts.append(path)
+    frame.run.emit(Wrote(path, phase.name, outcome == "written"))
+    if outcome == "kept":
+        return folder.text(path) or ""
+    return text
+
+
+async def _conflict(frame: Frame, step: Step, path: str, text: str) -> str:
+    """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
+    folder = frame.run.folder
+    stem, dot, suffix = path.rpartition(".")
+    beside = f"{stem}.new.{suffix}" if dot and "/" not in suffix else f"{path}.new"
+    await folder.replace(beside, text)
+    question = {
+        "id": f"keep-{path}",
+        "text": f"{path} was changed by hand, and there is a new version of it in {beside}.",
+        "choices": [KEEP, TAKE],
+        "default": KEEP,
+        "round": frame.open.round,
+    }
+    answers = await put(frame, f"{frame.at(step)}/{path}", [question])
+    if answers[0].get("answer") == TAKE:
+        await folder.replace(path, text)
+        (folder.path / beside).unlink(missing_ok=True)
+        return "written"
+    note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
+    frame.open.warnings.append(note)
+    frame.run.emit(Said(frame.open.name, note, "warn"))
+    return "kept"
