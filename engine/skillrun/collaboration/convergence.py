@@ -11,6 +11,7 @@ from skillrun.collaboration.overlap import overlap
 
 NO_SIGNAL = "N/A"
 DIGITS = 4
+SETTINGS = ("agreement_weight", "overlap_weight", "high", "low", "agree", "disagree")
 
 
 def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -20,11 +21,14 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
     agreement words over agreement and disagreement words. Without any such word the ratio is "N/A" and the score is the
     overlap alone. The overlap is also given under the name that reports use, `stability`. Numbers are rounded to four
     digits before the level is read off the thresholds, so that the two never contradict each other.
-    Source: seed 000, strategy 2 (Mysti's convergence assessment); weights, words and thresholds are the settings'.
+    Weights, words and thresholds are the settings'; raises ValueError when one of SETTINGS is not among them.
+    Source: seed 000, strategy 2 (Mysti's convergence assessment), requirements P4.
     """
     texts = [text for text in map(_text, replies) if text]
     if len(texts) < 2:
         return None
+    if lacking := [name for name in SETTINGS if name not in settings]:
+        raise ValueError(f"the settings of `convergence` lack {', '.join(lacking)}")
     agree, agree_words = _count(texts, settings["agree"])
     disagree, disagree_words = _count(texts, settings["disagree"])
     pairs = [overlap(a, b) for a, b in combinations(texts, 2)]

@@ -71,19 +71,21 @@ _MANY = 10
 
 
 def _explodes(node: Any, inside: bool) -> bool:
-    """True when a repetition of varying length, or a choice that shares its beginning, stands inside a long one."""
-    if isinstance(node, tuple) and len(node) == 2 and node[0] in _SAFE:
-        return False
-    if isinstance(node, tuple) and len(node) == 2 and node[0] in _REPEATS:
-        least, most, body = node[1]
-        long = most > _MANY
-        if inside and most > 1 and most != least:
+    """Whether something that can match in several ways stands inside a long repetition of the parsed pattern."""
+    match node:
+        case (opcode, _) if opcode in _SAFE:
+            return False
+        case (opcode, (least, most, body)) if opcode in _REPEATS:
+            return (inside and most != least) or _explodes(body, inside or most > _MANY)
+        case (opcode, (_, alternatives)) if opcode is opcodes.BRANCH and inside and not _distinct(alternatives):
             return True
-        return _explodes(body, inside or long)
-    if isinstance(node, tuple) and len(node) == 2 and node[0] is opcodes.BRANCH and inside:
-        alternatives = [list(each) for each in node[1][1]]
-        if any(not each for each in alternatives):
-            return True
-    if isinstance(node, (list, tuple, parser.SubPattern)):
-        return any(_explodes(each, inside) for each in node)
+        case list() | tuple() | parser.SubPattern():
+            return any(_explodes(each, inside) for each in node)
     return False
+
+
+def _distinct(alternatives: Any) -> bool:
+    """Whether each alternative begins with a character of its own."""
+    beginnings: list[Any] = [each[0] if len(each) else (None, None) for each in alternatives]
+    characters = {chr(value).casefold() for opcode, value in beginnings if opcode is opcodes.LITERAL}
+    return len(characters) == len(beginnings)

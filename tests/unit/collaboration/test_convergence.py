@@ -68,6 +68,11 @@ def test_a_score_on_a_threshold_reaches_its_level() -> None:
     assert (medium["score"], medium["level"]) == (0.4, "medium")
 
 
+def test_settings_that_are_missing_are_named() -> None:
+    with pytest.raises(ValueError, match="lack high, disagree"):
+        convergence(["a", "b"], {name: SETTINGS[name] for name in SETTINGS if name not in ("high", "disagree")})
+
+
 WORDS = st.lists(st.sampled_from(["agree", "disagree", "however", "use", "postgres", "redis"]), min_size=1).map(
     " ".join
 )

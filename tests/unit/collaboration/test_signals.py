@@ -39,7 +39,9 @@ def test_text_behind_the_cap_is_not_searched() -> None:
     assert matches("x" * TEXT_CAP + "gdpr", ["gdpr"]) == {}
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+", r"(\w+\s?)*", "(a|a)*", "(a|aa)+", "(a*)*b", "(?:a{1,3})+", "((ab)*c?)+"])
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+", r"(\w+\s?)*", "(a|a)*", "(a|aa)+", "(a*)*b", "(?:a{1,3})+", "((ab)*c?)+", "(a?a)+", "(Ab|ac)+"]
+)
 def test_a_repeated_repetition_is_refused(pattern: str) -> None:
     assert "repeat" in (suspicious(pattern) or "")
     with pytest.raises(ValueError, match="repeat"):
