@@ -30,7 +30,7 @@ def matches(text: object, patterns: Patterns) -> dict[str, list[str]]:
 
 
 def suspicious(pattern: str) -> str | None:
-    """Why a regular expression is refused: it cannot be read, or a repetition inside a repetition can run for ever."""
+    """Why a regular expression is refused: it cannot be read, or can run for ever on some text."""
     try:
         _compiled(pattern)
     except ValueError as error:
@@ -60,7 +60,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise ValueError(f"`{pattern}` is not a regular expression: {error}") from None
     if _explodes(tree, inside=False):
         raise ValueError(
-            f"`{pattern}` repeats a repetition, which can take for ever on some texts; repeat only one of the two"
+            f"`{pattern}` repeats a part that can match in several ways, which takes for ever on some texts; "
+            "simplify the part, or make it atomic: `(?>…)`"
         )
     return compiled
 
