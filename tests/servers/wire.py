@@ -62,6 +62,7 @@ def serve(answers: list[Answer] | Callable[[Asked], Answer]) -> Iterator[Wire]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # a response is sent at once, or the second half of it waits for an acknowledgement
 
         def do_POST(self) -> None:
             self._respond(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
