@@ -1,0 +1,187 @@
+"""skillrun on the benchmark's works: generated workflows on the real interpreter, journal and run folder.
+
+Only the gateway is the fake model. The runs see the shipped library, and nothing of the user's own.
+"""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from bench.subject import Work, main
+from skillrun.language.check import Program, check_workflow
+from skillrun.language.diagnostics import render
+from skillrun.language.library import Library, Root, package_library
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.messages import Reply, Request, Usage
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.lock import hold
+from skillrun.runtime.run import Asking
+from skillrun.runtime.session import Session, again, begin, checked_inputs, resume
+
+NAME = "run"
+NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
+UNLIMITED = {"calls": 1e9, "tokens": 1e12, "price": 1e9, "minutes": 1e6}
+
+WORKFLOW = """---
+name: bench
+description: One phase of many calls.
+inputs:
+  calls: integer 1..100000
+  members(array): {{type: member, default: []}}
+phases:
+  {phase}:
+---
+"""
+
+CHAIN = """---
+kind: phase
+description: One call after the other; each is told what the one before it said.
+steps:
+  - id: calls
+    repeat:
+      - {id: call, agent: caller}
+    at_most: "{{ inputs.calls }}"
+---
+## call
+{% if pass.previous.call %}The answer before was: {{ pass.previous.call.text }}{% endif %}
+Go on with number {{ pass.index }}.
+"""
+
+FAN_OUT = """---
+kind: phase
+description: All calls at once.
+steps:
+  - {id: calls, agent: "{{ inputs.members }}"}
+---
+## calls
+Answer as {{ member.id }}.
+"""
+
+
+class FakeModel:
+    """Stands at the gateway's border: calls wait and answer; the summary that ends the phase is answered at once."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.scripted = ScriptedGateway()
+
+    async def send(self, request: Request, address: str) -> Reply:
+        found = NUMBER.search(address)
+        if found is None:
+            return await self.scripted.send(request, address)
+        text = await self.work.call(int(found[1]) - 1 if found[1] else int(found[2]))
+        return Reply(text, (), Usage(100, 20), "end", request.model, self.work.delay, 0.0)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Nobody:
+    attended = False
+
+    async def ask(self, _asking: Asking) -> list[dict[str, Any]] | None:
+        return None
+
+
+def write_project(folder: Path, phase: str, text: str, variants: int) -> None:
+    lenses = "".join(f"  n{number}: the one with number {number}\n" for number in range(variants))
+    role = f"---\nname: caller\nmodel: fast\nvariants:\n{lenses}---\nYou answer in one sentence.\n"
+    files = {
+        "workflows/bench.md": WORKFLOW.format(phase=phase),
+        f"skills/bench/{phase}.md": text,
+        "roles/caller.md": role,
+    }
+    for name, body in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body, encoding="utf-8")
+
+
+def checked(project: Path) -> Program:
+    library = Library([Root(project, "", "project"), Root(package_library(), "skillrun:", "library")])
+    program = check_workflow(library, "bench")
+    if program is None or library.problems.errors:
+        raise SystemExit("\n".join(render(problem) for problem in library.problems))
+    return program
+
+
+def session_of(work: Work, program: Program) -> Session:
+    models = program.library.config("models")
+    assert models is not None
+    return Session(
+        program,
+        Catalogue.of(models.data),
+        FakeModel(work),
+        Nobody(),
+        project=program.library.roots[0].path,
+        override="scripted:bench",
+        budget=UNLIMITED,
+    )
+
+
+async def run(work: Work, phase: str, text: str, members: int = 1) -> Session:
+    """Write the project, begin the run or go on with it, and see that it is completed."""
+    project = work.folder / "project"
+    write_project(project, phase, text, members)
+    session = session_of(work, checked(project))
+    work.start()
+    if work.resume:
+        outcome = await resume(session, runs(work), NAME)
+    else:
+        given = {"calls": work.calls, "members": [f"caller:n{number}" for number in range(members)]}
+        inputs, _ = checked_inputs(session.program, given)
+        outcome = await begin(session, inputs, runs(work), NAME)
+    work.stop()
+    completed(outcome)
+    return session
+
+
+def runs(work: Work) -> Path:
+    return work.folder / "runs"
+
+
+def completed(outcome: Outcome) -> None:
+    if outcome.status != "completed":
+        raise SystemExit(f"{outcome.status}: {outcome.reason}; {outcome.next_step}")
+
+
+async def warm_up(work: Work) -> None:
+    """What is imported at the first call belongs to the set-up, as the peers' imports do; a resume pays for it."""
+    if not work.resume:
+        await run(Work(1, 0, work.reply, work.folder / "warm-up"), "chain", CHAIN)
+        shutil.rmtree(work.folder / "warm-up")
+
+
+async def chain(work: Work) -> None:
+    await warm_up(work)
+    await run(work, "chain", CHAIN)
+
+
+async def fan_out(work: Work) -> None:
+    await warm_up(work)
+    await run(work, "fan-out", FAN_OUT, work.calls)
+
+
+async def dev(work: Work) -> None:
+    """A save that changes nothing a model is asked: check again, evaluate again over the journal."""
+    first = await run(work, "chain", CHAIN)
+    asked = len(work.asked)
+    path = first.project / "workflows" / "bench.md"
+    path.write_text(path.read_text(encoding="utf-8") + "A line of help.\n", encoding="utf-8")
+    with hold(runs(work) / NAME):
+        journal = Journal.open(runs(work) / NAME)
+        work.start()
+        session = session_of(work, checked(first.project))
+        outcome = await again(session, runs(work), NAME, journal)
+        work.stop()
+        journal.close()
+    completed(outcome)
+    if len(work.asked) != asked:
+        raise SystemExit(f"{len(work.asked) - asked} calls were made again")
+
+
+if __name__ == "__main__":
+    main(chain=chain, fan_out=fan_out, dev=dev)
