@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Event:
     def to_dict(self) -> dict[str, Any]:
-        return {"event": type(self).__name__, **asdict(self)}
+        return {"event": type(self).__name__, **vars(self)}
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,17 @@ class RunFolder:
         log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
         return State(**known), log
 
+    def prune(self, kept: Iterable[str]) -> list[str]:
+        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
+        current = set(kept)
+        gone = []
+        for name in self.ledger.names():
+            path = self.path / name
+            if name not in current and path.is_file() and self.ledger.wrote(name, digest(path.read_bytes())):
+                path.unlink()
+                gone.append(name)
+        return gone
+
     def clean(self) -> None:
         """Remove what killed writes left behind."""
         for folder in {self.path, self.path / SUMMARIES, *(p.parent for p in self.path.rglob("*.tmp"))}:

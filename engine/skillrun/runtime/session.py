@@ -122,7 +122,11 @@ async def again(session: Session, runs: Path, name: str, journal: Journal) -> Ou
     async with _opened(session, path, journal, fresh, log[-100:], close=False) as run:
         run.folder.begin_again()
         await _pin(session, run)
-        return await _interruptible(run_workflow(run, resumed=True))
+        outcome = await _interruptible(run_workflow(run, resumed=True))
+        if outcome.status == "completed":
+            summaries = (run.folder.summary(name) for name in session.program.workflow.phases)
+            run.folder.prune(name for summary in summaries if summary for name in summary.get("artifacts") or [])
+        return outcome
 
 
 async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:

@@ -1,0 +1,60 @@
+"""One turn of hot reload: evaluate a run again over its journal, and say what was reused, what was asked, what differs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skillrun.runtime.events import CallEnded, Event
+from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.ledger import Ledger
+from skillrun.runtime.session import Session, again
+
+
+@dataclass
+class Turn:
+    """What a turn came to: the outcome, the calls that the journal answered, those that were asked, and the differences."""
+
+    outcome: Outcome
+    reused: int = 0
+    asked: list[str] = field(default_factory=list)
+    differences: dict[str, list[str]] = field(default_factory=dict)
+
+
+async def turn(session: Session, runs: Path, name: str, journal: Journal) -> Turn:
+    """Evaluate `runs/<name>` from its first phase. The caller holds the lock and keeps the journal open."""
+    before = artifacts(runs / name, journal)
+    reused: list[str] = []
+    asked: list[str] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, CallEnded):
+            (reused if event.replayed else asked).append(event.address)
+
+    session.listeners = [*session.listeners, listen]
+    outcome = await again(session, runs, name, journal)
+    return Turn(outcome, len(reused), asked, differences(before, artifacts(runs / name, journal)))
+
+
+def artifacts(folder: Path, journal: Journal) -> dict[str, str]:
+    """The texts of all that the run has written."""
+    found = {}
+    for name in Ledger(journal).names():
+        path = folder / name
+        if path.is_file():
+            found[name] = path.read_text(encoding="utf-8", errors="replace")
+    return found
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
+    """A unified diff for each artifact that is other than before."""
+    found = {}
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, ""), after.get(name, "")
+        if old != new:
+            lines = difflib.unified_diff(old.splitlines(), new.splitlines(), f"{name} before", f"{name} now", "", "", 1, "")
+            found[name] = list(lines)
+    return found
