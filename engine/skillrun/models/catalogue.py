@@ -64,6 +64,7 @@ class Embedded:
     sha256: str
     licence: str = ""
     path: str = ""
+    threads: int = 0
     temperature: float = 0.3
     seed: int = 7
     repeat_penalty: float = 1.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import secrets
 import shutil
 import subprocess
@@ -138,6 +139,8 @@ def _start(
     params.model_alias = {path.stem}
     params.n_parallel = provider.concurrency
     params.n_ctx = provider.window * provider.concurrency  # it is divided among the slots
+    for cores in (params.cpuparams, params.cpuparams_batch):
+        cores.n_threads = settings.threads or _threads()
     params.use_jinja = True
     params.hostnames = [LOOPBACK]
     params.port = 0
@@ -152,6 +155,12 @@ def _start(
     except RuntimeError as error:
         raise _failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
     return server, server.listening_address, key
+
+
+def _threads() -> int:
+    """Half of the cores: llama.cpp's threads wait for one another by spinning, and on a busy machine one more thread
+    than there are free cores makes it many times slower than one less."""
+    return max(1, min(4, (os.cpu_count() or 2) // 2))
 
 
 def _stop(last: list[Any]) -> None:

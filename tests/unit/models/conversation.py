@@ -31,7 +31,9 @@ def converse(
         own = {"ollama": {"kind": "openai", "key": ""}}.get(provider, {})
         url = wire.url if kind == "anthropic" else f"{wire.url}/v1"
         known = catalogue(retry, **{provider: {**own, "base_url": url, **changes}})
-        gateway = open_gateway(known, KEYS if environ is None else environ, Path("unused"), (said if said is not None else []).append)
+        gateway = open_gateway(
+            known, KEYS if environ is None else environ, Path("unused"), (said if said is not None else []).append
+        )
         try:
             return list(await asyncio.gather(*(gateway.send(request, "plan/a") for request in requests)))
         finally:

@@ -175,7 +175,9 @@ def test_no_more_calls_at_once_than_the_provider_allows() -> None:
 def test_a_call_that_waits_for_its_next_try_leaves_its_place_to_others() -> None:
     def answer(asked: Asked) -> Answer:
         first = "0" in str(asked.body["messages"])
-        return anthropic.error(529, "overloaded_error", "Overloaded", retry_after_ms="400") if first and once() else HELLO
+        return (
+            anthropic.error(529, "overloaded_error", "Overloaded", retry_after_ms="400") if first and once() else HELLO
+        )
 
     def once() -> bool:
         tries.append(1)

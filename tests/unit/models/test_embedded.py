@@ -1,0 +1,96 @@
+"""The real small model, once: it answers, keeps to a schema, ends, uses its cache, says when a prompt is too long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import jsonschema
+import platformdirs
+import pytest
+
+from skillrun.models.embedded import EmbeddedBackend
+from skillrun.models.gateway import open_gateway
+from skillrun.models.messages import Block, Message, ModelError, Request
+from tests.unit.models.settings import catalogue
+
+pytestmark = [pytest.mark.embedded, pytest.mark.row("X5")]
+
+STRING = {"type": "string"}
+FINDING = {
+    "type": "object",
+    "properties": {"title": STRING, "severity": {"enum": ["LOW", "HIGH"]}, "score": {"type": "integer", "minimum": 0}},
+    "required": ["title", "severity", "score"],
+    "additionalProperties": False,
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"summary": STRING, "findings": {"type": "array", "items": FINDING}},
+    "required": ["summary", "findings"],
+    "additionalProperties": False,
+}
+SHARED = (Block("You are a software architect. " + "The web shop has an API. " * 20, cache=True),)
+
+
+def ask(words: str, schema: dict[str, Any] | None = None, max_tokens: int = 400) -> Request:
+    return Request("embedded:smollm2-135m", SHARED, (Message("user", (Block(words),)),), max_tokens, schema=schema)
+
+
+def test_the_small_model_does_what_a_provider_does() -> None:
+    async def conversation() -> str:
+        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")))
+        try:
+            text = await gateway.send(ask("What is a rate limiter? One sentence."), "plan/a")
+            assert text.stop == "end"
+            assert text.text
+            assert text.price == 0
+            assert text.model == "embedded:SmolLM2-135M-Instruct.Q4_1"
+
+            requests = [ask(f"Review design {number} and list findings.", SCHEMA) for number in range(4)]
+            replies = await asyncio.gather(*(gateway.send(request, "plan/b") for request in requests))
+            for reply in replies:
+                assert reply.stop == "end"
+                jsonschema.validate(json.loads(reply.text), SCHEMA)
+            assert max(reply.usage.cache_read for reply in replies) > 100
+
+            again = [await gateway.send(requests[0], "plan/c") for _ in range(2)]
+            assert again[0].text == again[1].text
+
+            with pytest.raises(ModelError, match=r"available context size \(8192 tokens\)") as caught:
+                await gateway.send(ask("word " * 9000), "plan/d")
+            assert caught.value.kind == "too_long"
+            backend = gateway._backends["embedded"]
+            assert isinstance(backend, EmbeddedBackend)
+            return backend.provider.base_url
+        finally:
+            await gateway.close()
+
+    address = asyncio.run(conversation())
+    with pytest.raises(URLError):
+        urlopen(f"{address}/models", timeout=5)
+
+
+def test_an_unfinished_call_does_not_keep_the_model_from_closing() -> None:
+    async def interrupted() -> None:
+        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")))
+        call = asyncio.create_task(gateway.send(ask("Write a very long story.", max_tokens=1000), "plan/a"))
+        await asyncio.sleep(2)
+        call.cancel()
+        async with asyncio.timeout(20):
+            await gateway.close()
+
+    asyncio.run(interrupted())
+
+
+def test_nothing_of_the_server_reaches_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    async def once() -> None:
+        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")))
+        await gateway.send(ask("Hello.", max_tokens=20), "plan/a")
+        await gateway.close()
+
+    asyncio.run(once())
+    assert capfd.readouterr() == ("", "")
