@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.interpreter import Outcome
@@ -24,9 +25,9 @@ class Turn:
     differences: dict[str, list[str]] = field(default_factory=dict)
 
 
-async def turn(session: Session, runs: Path, name: str, journal: Journal) -> Turn:
-    """Evaluate `runs/<name>` from its first phase. The caller holds the lock and keeps the journal open."""
-    before = artifacts(runs / name, journal)
+async def turn(session: Session, folder: Path, journal: Journal, inputs: dict[str, Any]) -> Turn:
+    """Evaluate the run in `folder` from its first phase. The caller holds the lock and keeps the journal open."""
+    before = artifacts(folder, journal)
     reused: list[str] = []
     asked: list[str] = []
 
@@ -35,8 +36,8 @@ async def turn(session: Session, runs: Path, name: str, journal: Journal) -> Tur
             (reused if event.replayed else asked).append(event.address)
 
     session.listeners = [*session.listeners, listen]
-    outcome = await again(session, runs, name, journal)
-    return Turn(outcome, len(reused), asked, differences(before, artifacts(runs / name, journal)))
+    outcome = await again(session, folder, journal, inputs)
+    return Turn(outcome, len(reused), asked, differences(before, artifacts(folder, journal)))
 
 
 def artifacts(folder: Path, journal: Journal) -> dict[str, str]:

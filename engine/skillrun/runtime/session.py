@@ -112,13 +112,15 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
             return await _interruptible(run_workflow(run, resumed=True))
 
 
-async def again(session: Session, runs: Path, name: str, journal: Journal) -> Outcome:
-    """Evaluate a run from its first phase over its journal: what has not changed costs nothing. The caller holds the lock."""
-    path = existing(runs, name)
-    state, log = read_state(path, journal)
-    fresh = initial_state(session, state.inputs)
-    fresh.started_at, fresh.environment, fresh.models = state.started_at, state.environment, state.models
-    fresh.budget = state.budget
+async def again(session: Session, path: Path, journal: Journal, inputs: dict[str, Any]) -> Outcome:
+    """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
+
+    The caller holds the lock and keeps the journal; a folder without a state is a new run.
+    """
+    fresh, log = initial_state(session, inputs), []
+    if (path / "state.md").is_file():
+        state, log = read_state(path, journal)
+        fresh.started_at, fresh.environment, fresh.models = state.started_at, state.environment, state.models
     async with _opened(session, path, journal, fresh, log[-100:], close=False) as run:
         run.folder.begin_again()
         await _pin(session, run)
