@@ -14,7 +14,6 @@ help: ## show these commands
 
 demo: .venv/.installed ## plan a sample feature on the embedded model
 	$(BIN)/skillrun plan "$(FEATURE)" --mode rapid --unattended --out runs --name $(DEMO)
-	@echo "The artifacts of the plan are in runs/$(DEMO):" && ls runs/$(DEMO)/*.md
 
 test: check-lint check-types check-imports check-tests ## lint, types, import contracts, tests with coverage
 

@@ -75,7 +75,7 @@ What is worth knowing about this synthesis?
 ## report
 Write the report of the phase from the findings:
 
-{% for reply in findings.replies %}- {{ reply.member }}: {{ reply.text | untrusted }}
+{% for reply in findings.replies if reply.text %}- {{ reply.member }}: {{ reply.text | untrusted }}
 {% endfor %}
 """)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.subject import Work, main
+from skillrun.dev.cycle import turn
 from skillrun.language.check import Program, check_workflow
 from skillrun.language.diagnostics import render
 from skillrun.language.library import Library, Root, package_library
@@ -19,7 +20,7 @@ from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
 from skillrun.runtime.run import Asking
-from skillrun.runtime.session import Session, again, begin, checked_inputs, resume
+from skillrun.runtime.session import Session, begin, checked_inputs, resume
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
@@ -175,10 +176,10 @@ async def dev(work: Work) -> None:
         journal = Journal.open(runs(work) / NAME)
         work.start()
         session = session_of(work, checked(first.project))
-        outcome = await again(session, runs(work), NAME, journal)
+        done = await turn(session, runs(work), NAME, journal)
         work.stop()
         journal.close()
-    completed(outcome)
+    completed(done.outcome)
     if len(work.asked) != asked:
         raise SystemExit(f"{len(work.asked) - asked} calls were made again")
 
