@@ -1,0 +1,137 @@
+"""`skillrun`: finds the command or workflow, and turns whatever happens into words and an exit code.
+
+Exit codes: 0 done, 1 failed or problems found, 2 usage, 3 a bug in skillrun, 75 waiting for a person, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from skillrun.cli.printing import Output
+from skillrun.cli.registry import COMMANDS
+from skillrun.language.printable import printable
+
+USAGE: Final = 2
+BUG: Final = 3
+INTERRUPTED: Final = 130
+HELP: Final = """Runs workflows written in markdown.
+
+A workflow is a folder of markdown; running it is a build. `skillrun WORKFLOW --help` shows what a workflow takes."""
+
+
+class Skillrun(click.Group):
+    """The commands of the registry, and every workflow on the search path."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        from skillrun.cli.shelf import workflows
+
+        return [*(item.name for item in workflows(Path.cwd()) if item.name not in COMMANDS), *COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in COMMANDS:
+            from importlib import import_module
+
+            module, _, attribute = COMMANDS[cmd_name].place.partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        from skillrun.cli.shelf import has_workflow
+
+        if not has_workflow(Path.cwd(), cmd_name):
+            return None
+        from skillrun.cli.workflow import workflow_command
+
+        return workflow_command(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None and not name.startswith("-"):
+            from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
+
+            known = self.list_commands(ctx)
+            hint = did_you_mean(name, known) or allowed(known)
+            raise UsageError(f"`{name}` is neither a workflow nor a command", hint)
+        return name, command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        from skillrun.cli.shelf import workflows
+
+        items = [item for item in workflows(Path.cwd()) if item.name not in COMMANDS]
+        commands = [(name, entry.help) for name, entry in COMMANDS.items()]
+        for title, rows in (("Workflows", [(item.name, item.description) for item in items]), ("Commands", commands)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return printable(super().get_help(ctx))
+
+
+@click.group(cls=Skillrun, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="skillrun", message="%(prog)s %(version)s")
+def skillrun() -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        result: Any = skillrun.main(args=arguments, prog_name="skillrun", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        Output().line(error.format_message())
+        return USAGE
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "skillrun"
+        return _refused(error.format_message(), f"`{path} --help` shows what it takes", USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        Output().note("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # noqa: BLE001 (what is no error of the user's is a bug: it goes to a file)
+        from skillrun.language.diagnostics import SkillrunError
+
+        if isinstance(error, SkillrunError):
+            return _refused(error.message, error.next_step, error.exit_code)
+        return _bug(error)
+
+
+def _refused(message: str, next_step: str, code: int) -> int:
+    Output().note(f"error: {message}")
+    if next_step:
+        Output().note(f"hint: {next_step}")
+    return code
+
+
+def _bug(error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    from platformdirs import user_log_path
+
+    text = "".join(traceback.format_exception(error))
+    try:
+        folder = user_log_path("skillrun")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=folder, prefix="bug-", suffix=".log", delete=False
+        ) as log:
+            log.write(text)
+    except OSError:
+        Output().note(text)
+        return _refused("this is a bug in skillrun", "please report it with the lines above", BUG)
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    return _refused(f"this is a bug in skillrun ({said})", f"please report it and attach {log.name}", BUG)

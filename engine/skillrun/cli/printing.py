@@ -1,0 +1,49 @@
+"""The one place where anything is printed. Every text loses what could steer a terminal or reorder a line.
+
+With `--json` standard output carries JSON alone, and everything meant for people goes to standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skillrun.language.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command's words go."""
+
+    json: bool = False
+
+    def line(self, text: str = "") -> None:
+        """What the command was asked for."""
+        _write(sys.stderr if self.json else sys.stdout, text)
+
+    def note(self, text: str) -> None:
+        """What is said beside it: warnings, problems, errors."""
+        _write(sys.stderr, text)
+
+    def data(self, value: Any) -> None:
+        """The result as JSON, where JSON was asked for."""
+        if self.json:
+            import json
+
+            _write(sys.stdout, json.dumps(value, indent=2, default=str))
+
+
+def console() -> Console:
+    """The console of the live view; it prints texts as they are, without markup of its own."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+
+
+def _write(stream: Any, text: str) -> None:
+    stream.write(printable(text) + "\n")
+    stream.flush()

@@ -1,0 +1,127 @@
+"""Walks a workflow through on the scripted model: calls, tokens and price per phase, and every request as it would be.
+
+Spends nothing and asks nobody. The lengths of the replies are guesses, and with them the output tokens and the price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.cli.figures import money, table
+from skillrun.cli.printing import Output
+
+if TYPE_CHECKING:
+    from skillrun.cli.loading import Loaded
+    from skillrun.models.messages import Request
+    from skillrun.runtime.events import Event
+    from skillrun.runtime.interpreter import Outcome
+    from skillrun.runtime.run import Asking, Spent
+
+GUESS: Final = (
+    "The lengths of the replies are guesses, and so are the turns that conditions take: the real run will differ."
+)
+
+
+class StandIn:
+    """Answers a rehearsal's questions: with the default, otherwise the first choice."""
+
+    attended = False
+
+    async def ask(self, asking: Asking) -> list[dict[str, Any]]:
+        return [{"answer": question.get("default", _first(question))} for question in asking.questions]
+
+
+def _first(question: Mapping[str, Any]) -> Any:
+    choices = question.get("choices") or ["an answer"]
+    first = choices[0]
+    return first.get("text", first) if isinstance(first, Mapping) else first
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    outcome: Outcome
+    phases: Mapping[str, Spent]
+    sent: list[tuple[str, Request]]
+    models: Mapping[str, str]
+
+    def total(self) -> Spent:
+        from skillrun.runtime.run import Spent
+
+        total = Spent()
+        for spent in self.phases.values():
+            total.include(spent.to_dict())
+        return total
+
+
+async def rehearsed(
+    loaded: Loaded, inputs: dict[str, Any], override: str, script: Iterable[Mapping[str, Any]] = ()
+) -> Rehearsal:
+    """The rehearsal of a run that starts from nothing."""
+    from skillrun.models.messages import Usage
+    from skillrun.models.scripted import ScriptedGateway
+    from skillrun.runtime.events import CallEnded, RunStarted
+    from skillrun.runtime.run import Spent
+    from skillrun.runtime.session import rehearse
+
+    phases: dict[str, Spent] = {}
+    models: dict[str, str] = {}
+
+    def heard(event: Event) -> None:
+        if isinstance(event, CallEnded) and not event.error:
+            phases.setdefault(event.phase, Spent()).add(Usage(**event.usage), event.price)
+        elif isinstance(event, RunStarted):
+            phases.update({name: Spent() for name in event.phases})
+            models.update(event.models)
+
+    gateway = ScriptedGateway(script, price=loaded.catalogue.price)
+    session = loaded.session(gateway, StandIn(), [heard], override=override, offline=True)
+    outcome = await rehearse(session, inputs)
+    return Rehearsal(outcome, phases, gateway.sent, models)
+
+
+async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> dict[str, Any] | None:
+    """`run.estimate` for a workflow that reads it: calls, tokens and price of a rehearsal that went through."""
+    if not any("run.estimate" in source.text for source in loaded.program.library.files.values()):
+        return None
+    rehearsal = await rehearsed(loaded, inputs, override)
+    if rehearsal.outcome.status != "completed":
+        return None
+    total = rehearsal.total()
+    price = None if total.price is None else round(total.price, 2)
+    return {"calls": total.calls, "tokens": total.usage.input + total.usage.output, "price": price}
+
+
+def report(rehearsal: Rehearsal, out: Output) -> int:
+    """Print what a run would use; 1 when the rehearsal failed."""
+    total = rehearsal.total()
+    rows = [_row(name, spent) for name, spent in [*rehearsal.phases.items(), ("total", total)]]
+    out.line(f"models: {named(rehearsal.models)}")
+    for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
+        out.line(line)
+    out.line(GUESS)
+    outcome = rehearsal.outcome
+    if outcome.status != "completed":
+        out.line(f"The rehearsal did not reach the end: {outcome.status}: {outcome.reason}")
+    out.data(
+        {
+            "dry_run": True,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "models": dict(rehearsal.models),
+            "phases": {name: spent.to_dict() for name, spent in rehearsal.phases.items()},
+            "total": total.to_dict(),
+        }
+    )
+    return 1 if outcome.status == "failed" else 0
+
+
+def named(models: Mapping[str, str]) -> str:
+    """`strong = anthropic:claude-…, fast = …`."""
+    return ", ".join(f"{tier} = {model}" for tier, model in models.items())
+
+
+def _row(name: str, spent: Spent) -> list[str]:
+    usage = spent.usage
+    return [name, f"{spent.calls:,}", f"{usage.input:,}", f"{usage.output:,}", money(spent.price)]

@@ -1,0 +1,100 @@
+"""`skillrun resume`: goes on with a run; says first which calls a change of files would ask again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillrun.cli import options
+from skillrun.cli.figures import money
+from skillrun.cli.printing import Output
+
+if TYPE_CHECKING:
+    from skillrun.cli.loading import Loaded
+    from skillrun.runtime.interpreter import Outcome
+    from skillrun.runtime.preview import WouldAsk
+    from skillrun.runtime.session import Session
+
+
+@click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Ask again what changed files make different.")
+@click.option("--preview", is_flag=True, help="Only say what would be asked.")
+@options.unattended
+@options.answers
+@options.budget
+@options.runs_folder
+@options.script
+@options.as_json
+def resume(  # noqa: PLR0913, PLR0917 (one for each option)
+    run: str,
+    yes: bool,
+    preview: bool,
+    unattended: bool,
+    answers: Path | None,
+    budget: Mapping[str, float],
+    runs: Path,
+    script: Path | None,
+    json: bool,
+) -> int:
+    from skillrun.cli.loading import load, read_script
+    from skillrun.cli.running import carry_out
+    from skillrun.cli.story import read_state
+    from skillrun.runtime import session as sessions
+
+    out = Output(json)
+    runs, name = options.located(run, runs)
+    folder = sessions.existing(runs, name)
+    state = read_state(folder)
+    loaded = load(state.workflow, out)
+    changed = sessions.changed_files(loaded.program, state)
+    if preview or (changed and not yes):
+        asked = asyncio.run(_would_ask(loaded, runs, name))
+        if preview:
+            for line in _lines(asked):
+                out.line(line)
+            out.data({"would_ask": [asdict(call) for call in asked]})
+            return 0
+        again = [call for call in asked if call.again]
+        if again:
+            return _confirm(changed, again, name, out)
+    rules = read_script(script, out) if script else None
+
+    async def go(session: Session) -> Outcome:
+        return await sessions.resume(session, runs, name)
+
+    people = {"unattended": unattended, "answers": answers}
+    return carry_out(loaded, go, folder, rules, out, people, {"budget": budget})
+
+
+async def _would_ask(loaded: Loaded, runs: Path, name: str) -> list[WouldAsk]:
+    from skillrun.cli.rehearsal import StandIn
+    from skillrun.models.scripted import ScriptedGateway
+    from skillrun.runtime.preview import would_ask
+
+    return await would_ask(loaded.session(ScriptedGateway(), StandIn(), [], offline=True), runs, name)
+
+
+def _confirm(changed: list[str], asked: list[WouldAsk], name: str, out: Output) -> int:
+    out.note(f"changed since the run was last evaluated: {', '.join(changed)}")
+    for line in _lines(asked):
+        out.note(line)
+    out.note("error: going on asks these calls again; nothing was asked yet")
+    out.note(f"hint: `skillrun resume {name} --yes` asks them")
+    out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in asked]})
+    return 1
+
+
+def _lines(asked: list[WouldAsk]) -> list[str]:
+    """The calls with their tokens, and what they would cost at least: how long the replies are is a guess."""
+    prices = [call.price for call in asked]
+    price = None if None in prices else sum(each or 0.0 for each in prices)
+    calls = f"{len(asked)} {'call' if len(asked) == 1 else 'calls'}"
+    total = f"{calls}, {sum(call.tokens for call in asked):,} tokens in, about {money(price)}"
+    kind = {True: "asked again", False: "new"}
+    return [*(f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind[call.again]}" for call in asked), total]

@@ -1,0 +1,116 @@
+"""A run from the first line to the last: its view, its gateway, and what is said at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillrun.cli.figures import spent
+from skillrun.cli.printing import Output
+
+if TYPE_CHECKING:
+    from skillrun.cli.loading import Loaded
+    from skillrun.cli.workflow import Options
+    from skillrun.models.messages import Gateway
+    from skillrun.runtime.interpreter import Outcome
+    from skillrun.runtime.session import Session
+
+Script = Iterable[Mapping[str, Any]] | None
+
+
+def run_new(loaded: Loaded, inputs: dict[str, Any], chosen: Options, model: str, script: Script, out: Output) -> int:
+    """Begin a run; the exit code."""
+    from skillrun.cli.rehearsal import estimated
+    from skillrun.runtime.session import begin, new_slug
+
+    if not _answered(loaded, chosen, out):
+        return 1
+    first = next((field.name for field in loaded.program.workflow.inputs if field.required), "")
+    name = chosen.slug or new_slug(chosen.runs, str(inputs.get(first) or loaded.program.workflow.name))
+    estimate = asyncio.run(estimated(loaded, inputs, model))
+
+    async def go(session: Session) -> Outcome:
+        return await begin(session, inputs, chosen.runs, name)
+
+    more = {"override": model, "budget": chosen.budget, "estimate": estimate}
+    people = {"unattended": chosen.unattended, "answers": chosen.answers}
+    return carry_out(loaded, go, chosen.runs / name, script, out, people, more)
+
+
+def carry_out(
+    loaded: Loaded,
+    go: Callable[[Session], Awaitable[Outcome]],
+    folder: Path,
+    script: Script,
+    out: Output,
+    people: Mapping[str, Any],
+    more: Mapping[str, Any],
+) -> int:
+    """Run with a view of it, and say how it ended; the exit code."""
+    from skillrun.cli.live import view
+    from skillrun.people.person import open_person
+
+    async def within() -> Outcome:
+        with view(out) as shown:
+            gateway = open_models(loaded, script, shown.line)
+            person = open_person(**people, around=shown.around)
+            try:
+                return await go(loaded.session(gateway, person, [shown.heard], **more))
+            finally:
+                await gateway.close()
+
+    try:
+        outcome = asyncio.run(within())
+    except KeyboardInterrupt:
+        out.note(f"interrupted; go on with `skillrun resume {folder.name}`")
+        raise
+    _say(outcome, folder, out)
+    return outcome.exit_code
+
+
+def open_models(loaded: Loaded, script: Script, progress: Callable[[str], None]) -> Gateway:
+    """The way to the models: real ones, or the script's replies."""
+    from skillrun.cli.loading import cache_folder
+    from skillrun.models.gateway import open_gateway
+    from skillrun.models.scripted import ScriptedGateway
+
+    if script is not None:
+        return ScriptedGateway(script)
+    return open_gateway(loaded.catalogue, os.environ, cache_folder(), progress)
+
+
+def _answered(loaded: Loaded, chosen: Options, out: Output) -> bool:
+    """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
+    from skillrun.cli.loading import refuse
+    from skillrun.people.prepared import Prepared, read_answers
+    from skillrun.people.refusal import check_answers, refusal
+
+    prepared = read_answers(chosen.answers) if chosen.answers else Prepared()
+    refuse(check_answers(loaded.program, prepared), out)
+    reasons = refusal(loaded.program, prepared) if chosen.unattended else []
+    if reasons:
+        for reason in reasons:
+            out.note(reason)
+        out.note("error: nobody is there to answer, so nothing was started and nothing was spent")
+        out.data({"status": "refused", "reasons": reasons})
+    return not reasons
+
+
+def _say(outcome: Outcome, folder: Path, out: Output) -> None:
+    """The last lines: the status, where the artifacts are, what it used, what to type next."""
+    from skillrun.cli.story import story
+
+    told = story(folder)
+    out.line()
+    out.line(f"{outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+    out.line(f"folder: {folder}")
+    for name in told["artifacts"]:
+        out.line(f"  {name}")
+    if "usage" in told:
+        out.line(spent(told["usage"]))
+    out.line(f"next: {outcome.next_step or f'`skillrun show {folder.name}` tells how it went'}")
+    ended = {"status": outcome.status, "reason": outcome.reason, "next": outcome.next_step}
+    out.data({**told, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

@@ -1,0 +1,39 @@
+"""`skillrun runs`: the runs in the runs folder, newest first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from skillrun.cli.figures import table
+from skillrun.cli.options import as_json, runs_folder
+from skillrun.cli.printing import Output
+
+HEADER = ("run", "workflow", "status", "phase", "round", "started")
+
+
+@click.command(help="List the runs, newest first.")
+@runs_folder
+@as_json
+def runs(runs: Path, json: bool) -> int:
+    from skillrun.cli.story import read_state, status_of
+    from skillrun.language.diagnostics import SkillrunError
+
+    out = Output(json)
+    rows = []
+    for folder in runs.iterdir() if runs.is_dir() else ():
+        if not (folder / "state.md").is_file():
+            continue
+        try:
+            state = read_state(folder)
+        except SkillrunError as error:
+            out.note(f"warning: {folder.name}: {error.message}")
+            continue
+        phases = ", ".join(state.phase or [])
+        rows.append([folder.name, state.workflow, status_of(folder, state), phases, str(state.round), state.started_at])
+    rows.sort(key=lambda row: row[-1], reverse=True)
+    for line in table(HEADER, rows) if rows else [f"there are no runs in {runs}"]:
+        out.line(line)
+    out.data([dict(zip(HEADER, row, strict=True)) for row in rows])
+    return 0
