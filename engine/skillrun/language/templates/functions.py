@@ -10,6 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
+from itertools import chain
 from types import NoneType
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from skillrun.collaboration import overlap as likeness
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.templates.filters import text_filter
 from skillrun.language.templates.limits import MAX_LOOPS, Fault, size, spend, weigh
+from skillrun.language.templates.patterns import with_ends
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 
 MAX_COMPARED: Final = 500  # items that `dedupe` compares with each other
@@ -131,11 +133,16 @@ def convergence(replies: Any, settings: Any) -> Any:
 
 def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     """The names of the regular expressions that occur in the text, each with what was found."""
-    if isinstance(text, Absent) or isinstance(patterns, Absent):
+    if isinstance(text, Absent):
         return {}
-    named = patterns if isinstance(patterns, Mapping) else dict.fromkeys(listed(patterns))
-    spend(size(printed(text)) * (1 + len(named)))
-    return signals.matches(printed(text), patterns if isinstance(patterns, Mapping) else listed(patterns))
+    named = patterns if isinstance(patterns, Mapping) else {printed(one): one for one in listed(patterns)}
+    groups = {name: [one] if isinstance(one, str) else list(map(printed, listed(one))) for name, one in named.items()}
+    for one in chain.from_iterable(groups.values()):
+        if reason := signals.suspicious(one):
+            raise Fault(reason)
+    searched = printed(text)[: signals.TEXT_CAP]
+    spend(size(searched) * sum(map(len, groups.values())))
+    return signals.matches(searched, with_ends(groups, len(searched)))
 
 
 def mean(records: Any) -> dict[str, float]:

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+MAX_TEMPLATE: Final = 100_000  # characters of a text with tags
 MAX_TEXT: Final = 1_000_000  # characters of any one text
 MAX_ITEMS: Final = 100_000  # items of any one list
 MAX_WEIGHT: Final = 1_000_000  # items of any one value with all that is in it, 32 characters counting as one
 MAX_NUMBER: Final = 10**18
 MAX_LOOPS: Final = 20_000  # passes of all `for` loops of a render together
-MAX_WORK: Final = 5_000_000  # items handled in a render, 32 characters counting as one
+MAX_WORK: Final = 2_000_000  # items handled in a render, 32 characters counting as one
 
 
 class Fault(Exception):

@@ -76,7 +76,9 @@ def unique(value: Any, case_sensitive: bool = False, attribute: Any = None) -> l
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
     """Pairs of a field's value and the items with it, in the order of the values; what lacks the field comes last."""
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for one in listed(value):
+    found = listed(value)
+    spend(8 * len(found))
+    for one in found:
         key = field(one, attribute)
         named = default if isinstance(key, Absent) else key
         groups.setdefault(_mark(_folded(named, case_sensitive)), [named, []])[1].append(one)

@@ -15,6 +15,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from skillrun.language.diagnostics import allowed, did_you_mean
+from skillrun.language.templates.limits import MAX_TEMPLATE
 from skillrun.language.templates.tokens import Misread, tokens, tokens_inside
 
 MAX_TAGS: Final = 12  # tags inside one another
@@ -33,6 +34,8 @@ class SyntaxEnvironment(ImmutableSandboxedEnvironment):
 
 def read(environment: SyntaxEnvironment, source: str, bare: bool) -> nodes.Template:
     """The tree of a template, or of a bare expression as its only output. Raises Misread."""
+    if len(source) > MAX_TEMPLATE:
+        raise Misread(0, f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several")
     try:
         reader = _Reader(environment, source, state="variable" if bare else None)
         return nodes.Template([nodes.Output([reader.condition()], lineno=0)] if bare else reader.subparse(), lineno=0)

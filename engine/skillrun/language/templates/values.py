@@ -98,8 +98,12 @@ def field(owner: Any, path: str | int) -> Any:
         return item(owner, path, f"….{path}")
     if not isinstance(path, str):
         raise Fault(f"{kind(path)} is not the name of a field")
-    for part in path.split("."):
+    parts = path.split(".")
+    spend(len(parts))
+    for part in parts:
         owner = item(owner, int(part), f"….{path}") if part.isdecimal() else look(owner, part, f"….{path}")
+        if isinstance(owner, Absent):
+            break
     return owner
 
 
