@@ -1,4 +1,4 @@
-"""One turn of hot reload: evaluate a run again over its journal, and say what was reused, what was asked, what differs."""
+"""One turn of hot reload: evaluate a run again over its journal; what was reused, what was asked, what differs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.runtime.session import Session, again
 
 @dataclass
 class Turn:
-    """What a turn came to: the outcome, the calls that the journal answered, those that were asked, and the differences."""
+    """The outcome of a turn, the calls that the journal answered, those that were asked, and the differences."""
 
     outcome: Outcome
     reused: int = 0
@@ -56,6 +56,8 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, ""), after.get(name, "")
         if old != new:
-            lines = difflib.unified_diff(old.splitlines(), new.splitlines(), f"{name} before", f"{name} now", "", "", 1, "")
+            lines = difflib.unified_diff(
+                old.splitlines(), new.splitlines(), f"{name} before", f"{name} now", "", "", 1, ""
+            )
             found[name] = list(lines)
     return found

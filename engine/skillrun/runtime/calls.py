@@ -76,8 +76,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            for tool in reply.calls:
-                messages.append(await _use(phase, address, tool, reads))
+            messages.extend([await _use(phase, address, tool, reads) for tool in reply.calls])
             continue
         value, errors = _value(asked, reply)
         if errors and not repaired:
@@ -87,7 +86,9 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             continue
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            return Answer("parse_error", reply.text, reason=f"the reply has not the shape asked for: {reason}", reads=tuple(reads))
+            return Answer(
+                "parse_error", reply.text, reason=f"the reply has not the shape asked for: {reason}", reads=tuple(reads)
+            )
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))

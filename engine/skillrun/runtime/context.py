@@ -1,6 +1,7 @@
-"""What a prompt is made of: preamble and references, context pack, role, task; in this order, so that members share a prefix.
+"""What a prompt is made of: preamble and references, context pack, role, task. In this order members share a prefix.
 
-Every sentence comes from a markdown file. Fits the prompt into the model's window, or says before the call that it does not.
+Every sentence comes from a markdown file. Fits the prompt into the model's window, or says before the call that it
+does not.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from skillrun.language.expressions import ABSENT
 from skillrun.language.members import Member, MemberError, parse_member
 from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame, PhaseRun
+from skillrun.runtime.run import Frame, PhaseRun, Run
 
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
 
@@ -56,7 +57,9 @@ def seat(frame: Frame, written: Any) -> Seated:
     return Seated(member, role, names)
 
 
-def request_for(frame: Frame, step: Step, seated: Seated, task: str, schema: dict[str, Any] | None, *, tools: bool) -> Request:
+def request_for(
+    frame: Frame, step: Step, seated: Seated, task: str, schema: dict[str, Any] | None, *, tools: bool
+) -> Request:
     """The first request of a member's attempt. Raises StepFailed when it does not fit the model's window."""
     run, phase = frame.run, frame.open
     resolved = run.resolve(seated.member.model or seated.role.model)
@@ -87,7 +90,7 @@ def request_for(frame: Frame, step: Step, seated: Seated, task: str, schema: dic
 
 
 def _persistent(frame: Frame, step: Step) -> bool:
-    return frame.value(step, "session", "fresh") == "persistent"
+    return bool(frame.value(step, "session", "fresh") == "persistent")
 
 
 def _speaker(frame: Frame, seated: Seated) -> dict[str, Any]:
@@ -119,11 +122,13 @@ def _tokens(text: str) -> int:
     return tokens
 
 
-def template(run: Any, name: str, names: Mapping[str, Any]) -> str:
+def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
     """A system template, rendered. Raises SkillrunError when it is missing."""
     found = run.program.library.text(name)
     if found is None:
-        raise SkillrunError(f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it")
+        raise SkillrunError(
+            f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it"
+        )
     return found.template.render_text(names)
 
 

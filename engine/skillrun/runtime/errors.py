@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from skillrun.language.diagnostics import SkillrunError
 
 
-class StepFailed(Exception):  # noqa: N818 (an outcome, in the words of the design)
+class StepFailed(Exception):
     """A step has no result. `otherwise`, the phase's breaker or the end of the run takes it from here."""
 
     def __init__(self, reason: str, address: str = "") -> None:
@@ -14,7 +16,18 @@ class StepFailed(Exception):  # noqa: N818 (an outcome, in the words of the desi
         self.address = address
 
 
-class Back(Exception):  # noqa: N818
+PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members that have not answered
+
+
+class AgentFailed(StepFailed):
+    """Too few members answered; what they said is kept."""
+
+    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]]) -> None:
+        super().__init__(reason, address)
+        self.replies = replies
+
+
+class Back(Exception):
     """The phase ends here and the run goes back to `target`."""
 
     def __init__(self, target: str, step: str) -> None:
@@ -23,7 +36,7 @@ class Back(Exception):  # noqa: N818
         self.step = step
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     """The run, or the protocol or inline workflow, ends here."""
 
     def __init__(self, status: str, reason: str) -> None:
@@ -32,7 +45,7 @@ class Stopped(Exception):  # noqa: N818
         self.reason = reason
 
 
-class Waiting(Exception):  # noqa: N818
+class Waiting(Exception):
     """A person has to do something before this phase can go on."""
 
     def __init__(self, reason: str, next_step: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The one stream of what happens in a run. The terminal, the transcript, reports and tests read it; nothing else prints."""
+"""The one stream of what happens in a run. The terminal, the transcript, reports and tests read it."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class RunFolder:
                 sweep(folder)
 
     def begin_again(self) -> None:
-        """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay to be compared."""
+        """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay."""
         for path in [self.path / SUMMARIES, *self.path.glob("round-*")]:
             if path.is_dir():
                 shutil.rmtree(path)

@@ -1,7 +1,7 @@
 """Runs a workflow: its phases as their predecessors finish, rounds, pauses and the end.
 
-Deterministic: the same files, inputs, answers and replies give the same path. Resuming is evaluating again: a phase with
-a summary is final, the open ones are evaluated over the journal.
+Deterministic: the same files, inputs, answers and replies give the same path. Resuming is evaluating again: a phase
+with a summary is final, the open ones are evaluated over the journal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,15 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     workflow = run.program.workflow
     run.state.status = "running"
     run.emit(
-        RunStarted(run.name, workflow.name, str(run.folder.path), tuple(workflow.phases), run.state.inputs, dict(run.state.models or {}), resumed)
+        RunStarted(
+            run.name,
+            workflow.name,
+            str(run.folder.path),
+            tuple(workflow.phases),
+            run.state.inputs,
+            dict(run.state.models or {}),
+            resumed,
+        )
     )
     run.save()
     try:
@@ -118,7 +126,9 @@ class Scheduler:
             summary = run.folder.summary(stored_name(run, name))
             if summary is None:
                 continue
-            run.state.state.update({key: value for key, value in (summary.get("set") or {}).items() if value is not None})
+            run.state.state.update(
+                {key: value for key, value in (summary.get("set") or {}).items() if value is not None}
+            )
             run.asked.update(summary.get("asked") or [])
             run.emit(PhaseEnded(name, run.state.round, str(summary.get("status")), final=True))
             back = summary.get("goto")
@@ -186,7 +196,7 @@ class Scheduler:
             return False
         run = self.run_
         order = list(run.program.workflow.phases)
-        source, target, step = min(self.backs, key=lambda back: order.index(back[1]))
+        source, target, _ = min(self.backs, key=lambda back: order.index(back[1]))
         again = run.program.workflow.followers(target)
         run.state.backs = {**(run.state.backs or {})}
         for _, _, key in self.backs:

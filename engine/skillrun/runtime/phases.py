@@ -63,7 +63,9 @@ async def _attempts(run: Run, use: PhaseUse, *, in_turn: bool) -> Ended:
             if then == "sequential" and not in_turn:
                 await _forgive(phase)
                 return Ended("failed", reason=failure.reason, failed_in_turn=True)
-            if then == "ask" and await offer_retry(frame, f"{phase.address()}.retry-{asked + 1}", failure.reason, can_go_on=use.otherwise is not None):
+            if then == "ask" and await offer_retry(
+                frame, f"{phase.address()}.retry-{asked + 1}", failure.reason, can_go_on=use.otherwise is not None
+            ):
                 asked += 1
                 continue
             return await _gave_up(run, use, phase, frame, failure, then)

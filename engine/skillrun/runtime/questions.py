@@ -16,7 +16,9 @@ RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 OWN_KEYS: Final = ("answer", "asked_at", "confidence")
 
 
-async def put(frame: Frame, address: str, questions: list[dict[str, Any]], form: str | None = None) -> list[dict[str, Any]]:
+async def put(
+    frame: Frame, address: str, questions: list[dict[str, Any]], form: str | None = None
+) -> list[dict[str, Any]]:
     """The records with their answers. Raises Waiting when nobody is there to answer."""
     run = frame.run
     where = f"{address}@{frame.open.round}"
@@ -49,7 +51,10 @@ async def _given(frame: Frame, asking: Asking, form: str | None) -> list[dict[st
     given = await frame.run.person.ask(asking)
     if given is not None:
         return given
-    raise Waiting(f"{asking.phase} has a question: {asking.questions[0]['text']}", "resume in a terminal, or give `--answers FILE`")
+    raise Waiting(
+        f"{asking.phase} has a question: {asking.questions[0]['text']}",
+        "resume in a terminal, or give `--answers FILE`",
+    )
 
 
 def _answered(question: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

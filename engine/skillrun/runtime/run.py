@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skillrun.language.check import Program
 from skillrun.language.definitions import Phase, Prompt, Step
-from skillrun.language.expressions import ABSENT, compile_string
 from skillrun.language.diagnostics import Problems, SkillrunError
+from skillrun.language.expressions import ABSENT, compile_string
 from skillrun.language.schemas import Shape
 from skillrun.language.source import Text
 from skillrun.models.messages import Gateway, Message, Usage

@@ -48,7 +48,10 @@ def stored_name(run: Run, phase: str) -> str:
 def phase_value(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
     """A phase as later phases see it: what its summary records, and its artifacts as they are now."""
     artifacts = {name: text for name in summary.get("artifacts") or [] if (text := run.folder.text(name)) is not None}
-    record = {**SUMMARY_DEFAULTS, **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")}}
+    record = {
+        **SUMMARY_DEFAULTS,
+        **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")},
+    }
     return {"summary": record, "outputs": dict(summary.get("outputs") or {}), "artifacts": artifacts}
 
 
@@ -122,7 +125,11 @@ def _others(frame: Frame, member: Mapping[str, Any] | None) -> Callable[[Any], s
 
     def others(step: Any) -> str:
         replies = step.get("replies", []) if isinstance(step, Mapping) else []
-        heard = [r for r in replies if r.get("text") and r["status"] == "success" and (member is None or r["member"] != member["id"])]
+        heard = [
+            r
+            for r in replies
+            if r.get("text") and r["status"] == "success" and (member is None or r["member"] != member["id"])
+        ]
         from skillrun.runtime.context import template
 
         return template(frame.run, "system/others", {"replies": heard}).strip() if heard else ""

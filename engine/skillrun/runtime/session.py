@@ -86,7 +86,9 @@ async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str)
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     path = _run_path(runs, name)
     if (path / "state.md").exists() or (path / ".run").exists():
-        raise UsageError(f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`")
+        raise UsageError(
+            f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`"
+        )
     state = initial_state(session, inputs)
     path.mkdir(parents=True, exist_ok=True)
     with hold(path):
@@ -107,7 +109,12 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         async with _opened(session, path, journal, state, log) as run:
             run.folder.clean()
             for address, _ in journal.unanswered():
-                run.emit(Notice(f"{address} was sent before the run stopped and its answer is unknown; it is asked again", "warn"))
+                run.emit(
+                    Notice(
+                        f"{address} was sent before the run stopped and its answer is unknown; it is asked again",
+                        "warn",
+                    )
+                )
             await _pin(session, run)
             return await _interruptible(run_workflow(run, resumed=True))
 
@@ -117,7 +124,8 @@ async def again(session: Session, path: Path, journal: Journal, inputs: dict[str
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.
     """
-    fresh, log = initial_state(session, inputs), []
+    fresh = initial_state(session, inputs)
+    log: list[str] = []
     if (path / "state.md").is_file():
         state, log = read_state(path, journal)
         fresh.started_at, fresh.environment, fresh.models = state.started_at, state.environment, state.models
@@ -136,7 +144,8 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
         path = Path(folder) / "run"
         known: Recording | None = None
-        state, log = initial_state(session, inputs), []
+        state = initial_state(session, inputs)
+        log: list[str] = []
         if base is not None:
             import shutil
 
@@ -186,7 +195,9 @@ def files_of(program: Program) -> dict[str, str]:
 def changed_files(program: Program, state: State) -> list[str]:
     """The files that are other than when the run was last evaluated."""
     before, after = state.files or {}, files_of(program)
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after)
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after
+    )
 
 
 def existing(runs: Path, name: str) -> Path:
@@ -195,7 +206,9 @@ def existing(runs: Path, name: str) -> Path:
         known = sorted(p.name for p in runs.iterdir() if (p / "state.md").is_file()) if runs.is_dir() else []
         from skillrun.language.diagnostics import did_you_mean
 
-        raise UsageError(f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them")
+        raise UsageError(
+            f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them"
+        )
     return path
 
 
@@ -209,13 +222,22 @@ def _run_path(runs: Path, name: str) -> Path:
 
 @contextlib.asynccontextmanager
 async def _opened(
-    session: Session, path: Path, journal: Recording, state: State, log: list[str], *, transcript: bool = True, close: bool = True
+    session: Session,
+    path: Path,
+    journal: Recording,
+    state: State,
+    log: list[str],
+    *,
+    transcript: bool = True,
+    close: bool = True,
 ) -> AsyncIterator[Run]:
     """A run with everything open; closed again whatever happens."""
     record = Transcript(path / ".run" / "transcript.ndjson") if transcript else None
     listeners = list(session.listeners)
     if record is not None:
-        listeners.append(lambda event: record.write({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.to_dict()}))
+        listeners.append(
+            lambda event: record.write({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.to_dict()})
+        )
     run = Run(
         name=path.name,
         program=session.program,

@@ -33,7 +33,7 @@ def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
 
 async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> dict[str, Any]:
     """The summary's frontmatter, in the order in which it is written."""
-    given = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
+    given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
     told = await _told(phase, outputs, given) if phase.prompts else {}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if value not in (None, "", False, [], {})}
     if phase.degraded:
@@ -65,7 +65,9 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
     """What the fast tier says of the phase; nothing, and a flag, when it gives no usable reply."""
     text = phase.run.program.library.text(TEMPLATE)
     if text is None or text.output is None:
-        raise SkillrunError(f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun")
+        raise SkillrunError(
+            f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
+        )
     shape = Shape(_without(text.output.resolve(_render).schema, given))
     artifacts = [{"path": path, "text": body} for path in phase.artifacts if (body := phase.run.folder.text(path))]
     known = phase.names["phases"].values()
@@ -94,7 +96,8 @@ def _asked(phase: PhaseRun, prompt: str, shape: Shape) -> Asked:
     room = resolved.window - size_of(system, messages, shape.schema)
     if room < LEAST_REPLY:
         raise SkillrunError(
-            f"the summary of {phase.name} does not fit the window of {resolved.model}", f"clip more in skills/{TEMPLATE}.md"
+            f"the summary of {phase.name} does not fit the window of {resolved.model}",
+            f"clip more in skills/{TEMPLATE}.md",
         )
     request = Request(resolved.model, system, messages, min(room, resolved.max_output), schema=shape.schema)
     return Asked("summarise", f"{phase.address()}/summary/{TIER}", request, shape, drop=True)

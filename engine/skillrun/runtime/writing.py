@@ -7,6 +7,7 @@ from typing import Any
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Said, Wrote
+from skillrun.runtime.folder import Written
 from skillrun.runtime.questions import put
 from skillrun.runtime.records_yaml import to_frontmatter
 from skillrun.runtime.run import Frame
@@ -40,7 +41,7 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     return text
 
 
-async def _conflict(frame: Frame, step: Step, path: str, text: str) -> str:
+async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
     folder = frame.run.folder
     stem, dot, suffix = path.rpartition(".")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skillrun.language.definitions import Step
 from skillrun.runtime.run import Frame
-from skillrun.runtime.steps import agent, ask, decide, goto, panel, read, repeat, run, say, set, stop, write
+from skillrun.runtime.steps import agent, ask, assign, decide, goto, panel, read, repeat, run, say, stop, write
 
 Act = Callable[[Step, Frame], Awaitable[Any]]
 
@@ -20,7 +20,7 @@ VERBS: Final[Mapping[str, Act]] = MappingProxyType(
         "read": read.act,
         "write": write.act,
         "say": say.act,
-        "set": set.act,
+        "set": assign.act,
         "decide": decide.act,
         "repeat": repeat.act,
         "run": run.act,

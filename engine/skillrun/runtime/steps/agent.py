@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer
 from skillrun.runtime.context import Seated, request_for, seat
-from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.errors import PARTIAL, AgentFailed
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.tools import tools_of
 from skillrun.runtime.writing import put_reply
-
-PARTIAL: Final = "partial"  # a key of the result, for the breaker: a member of the list is still missing
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -40,14 +38,6 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     if missing:
         result[PARTIAL] = [f"{one.id}: {answers[one.id].reason}" for one in missing]
     return result
-
-
-class AgentFailed(StepFailed):
-    """Too few members answered; what they said is kept."""
-
-    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]]) -> None:
-        super().__init__(reason, address)
-        self.replies = replies
 
 
 async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape | None) -> dict[str, Answer]:
@@ -98,7 +88,9 @@ def _reply(one: Seated, found: Answer) -> dict[str, Any]:
     return reply
 
 
-def _result(several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[dict[str, Any]]) -> dict[str, Any]:
+def _result(
+    several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[dict[str, Any]]
+) -> dict[str, Any]:
     if not several:
         only = answers[good[0].id]
         result: dict[str, Any] = {"text": only.text, "replies": replies, "degraded": False}
@@ -108,7 +100,9 @@ def _result(several: bool, good: list[Seated], answers: Mapping[str, Answer], re
     return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies)}
 
 
-async def _write(step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, Answer], result: dict[str, Any]) -> None:
+async def _write(
+    step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, Answer], result: dict[str, Any]
+) -> None:
     value = step.values.get("writes")
     if value is None:
         return

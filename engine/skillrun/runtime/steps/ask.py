@@ -51,6 +51,8 @@ def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     if not found:
         folder = frame.run.folder.path / pattern.rpartition("/")[0]
         folder.mkdir(parents=True, exist_ok=True)
-        raise Waiting(str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}, then resume")
+        raise Waiting(
+            str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}, then resume"
+        )
     names = [path.relative_to(frame.run.folder.path).as_posix() for path in found]
     return {"answers": [], "answer": ", ".join(names)}

@@ -17,8 +17,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     holding = [row for row in step.rows if row.when is not None and truth(row.when.render(names))]
     default = next((row for row in step.rows if row.when is None), None)
     if not step.order:
-        row = holding[0] if holding else default
-        return _chosen(row, row.then if row else None, names) if row else {}
+        row = next(iter(holding), default)
+        return _chosen(row, row.then, names) if row is not None else {}
     return _furthest(step, holding, default, names)
 
 

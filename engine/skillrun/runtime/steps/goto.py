@@ -19,7 +19,9 @@ async def act(step: Step, frame: Frame) -> None:
         raise Back(step.text, key)
     then = run.breakers.limit(step.retry).then if step.retry else "fall back"
     run.emit(Tripped(step.retry or "at_most", frame.open.name, times, then))
-    if then == "ask" and await offer_retry(frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True):
+    if then == "ask" and await offer_retry(
+        frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True
+    ):
         raise Back(step.text, key)
     if step.otherwise is not None:
         from skillrun.runtime.evaluate import evaluate

@@ -75,7 +75,9 @@ def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, stric
             if name not in known:
                 raise StepFailed(f"the protocol `{protocol.name}` has no input `{name}`")
     fields: tuple[Field, ...] = protocol.inputs
-    values, errors, warnings = given_values(fields, {k: v for k, v in given.items() if k in known}, {"config": frame.names.get("config")})
+    values, errors, warnings = given_values(
+        fields, {k: v for k, v in given.items() if k in known}, {"config": frame.names.get("config")}
+    )
     frame.open.warnings.extend(warnings)
     if errors:
         raise StepFailed(f"the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)

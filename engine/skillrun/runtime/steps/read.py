@@ -17,7 +17,7 @@ from skillrun.tools.paths import checked_slug, confined
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """`.text` of all files, `.data` (frontmatter), `.files`; journaled, so that a resumed phase reads the same again."""
+    """`.text` of all files, `.data` (frontmatter), `.files`; journaled: a resumed phase reads the same again."""
     pattern = str(frame.main(step))
     origin = frame.value(step, "from", "")
     where = f"{frame.at(step)}@{frame.open.round}"
@@ -58,7 +58,10 @@ def _read(root: Path, pattern: str, shape: Shape | None) -> dict[str, Any]:
             texts.append(body)
         else:
             texts.append(path.read_text(encoding="utf-8", errors="replace"))
-    result: dict[str, Any] = {"text": "\n\n".join(texts), "files": [path.relative_to(root.resolve()).as_posix() for path in paths]}
+    result: dict[str, Any] = {
+        "text": "\n\n".join(texts),
+        "files": [path.relative_to(root.resolve()).as_posix() for path in paths],
+    }
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result

@@ -20,7 +20,13 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         return {"times": 1, "exhausted": False}
     most = cap(step, frame)
     ids = [one.id.replace("-", "_") for inner in step.steps for one in inner.walk() if one.id]
-    locals_set = [name.replace("-", "_") for inner in step.steps for one in inner.walk() if one.verb == "set" and one.main for name in one.main.entries or {}]
+    locals_set = [
+        name.replace("-", "_")
+        for inner in step.steps
+        for one in inner.walk()
+        if one.verb == "set" and one.main
+        for name in one.main.entries or {}
+    ]
     outer_address, outer_pass = frame.address, frame.names.get("pass")
     previous: dict[str, Any] = {}
     times, done = 0, False

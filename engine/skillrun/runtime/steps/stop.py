@@ -1,4 +1,4 @@
-"""`stop`: ends the run with a status and a reason; inside a protocol or an inline workflow it fails the calling step."""
+"""`stop`: ends the run with a status and a reason; inside a protocol or inline workflow it fails the calling step."""
 
 from __future__ import annotations
 

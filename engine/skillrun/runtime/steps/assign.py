@@ -14,7 +14,11 @@ from skillrun.runtime.run import Frame
 async def act(step: Step, frame: Frame) -> None:
     from skillrun.runtime.scope import feature_names, frame_names
 
-    declared = {field.name.replace("-", "_"): field for field in frame.run.program.workflow.state} if frame.task is None else {}
+    declared = (
+        {field.name.replace("-", "_"): field for field in frame.run.program.workflow.state}
+        if frame.task is None
+        else {}
+    )
     for name, value in (step.main.entries if step.main and step.main.entries else {}).items():
         found = value.evaluate(frame_names(frame))
         field = declared.get(name.replace("-", "_"))
@@ -25,9 +29,15 @@ async def act(step: Step, frame: Frame) -> None:
             frame.open.state[field.name] = ABSENT
             frame.open.sets[field.name] = None
         else:
-            coerced = coerce(field, projected(field, found), renderer({"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}))
+            coerced = coerce(
+                field,
+                projected(field, found),
+                renderer({"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}),
+            )
             if coerced.error:
-                raise StepFailed(f"state.{coerced.error.removeprefix('`')}".replace("state.", "`state.", 1), frame.at(step))
+                raise StepFailed(
+                    f"state.{coerced.error.removeprefix('`')}".replace("state.", "`state.", 1), frame.at(step)
+                )
             frame.open.warnings.extend(coerced.warnings)
             frame.open.state[field.name] = coerced.value
             frame.open.sets[field.name] = coerced.value
