@@ -19,6 +19,7 @@ from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import Frame, PhaseRun, Run
 
+CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
 
 
@@ -138,6 +139,13 @@ def prefix(phase: PhaseRun) -> tuple[tuple[Block, ...], str]:
         phase.prefix = (phase.version, (_system(phase), _pack(phase, _budget(phase))))
     found: tuple[tuple[Block, ...], str] = phase.prefix[1]
     return found
+
+
+def worth_caching(phase: PhaseRun) -> bool:
+    """Whether what the members of a phase share is long enough for a provider to keep."""
+    system, pack = prefix(phase)
+    shared = sum(_tokens(block.text) for block in system) + _tokens(pack)
+    return shared >= int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
 
 
 def _system(phase: PhaseRun) -> tuple[Block, ...]:

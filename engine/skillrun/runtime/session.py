@@ -37,6 +37,7 @@ from skillrun.tools.paths import checked_slug, confined
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.tools.repository import Repository
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -62,11 +63,18 @@ class Session:
     estimate: Mapping[str, Any] | None = None
 
 
-def checked_inputs(program: Program, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def checked_inputs(
+    program: Program, given: Mapping[str, Any], project: Path | None = None
+) -> tuple[dict[str, Any], list[str]]:
     """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
     known = {one.name for one in program.workflow.inputs}
     errors += [f"there is no input `{name}`" for name in given if name not in known]
+    for field in program.workflow.inputs:
+        if field.type == "path" and field.name in values and not field.array:
+            path = (project or Path.cwd()) / values[field.name]
+            if not path.exists():
+                errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}")
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return values, warnings
@@ -251,7 +259,7 @@ async def _opened(
         breakers=Breakers(session.program.config.get("breakers") or {}, state.failures),
         limits=Limits(state.budget or {}, _spent(journal)),
         resolve=_resolver(session, state),
-        repository=_repository,
+        repository=lambda folder: _repository(session.project / folder),
         uses_tools=lambda name: _resolver(session, state)(name).tools,
         keeps_reads=session.keeps_reads,
         forgiven=_forgiven(journal),
@@ -316,10 +324,10 @@ async def _pin(session: Session, run: Run) -> None:
         run.emit(Notice(EMBEDDED, "warn"))
 
 
-def _repository(folder: str) -> Any:
+def _repository(folder: Path) -> Repository:
     from skillrun.tools.repository import Repository
 
-    return Repository(Path(folder))
+    return Repository(folder)
 
 
 async def _interruptible(work: Any) -> Outcome:

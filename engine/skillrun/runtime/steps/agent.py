@@ -9,7 +9,7 @@ from typing import Any
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer
-from skillrun.runtime.context import Seated, request_for, seat
+from skillrun.runtime.context import Seated, request_for, seat, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
@@ -41,13 +41,22 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 
 
 async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape | None) -> dict[str, Answer]:
-    """Everyone at once; the first alone where its call makes a cache that the others read, or in turn when told so."""
-    if len(seated) == 1:
-        return {seated[0].id: await _ask(step, frame, seated[0], shape)}
+    """Everyone at once, or in turn when told so.
+
+    Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead, and
+    its call makes the cache that the others read.
+    """
+    groups = [seated]
     if frame.in_turn:
-        return {one.id: await _ask(step, frame, one, shape) for one in seated}
-    answers = await asyncio.gather(*(_ask(step, frame, one, shape) for one in seated))
-    return {one.id: found for one, found in zip(seated, answers, strict=True)}
+        groups = [[one] for one in seated]
+    elif len(seated) > 1 and worth_caching(frame.open):
+        ahead = {one.names["model"]: one for one in reversed(seated)}.values()
+        groups = [list(ahead), [one for one in seated if one not in ahead]]
+    answers: dict[str, Answer] = {}
+    for group in groups:
+        found = await asyncio.gather(*(_ask(step, frame, one, shape) for one in group))
+        answers |= {one.id: answer for one, answer in zip(group, found, strict=True)}
+    return answers
 
 
 async def _ask(step: Step, frame: Frame, seated: Seated, shape: Shape | None) -> Answer:
