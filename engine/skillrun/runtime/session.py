@@ -21,7 +21,7 @@ from skillrun.language.diagnostics import SkillrunError, UsageError
 from skillrun.language.templates.functions import slug
 from skillrun.models.messages import Gateway
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.events import Event, Events, Listener, Notice
+from skillrun.runtime.events import Events, Listener, Notice
 from skillrun.runtime.files import digest
 from skillrun.runtime.folder import RunFolder, State, Transcript
 from skillrun.runtime.given import given_values
@@ -32,7 +32,6 @@ from skillrun.runtime.limits import Limits
 from skillrun.runtime.lock import hold
 from skillrun.runtime.memory import MemoryJournal, Recording
 from skillrun.runtime.run import Person, Run
-from skillrun.runtime.scope import stored_name
 from skillrun.tools.paths import checked_slug, confined
 
 if TYPE_CHECKING:
@@ -70,11 +69,11 @@ def checked_inputs(
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
     known = {one.name for one in program.workflow.inputs}
     errors += [f"there is no input `{name}`" for name in given if name not in known]
-    for field in program.workflow.inputs:
-        if field.type == "path" and field.name in values and not field.array:
-            path = (project or Path.cwd()) / values[field.name]
+    for one in program.workflow.inputs:
+        if one.type == "path" and one.name in values and not one.array:
+            path = (project or Path.cwd()) / values[one.name]
             if not path.exists():
-                errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}")
+                errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return values, warnings
@@ -346,8 +345,3 @@ async def _interruptible(work: Any) -> Outcome:
         for number in caught:
             loop.remove_signal_handler(number)
 
-
-__all__ = [
-    "Event", "Session", "again", "begin", "changed_files", "checked_inputs", "existing", "new_slug", "read_state", "rehearse",
-    "resume", "stored_name",
-]  # fmt: skip
