@@ -71,6 +71,7 @@ class Embedded:
     repeat_penalty_structured: float = 1.0
     longest_list: int = 4
     longest_text: int = 400
+    longest_reply: int = 1200
 
 
 @dataclass(frozen=True)

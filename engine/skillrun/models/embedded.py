@@ -59,6 +59,8 @@ class EmbeddedBackend(Backend):
         }
         if request.temperature is None:
             body["temperature"] = own.temperature
+        if not structured and not request.tools:
+            body["grammar"] = f"root ::= [^\\x00]{{1,{min(own.longest_reply, request.max_tokens)}}}"
         return body
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-CHARACTERS_PER_TOKEN = 2  # of a small model that repeats itself; of ordinary English it would be four
+CHARACTERS_PER_TOKEN = 1  # of the worst text of a small model; of ordinary English it is four
 SHORTEST_TEXT = 40
 _OVERHEAD = 8  # characters of a value's own punctuation and white space
 _BOUNDED = frozenset({"enum", "const", "pattern"})
