@@ -132,12 +132,15 @@ async def run(work: Work, phase: str, text: str, members: int = 1) -> Session:
     if work.resume:
         outcome = await resume(session, runs(work), NAME)
     else:
-        given = {"calls": work.calls, "members": [f"caller:n{number}" for number in range(members)]}
-        inputs, _ = checked_inputs(session.program, given)
-        outcome = await begin(session, inputs, runs(work), NAME)
+        outcome = await begin(session, inputs_of(work, session.program, members), runs(work), NAME)
     work.stop()
     completed(outcome)
     return session
+
+
+def inputs_of(work: Work, program: Program, members: int) -> dict[str, Any]:
+    given = {"calls": work.calls, "members": [f"caller:n{number}" for number in range(members)]}
+    return checked_inputs(program, given)[0]
 
 
 def runs(work: Work) -> Path:
@@ -176,7 +179,7 @@ async def dev(work: Work) -> None:
         journal = Journal.open(runs(work) / NAME)
         work.start()
         session = session_of(work, checked(first.project))
-        done = await turn(session, runs(work), NAME, journal)
+        done = await turn(session, runs(work) / NAME, journal, inputs_of(work, session.program, 1))
         work.stop()
         journal.close()
     completed(done.outcome)
