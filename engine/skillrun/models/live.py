@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
 SECONDS = 10
+FAILURE_SECONDS = 60
+_failed: dict[str, ModelList] = {}  # by address; so that many names do not each wait for the same lost network
 _NUMBER = re.compile(r"\d+")
 _LONGEST_VERSION = 3  # a longer number is a date
 
@@ -48,12 +50,17 @@ async def fetch(provider: Provider, key: str, cache: Path, hours: float) -> Mode
     now = time.time()
     if kept is not None and 0 <= now - kept.fetched < hours * 3600:
         return kept
+    failed = _failed.get(provider.base_url)
+    if failed is not None and now - failed.fetched < FAILURE_SECONDS:
+        return failed
     from skillrun.models.providers import list_models
 
     try:
         found = ModelList(tuple(await list_models(provider, key, SECONDS)), now)
     except ModelError as error:
-        return ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
+        failed = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
+        _failed[provider.base_url] = failed
+        return failed
     _keep(path, found)
     return found
 

@@ -78,7 +78,9 @@ class Backend:
 
     def _settings(self, request: Request, profile: ModelProfile) -> ModelSettings:
         thinks = profile.get("thinking_enabled_by_default", False)
-        settings: dict[str, Any] = {"max_tokens": request.max_tokens + (self.provider.thinking if thinks else 0)}
+        # Of the models of other endpoints nothing is known, so there the configuration alone decides.
+        room = self.provider.thinking if thinks or self.provider.kind == "openai" else 0
+        settings: dict[str, Any] = {"max_tokens": request.max_tokens + room}
         if request.temperature is not None and not thinks and not profile.get("anthropic_disallows_sampling_settings"):
             settings["temperature"] = request.temperature
         extra = self.own_fields(request)
@@ -276,5 +278,6 @@ def _model(provider: Provider, client: Any, name: str) -> Model[Any]:
             default_structured_output_mode="native",
             json_schema_transformer=None,
             openai_chat_supports_max_completion_tokens=False,
+            openai_supports_strict_tool_definition=False,
         ),
     )

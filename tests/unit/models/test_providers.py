@@ -66,6 +66,11 @@ def test_a_model_that_thinks_gets_room_for_it_and_no_temperature() -> None:
     assert plain.body["temperature"] == 0.5
 
 
+def test_another_endpoint_gives_room_for_thinking_where_the_configuration_says_so() -> None:
+    _, asked = ask(openai.completion(), "google:gemini-3.8-flash", temperature=0.5)
+    assert (asked.body["max_tokens"], asked.body["temperature"]) == (8100, 0.5)
+
+
 def test_blocks_that_are_worth_it_are_breakpoints_of_the_prompt_cache() -> None:
     _, asked = ask(
         anthropic.message(anthropic.text("a")),
@@ -185,7 +190,7 @@ def test_another_endpoint_gets_the_schema_as_it_is() -> None:
     reply, asked = ask(openai.completion(json.dumps(DATA)), LLAMA, schema=SCHEMA)
     sent = asked.body["response_format"]
     assert sent["type"] == "json_schema"
-    assert sent["json_schema"]["schema"] == SCHEMA
+    assert sent["json_schema"] == {"name": "reply", "schema": SCHEMA}
     assert "tools" not in asked.body
     assert json.loads(reply.text) == DATA
 
