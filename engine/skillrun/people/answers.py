@@ -1,0 +1,101 @@
+"""A question record: its choices, its default, and which answers fit it. Asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skillrun.language.absent import Absent
+from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.language.printable import printable
+
+Question = Mapping[str, Any]
+
+
+class AnswerUnfit(SkillrunError):
+    """An answer that its question does not take."""
+
+
+def choices_of(question: Question) -> list[Any]:
+    found = question.get("choices")
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def is_open(question: Question) -> bool:
+    """Whether words of the person's own are an answer."""
+    return not choices_of(question) or question.get("other") is True
+
+
+def is_multiple(question: Question) -> bool:
+    return question.get("multiple") is True
+
+
+def default_of(question: Question) -> Any:
+    """The answer when nobody gives one; None where somebody has to, empty where the question may be left open."""
+    found = question.get("default")
+    return None if isinstance(found, Absent) else found
+
+
+def notes_of(question: Question) -> list[str]:
+    """What was noted on a question, a line each: texts, or records such as `{perspective, note}`."""
+    notes = question.get("notes") or []
+    return [
+        ": ".join(map(shown, note.values())) if isinstance(note, Mapping) else shown(note)
+        for note in (notes if isinstance(notes, list | tuple) else [notes])
+    ]
+
+
+def shown(value: Any) -> str:
+    """A choice, or any other value, as one line without anything that steers a terminal."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return " ".join(printable(text).split())
+
+
+def answered(answer: Any, confidence: Any = None, comment: str = "") -> dict[str, Any]:
+    """The record of an answer; an empty one is none."""
+    if answer is None or answer in ("", []):
+        return {}
+    record = {"answer": answer}
+    if confidence is not None:
+        record["confidence"] = confidence
+    return {**record, "comment": comment} if comment else record
+
+
+def by_default(question: Question) -> dict[str, Any]:
+    return answered(default_of(question))
+
+
+def choice_like(question: Question, text: str) -> Any | None:
+    """The choice that a text names, whatever its case and spaces; None where there is none."""
+    for like in (str.strip, folded):
+        for choice in choices_of(question):
+            if like(shown(choice)) == like(text):
+                return choice
+    return None
+
+
+def fitting(question: Question, answer: Any) -> Any:
+    """The answer as the question wants it, each choice as its author wrote it. Raises AnswerUnfit."""
+    if is_multiple(question):
+        given = answer if isinstance(answer, list) else [answer]
+        return [_one(question, item) for item in given if item not in (None, "")]
+    if isinstance(answer, list):
+        raise AnswerUnfit(f"the question takes one answer, not {len(answer)}")
+    return _one(question, answer)
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _one(question: Question, answer: Any) -> Any:
+    if answer is None or answer == "":
+        return ""
+    found = choice_like(question, shown(answer))
+    if found is not None:
+        return found
+    if is_open(question):
+        return answer if isinstance(answer, str) else shown(answer)
+    labels = [shown(choice) for choice in choices_of(question)]
+    hint = did_you_mean(shown(answer), labels)
+    raise AnswerUnfit(f"`{shown(answer)}` is none of the choices", f"{hint} {allowed(labels)}".strip())

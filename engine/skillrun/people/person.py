@@ -1,0 +1,88 @@
+"""The person of a run: prepared answers first, then defaults where nobody is there, then the terminal.
+
+Owns who answers; what is asked and what becomes of it is for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+from skillrun.people.answers import Question, by_default, default_of
+from skillrun.people.prepared import Prepared, read_answers
+from skillrun.people.terminal import Terminal
+
+
+class Asking(Protocol):
+    """Questions of one step, to be answered together; `key` names the step."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def questions(self) -> tuple[dict[str, Any], ...]: ...
+
+
+class Person:
+    """Answers one list of questions at a time; others wait while the run goes on."""
+
+    def __init__(self, prepared: Prepared, terminal: Terminal | None, *, attended: bool) -> None:
+        self.prepared = prepared
+        self.terminal = terminal
+        self.attended = attended
+        self._turn = asyncio.Lock()
+
+    async def ask(self, asking: Asking) -> list[dict[str, Any]] | None:
+        """A record for each question, empty where it stays unanswered; None when nobody answers now.
+
+        Raises SkillrunError for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
+        """
+        given = self.ahead(asking)
+        open_ones = [number for number, answer in enumerate(given) if answer is None]
+        if open_ones:
+            if self.terminal is None or not self.attended:
+                return None
+            questions = [asking.questions[number] for number in open_ones]
+            async with self._turn:
+                answers = await self.terminal.ask(questions, asking.phase)
+            for number, answer in zip(open_ones, answers, strict=True):
+                given[number] = answer
+        return [answer for answer in given if answer is not None]
+
+    def ahead(self, asking: Asking) -> list[dict[str, Any] | None]:
+        """What is known without asking anybody: prepared answers, and defaults when the run is unattended."""
+        return [self._ahead(asking.key, question) for question in asking.questions]
+
+    def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
+        found = self.prepared.take(key, question)
+        if found is None and not self.attended and default_of(question) is not None:
+            return by_default(question)
+        return found
+
+    def earlier(self, key: str, questions: Iterable[Question]) -> None:
+        """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
+        for question in questions:
+            self.prepared.skip(key, question)
+
+
+def open_person(
+    *,
+    unattended: bool,
+    answers: Path | None = None,
+    interactive: bool | None = None,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Person:
+    """Who answers. `interactive` is found out where it is not said; `around` is entered while the terminal asks.
+
+    Raises SkillrunError when the prepared answers cannot be read.
+    """
+    if interactive is None:
+        interactive = sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+    prepared = read_answers(answers) if answers is not None else Prepared()
+    terminal = Terminal(around=around) if interactive and not unattended else None
+    return Person(prepared, terminal, attended=not unattended)
