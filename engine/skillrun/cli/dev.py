@@ -13,7 +13,7 @@ from skillrun.cli.printing import Output
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded
-    from skillrun.cli.workflow import Options
+    from skillrun.cli.workflow import Options, Ready
     from skillrun.dev.cycle import Turn
     from skillrun.models.messages import Gateway
 
@@ -55,7 +55,7 @@ async def _watch(workflow: str, given: dict[str, Any], chosen: Options, out: Out
         try:
             loaded: Loaded | None = ready.loaded
             while True:
-                if loaded is not None and not await _evaluate(loaded, ready.inputs, chosen, gateway, folder, journal, out):
+                if loaded is not None and not await _evaluate(loaded, ready, chosen, gateway, folder, journal, out):
                     return 130
                 out.line("watching; Ctrl-C ends")
                 paths = await changes.take()
@@ -82,29 +82,28 @@ def _reload(workflow: str, out: Output) -> Loaded | None:
 
 
 async def _evaluate(
-    loaded: Loaded, inputs: dict[str, Any], chosen: Options, gateway: Gateway, folder: Path, journal: Any, out: Output
+    loaded: Loaded, ready: Ready, chosen: Options, gateway: Gateway, folder: Path, journal: Any, out: Output
 ) -> bool:
     """One turn, and what it came to; whether to go on watching."""
     from skillrun.cli.lines import line_of
     from skillrun.dev.cycle import turn
     from skillrun.language.diagnostics import SkillrunError
-    from skillrun.people import open_person
+    from skillrun.people.person import open_person
     from skillrun.runtime.events import CallEnded, Event
 
     def heard(event: Event) -> None:
         if isinstance(event, CallEnded) and event.replayed:
             return
-        line = line_of(event)
+        line = line_of(event.to_dict())
         if line:
             out.line(line)
 
     person = open_person(unattended=chosen.unattended, answers=chosen.answers)
-    model = chosen.model or ("scripted:default" if chosen.script else "")
-    session = loaded.session(gateway, person, [heard], override=model, budget=chosen.budget)
+    session = loaded.session(gateway, person, [heard], override=ready.model, budget=chosen.budget)
     session.keeps_reads = False
     started = time.monotonic()
     try:
-        found = await turn(session, folder, journal, inputs)
+        found = await turn(session, folder, journal, ready.inputs)
     except SkillrunError as error:
         out.note(f"error: {error.message}")
         return True
