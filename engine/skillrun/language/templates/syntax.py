@@ -6,7 +6,7 @@ In these trees a node's `lineno` is its offset in the text. Evaluates nothing; w
 from __future__ import annotations
 
 import re
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
@@ -84,6 +84,14 @@ class _Reader(Parser):
         found = super().parse_test(node)
         test = found.node if isinstance(found, nodes.Not) else found
         test.lineno = name.end() if name else node.lineno
+        return found
+
+    def parse_tuple(self, *arguments: Any, **options: Any) -> nodes.Tuple | nodes.Expr:
+        """Several expressions stand where they begin."""
+        place = self.stream.current.lineno
+        found = super().parse_tuple(*arguments, **options)
+        if isinstance(found, nodes.Tuple):
+            found.lineno = place
         return found
 
     def parse_compare(self) -> nodes.Expr:

@@ -42,7 +42,8 @@ def tokens(source: str) -> Iterator[Token]:
             inside = _RAW_END.search(source, at)
             assert inside is not None
             text = source[at : inside.start()]
-            yield Token(at, "data", text.rstrip() if inside["strip"] else text)
+            if text := text.rstrip() if inside["strip"] else text:
+                yield Token(at, "data", text)
             at = end
         else:
             at = yield from _tag(source, at, found.start(), opening)

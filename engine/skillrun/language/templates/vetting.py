@@ -209,7 +209,8 @@ class _Vetting:
 
     def fits(self, node: nodes.Call | nodes.Filter | nodes.Test, name: str, count: int) -> bool:
         """Whether the arguments are as many, and named, as the parameters want."""
-        misfit = _misfit(type(node), name, count, tuple(keyword.key for keyword in node.kwargs))
+        spread = node.dyn_args or node.dyn_kwargs
+        misfit = "" if spread else _misfit(type(node), name, count, tuple(keyword.key for keyword in node.kwargs))
         if misfit:
             self.report(node.lineno, "arguments", f"`{name}`: {misfit}", f"write `{_usage(name, type(node))}`")
         return not misfit

@@ -125,7 +125,9 @@ def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
         raise Fault(str(error), "give it a `default`") from None
     except KeyError as error:
         raise Fault(f"`{name}` misses {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except ValueError as error:
+        raise Fault(str(error)) from error
+    except (TypeError, AttributeError) as error:
         raise Fault(f"`{name}` cannot take {' and '.join(map(kind, arguments))}: {error}") from error
     if result is ABSENT:
         return Absent(f"… | {name}")
