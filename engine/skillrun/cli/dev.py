@@ -89,13 +89,15 @@ async def _evaluate(
     from skillrun.dev.cycle import turn
     from skillrun.language.diagnostics import SkillrunError
     from skillrun.people.person import open_person
-    from skillrun.runtime.events import CallEnded, Event
+    from skillrun.runtime.events import Asked, CallStarted, Event, Tripped, Wrote
+
+    quiet = (folder / "state.md").exists()
 
     def heard(event: Event) -> None:
-        if isinstance(event, CallEnded) and event.replayed:
+        if quiet and not isinstance(event, (CallStarted, Wrote, Asked, Tripped)):
             return
-        line = line_of(event.to_dict())
-        if line:
+        line = line_of(event.to_dict(), calls=quiet)
+        if line and not (isinstance(event, Wrote) and not event.changed):
             out.line(line)
 
     person = open_person(unattended=chosen.unattended, answers=chosen.answers)
@@ -112,7 +114,7 @@ async def _evaluate(
 
 
 def _report(found: Turn, seconds: float, out: Output) -> None:
-    for name, lines in found.differences.items():
+    for name, lines in found.differences.items() if found.reused else ():
         out.line(f"changed: {name}")
         for line in lines[2 : 2 + MOST_LINES]:
             out.line(f"  {line}")

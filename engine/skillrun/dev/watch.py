@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -50,17 +51,31 @@ def watching(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers import Observer
 
+    # A folder that is made and filled while it is being added is told twice; watchdog warns of it and goes on.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")
+    observer = Observer()
+
     class Handler(FileSystemEventHandler):
         def on_any_event(self, event: FileSystemEvent) -> None:
             if event.is_directory or event.event_type in ("opened", "closed_no_write"):
                 return
             for name in (event.src_path, event.dest_path):
-                path = Path(str(name)) if name else None
-                if path is not None and path.suffix in _SUFFIXES and not path.name.startswith("."):
-                    changes.add(path)
+                if name:
+                    _told(Path(str(name)), changes)
 
-    observer = Observer()
+    class NewFolders(FileSystemEventHandler):
+        """A library folder that is made while watching is watched from then on."""
+
+        def on_created(self, event: FileSystemEvent) -> None:
+            path = Path(str(event.src_path))
+            if event.is_directory and path.name in FOLDERS:
+                observer.schedule(Handler(), str(path), recursive=True)
+                for inside in path.rglob("*"):
+                    _told(inside, changes)
+
     for root in roots:
+        if root.is_dir():
+            observer.schedule(NewFolders(), str(root), recursive=False)
         for folder in FOLDERS:
             if (root / folder).is_dir():
                 observer.schedule(Handler(), str(root / folder), recursive=True)
@@ -70,3 +85,8 @@ def watching(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
     finally:
         observer.stop()
         observer.join()
+
+
+def _told(path: Path, changes: Changes) -> None:
+    if path.suffix in _SUFFIXES and not path.name.startswith("."):
+        changes.add(path)
