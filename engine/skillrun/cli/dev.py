@@ -96,8 +96,8 @@ async def _evaluate(
     def heard(event: Event) -> None:
         if quiet and not isinstance(event, (CallStarted, Wrote, Asked, Tripped)):
             return
-        line = line_of(event.to_dict(), calls=quiet)
-        if line and not (isinstance(event, Wrote) and not event.changed):
+        line = f"asking {event.address}" if isinstance(event, CallStarted) and quiet else line_of(event.to_dict())
+        if line:
             out.line(line)
 
     person = open_person(unattended=chosen.unattended, answers=chosen.answers)
@@ -120,8 +120,6 @@ def _report(found: Turn, seconds: float, out: Output) -> None:
             out.line(f"  {line}")
         if len(lines) > 2 + MOST_LINES:
             out.line(f"  … {len(lines) - 2 - MOST_LINES} more lines")
-    for address in found.asked:
-        out.line(f"asked: {address}")
     outcome = found.outcome
     out.line(
         f"{outcome.status}{f': {outcome.reason}' if outcome.reason else ''} in {seconds:.2f} s; "
