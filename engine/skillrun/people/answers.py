@@ -89,13 +89,13 @@ def folded(text: str) -> str:
 
 
 def _one(question: Question, answer: Any) -> Any:
-    if answer is None or answer == "":
+    if answer is None or not shown(answer):
         return ""
     found = choice_like(question, shown(answer))
     if found is not None:
         return found
     if is_open(question):
-        return answer if isinstance(answer, str) else shown(answer)
+        return answer.strip() if isinstance(answer, str) else shown(answer)
     labels = [shown(choice) for choice in choices_of(question)]
     hint = did_you_mean(shown(answer), labels)
     raise AnswerUnfit(f"`{shown(answer)}` is none of the choices", f"{hint} {allowed(labels)}".strip())

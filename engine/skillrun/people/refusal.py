@@ -71,6 +71,7 @@ class _Walk:
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self.skills = library.skills()
         self.inside: tuple[str, ...] = ()
         self.written = ""
 
@@ -123,7 +124,7 @@ class _Walk:
                 yield protocol
 
     def mentioned(self) -> Iterator[str]:
-        for skill in self.library.skills():
+        for skill in self.skills:
             name = skill.removeprefix("protocols/")
             if name != skill and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", self.written):
                 yield name

@@ -24,7 +24,7 @@ STORE = {
 OPEN = {**STORE, "id": "open", "other": True}
 SEVERAL = {**STORE, "id": "several", "multiple": True}
 BOTH = {**STORE, "id": "both", "multiple": True, "other": True}
-WORDS = {"id": "words", "text": "Who asked for it?"}
+WORDS: dict[str, Any] = {"id": "words", "text": "Who asked for it?"}
 SERVER = {"answer": "On the server, per user"}
 
 Fill = Callable[[str], str]

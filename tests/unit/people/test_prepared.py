@@ -1,0 +1,132 @@
+"""Answers prepared in a file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.language.diagnostics import SkillrunError, render
+from skillrun.people.prepared import Prepared, read_answers
+
+MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
+WHY = {"id": "why", "text": "Why?"}
+
+
+def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> Prepared:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    return read_answers(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "question", "record"),
+    [
+        ("mode: rapid", "setup/mode-choice", MODE, {"answer": "rapid"}),
+        ("mode: RAPID", "setup/mode-choice", MODE, {"answer": "rapid"}),
+        ("setup/mode-choice: rapid", "setup/mode-choice", MODE, {"answer": "rapid"}),
+        ("setup/*: rapid", "setup/mode-choice", MODE, {"answer": "rapid"}),
+        ("'**': rapid", "setup/a/mode-choice", MODE, {"answer": "rapid"}),
+        ("setup/*: rapid", "setup/a/mode-choice", MODE, None),
+        ("mo*: rapid", "setup/mode-choice", MODE, {"answer": "rapid"}),
+        ("gate/cycle/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
+        ("gate/cycle#*/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
+        ("gate/cycle#2/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
+        ("gate/cycle#1/choice: rapid", "gate/cycle#2/choice", MODE, None),
+        ("mode: {answer: rapid, confidence: high}", "a", MODE, {"answer": "rapid", "confidence": "high"}),
+        ("mode: [rapid]", "a", MODE | {"multiple": True}, {"answer": ["rapid"]}),
+        ("mode: rapid", "a", MODE | {"multiple": True}, {"answer": ["rapid"]}),
+        ("mode: slow", "a", MODE | {"other": True}, {"answer": "slow"}),
+        ("mode: 2", "a", {"id": "mode", "choices": [1, 2]}, {"answer": 2}),
+        ("mode: true", "a", {"id": "mode", "choices": [True, False]}, {"answer": True}),
+        ("mode: ''", "a", MODE, {}),
+        ("mode:", "a", MODE, {}),
+        ("why: 5", "a", WHY, {"answer": "5"}),
+        ("why: |\n  one\n  two\n", "a", WHY, {"answer": "one\ntwo"}),
+        ("other: rapid", "a", MODE, None),
+        ("", "a", MODE, None),
+    ],
+)
+def test_a_question_takes_the_answer_of_its_id_or_step(
+    tmp_path: Path, text: str, key: str, question: dict[str, Any], record: dict[str, Any] | None
+) -> None:
+    assert prepared(tmp_path, text).take(key, question) == record
+
+
+def test_the_frontmatter_of_a_markdown_file_will_do(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "---\nmode: rapid\n---\nWhy I chose this.\n", "answers.md")
+    assert answers.take("a", MODE) == {"answer": "rapid"}
+
+
+def test_a_list_gives_one_answer_after_the_other_and_then_none(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "mode: [rapid, {answer: standard}, null]")
+    assert [answers.take("a", MODE) for _ in range(4)] == [{"answer": "rapid"}, {"answer": "standard"}, {}, None]
+
+
+def test_a_list_of_lists_answers_a_question_with_several_answers_each_time(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "mode: [[rapid], [rapid, standard]]")
+    question = MODE | {"multiple": True}
+    assert [answers.take("a", question) for _ in range(2)] == [{"answer": ["rapid"]}, {"answer": ["rapid", "standard"]}]
+
+
+def test_a_list_goes_on_behind_the_questions_that_were_answered_before(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "mode: [rapid, standard]")
+    answers.skip("a", MODE)
+    assert answers.take("a", MODE) == {"answer": "standard"}
+
+
+def test_a_name_goes_before_a_pattern(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "'**': rapid\nmode: standard")
+    assert answers.take("a/b", MODE) == {"answer": "standard"}
+
+
+def test_an_answer_that_is_none_of_the_choices_is_refused_with_its_place(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "# mine\nmode: rapit")
+    with pytest.raises(SkillrunError) as raised:
+        answers.take("setup/mode-choice", MODE)
+    assert str(raised.value) == (
+        f"{tmp_path}/answers.yaml:2:7: `rapit` is none of the choices, for `mode` of `setup/mode-choice`"
+    )
+    assert raised.value.next_step == "did you mean `rapid`? allowed: rapid, standard"
+
+
+def test_several_answers_to_a_question_that_takes_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SkillrunError, match="takes one answer, not 2"):
+        prepared(tmp_path, "mode: {answer: [rapid, standard]}").take("a", MODE)
+
+
+def test_what_answered_no_question_is_told(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "mode: rapid\nsetup/mode-choise: rapid\nwhy: so")
+    answers.take("setup/mode-choice", MODE)
+    assert [render(problem).replace(str(tmp_path), "") for problem in answers.unused()] == [
+        (
+            "/answers.yaml:2:1: warning[unused]: `setup/mode-choise` answered no question\n"
+            "  setup/mode-choise: rapid\n  ^\nhint: did you mean `setup/mode-choice`?"
+        ),
+        "/answers.yaml:3:1: warning[unused]: `why` answered no question\n  why: so\n  ^",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (
+            "mode: {anwser: rapid}",
+            ["1:7: error[missing-key]", "an answer has no key `anwser`", "did you mean `answer`?"],
+        ),
+        ("mode: [[[rapid]]]", ["1:9: error[answer]: this is no answer"]),
+        ("mode: {answer: {a: b}}", ["1:16: error[answer]: this is no answer"]),
+        ("- mode", ["this is a list, and keys with values belong here"]),
+        ("mode: [", ["answers.yaml:1:"]),
+        ("mode: rapid\nmode: standard", ["the key `mode` is given twice"]),
+    ],
+)
+def test_everything_wrong_with_the_file_is_said(tmp_path: Path, text: str, messages: list[str]) -> None:
+    with pytest.raises(SkillrunError) as raised:
+        prepared(tmp_path, text)
+    for message in messages:
+        assert message in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SkillrunError, match="cannot be read"):
+        read_answers(tmp_path / "none.yaml")

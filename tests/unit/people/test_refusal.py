@@ -1,0 +1,181 @@
+"""What a run will ask, known before it runs."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from skillrun.language.check import Program, check_workflow
+from skillrun.language.diagnostics import render
+from skillrun.language.library import Library, Root, search_path
+from skillrun.people.prepared import Prepared, read_answers
+from skillrun.people.refusal import asks, check_answers, refusal
+
+WORKFLOW = """
+---
+name: demo
+inputs: {topic: string}
+phases:
+  one:
+---
+"""
+
+
+def program(folder: Path, steps: str, files: dict[str, str] | None = None, workflow: str = WORKFLOW) -> Program:
+    """A workflow whose phase `one` has these steps."""
+    phase = f"---\nkind: phase\nsteps:\n{dedent(steps).strip()}\n---\n"
+    for name, text in {"workflows/demo.md": workflow, "skills/demo/one.md": phase, **(files or {})}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip(), "utf-8")
+    library = Library([Root(folder, "", "project")])
+    found = check_workflow(library, "demo")
+    assert found is not None, "\n".join(map(render, library.problems))
+    return found
+
+
+def answers(folder: Path, text: str) -> Prepared:
+    path = folder / "answers.yaml"
+    path.write_text(text)
+    return read_answers(path)
+
+
+@pytest.mark.row("B2", "X6")
+def test_an_unattended_run_is_refused_where_a_step_asks_a_person(tmp_path: Path) -> None:
+    found = program(tmp_path, "- {id: which, ask: Which one?}")
+    (line,) = refusal(found, Prepared())
+    assert line == (
+        "skills/demo/one.md:4: `one/which` asks a person: answer `one/which` in --answers FILE, "
+        "give the step a `default:`, or run without --unattended"
+    )
+
+
+@pytest.mark.row("B2", "X6")
+@pytest.mark.parametrize(
+    "step",
+    [
+        "- {id: which, ask: Which one?, default: this}",
+        "- {id: which, ask: Which one?, default: ''}",
+        "- {id: which, ask: Which one?, default: '{{ inputs.topic }}'}",
+        "- {id: which, ask: [{id: a, text: A?, default: x}, {id: b, text: B?, default: ''}]}",
+        "- {say: hello}",
+    ],
+)
+def test_a_default_needs_nobody(tmp_path: Path, step: str) -> None:
+    assert refusal(program(tmp_path, step), Prepared()) == []
+
+
+@pytest.mark.row("B2")
+@pytest.mark.parametrize(
+    "step",
+    [
+        "- {id: which, ask: Which one?, default: null}",
+        "- {id: which, ask: [{id: a, text: A?, default: x}, {id: b, text: B?}]}",
+        "- {id: which, ask: '{{ config.questions }}'}",
+        "- {id: which, ask: Fill this in., pause: exit, form: form.md}",
+        "- {id: which, ask: Bring reports., pause: exit, files: 'reports/*.md'}",
+        "- {id: which, ask: Which one?, when: inputs.topic}",
+    ],
+)
+def test_everything_else_needs_a_person(tmp_path: Path, step: str) -> None:
+    workflow = WORKFLOW.replace("phases:", "config: demo\nphases:")
+    config = {"config/demo.yaml": "questions:\n  - {id: a, text: A?}\n"}
+    (line,) = refusal(program(tmp_path, step, config, workflow), Prepared())
+    assert line.startswith("skills/demo/one.md:4: `one/which`")
+
+
+@pytest.mark.parametrize("key", ["one/which", "which", "one/*", "'**'", "wh*"])
+def test_a_prepared_answer_needs_nobody(tmp_path: Path, key: str) -> None:
+    found = program(tmp_path, "- {id: which, ask: Which one?}")
+    assert refusal(found, answers(tmp_path, f"{key}: this")) == []
+
+
+def test_a_prepared_answer_for_another_question_does_not_help(tmp_path: Path) -> None:
+    found = program(tmp_path, "- {id: which, ask: [{id: a, text: A?}, {id: b, text: B?}]}")
+    assert len(refusal(found, answers(tmp_path, "a: this"))) == 1
+
+
+def test_files_cannot_be_prepared(tmp_path: Path) -> None:
+    found = program(tmp_path, "- {id: which, ask: Bring reports., pause: exit, files: 'reports/*.md'}")
+    assert len(refusal(found, answers(tmp_path, "which: this"))) == 1
+
+
+def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: Path) -> None:
+    steps = """
+    - id: loop
+      at_most: 2
+      repeat:
+        - {id: inner, ask: In a loop?}
+    - repeat:
+        - {id: grouped, ask: In a group?}
+    - id: talk
+      panel: [judge]
+      protocol: talk
+      otherwise: {id: instead, ask: Instead?}
+    - {id: sub, run: other, with: {topic: x}}
+    """
+    files = {
+        "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
+        "skills/protocols/talk.md": """
+            ---
+            kind: protocol
+            seats: [speaker]
+            steps:
+              - {id: asked, ask: In a protocol?}
+            ---
+            """,
+        "workflows/other.md": "---\nname: other\ninputs: {topic: string}\nphases:\n  first:\n---\n",
+        "skills/other/first.md": "---\nkind: phase\nsteps:\n  - {id: asked, ask: Inline?}\n---\n",
+    }
+    phase_and_section = program(tmp_path, steps, files)
+    assert [ask.key for ask in asks(phase_and_section)] == [
+        "one/loop/inner", "one/grouped", "one/talk/asked", "one/talk.otherwise/instead", "one/sub/first/asked",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("named", "refused"), [("{loud: talk}", 1), ("{loud: hush}", 0)])
+def test_of_a_computed_protocol_those_that_the_files_mention_count(tmp_path: Path, named: str, refused: int) -> None:
+    steps = """
+    - {id: debate, panel: [judge], protocol: "{{ config.strategies[inputs.topic] }}"}
+    """
+    protocol = "---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {steps}\n---\n"
+    files = {
+        "config/demo.yaml": f"strategies: {named}\n",
+        "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
+        "skills/protocols/talk.md": protocol.replace("{steps}", "{id: asked, ask: In a protocol?}"),
+        "skills/protocols/hush.md": protocol.replace("{steps}", "{say: nothing}"),
+    }
+    found = program(tmp_path, steps, files, WORKFLOW.replace("phases:", "config: demo\nphases:"))
+    assert len(refusal(found, Prepared())) == refused
+
+
+def test_a_protocol_that_calls_itself_is_entered_once(tmp_path: Path) -> None:
+    steps = "  - {id: a, ask: Q?}\n  - {panel: '{{ seats.speaker }}', protocol: again}\n"
+    again = f"---\nkind: protocol\nseats: [speaker]\nsteps:\n{steps}---\n"
+    found = program(tmp_path, "- {id: p, panel: [x], protocol: again}", {"skills/protocols/again.md": again})
+    assert [ask.key for ask in asks(found)] == ["one/p/a"]
+
+
+@pytest.mark.row("X6")
+def test_answers_that_are_none_of_the_choices_are_found_before_the_run(tmp_path: Path) -> None:
+    found = program(
+        tmp_path,
+        """
+        - {id: which, ask: Which one?, choices: [this, that]}
+        - {id: whose, ask: Whose?, choices: ["{{ inputs.topic }}", mine]}
+        - {id: rows, ask: [{id: a, text: A?, choices: [yes, no]}]}
+        """,
+    )
+    prepared = answers(tmp_path, "which: [this, thet]\nwhose: anybody\na: perhaps\nrows: [yes]\n")
+    assert [f"{p.line}:{p.column} {p.message} {p.hint}" for p in check_answers(found, prepared)] == [
+        "1:15 `thet` is none of the choices did you mean `that`? allowed: this, that",
+        "3:4 `perhaps` is none of the choices allowed: yes, no",
+    ]
+
+
+def test_the_shipped_plan_runs_unattended(tmp_path: Path) -> None:
+    library = Library(search_path(tmp_path))
+    found = check_workflow(library, "plan")
+    assert found is not None
+    assert refusal(found, Prepared()) == []
+    assert "expert-review/cycle/choice" in [ask.key for ask in asks(found)]

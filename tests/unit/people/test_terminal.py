@@ -1,0 +1,218 @@
+"""Questions in the terminal, typed at a pseudo-terminal and at a pipe."""
+
+import asyncio
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from skillrun.people.terminal import Terminal
+
+DOWN, UP, ENTER, BACK, CTRL_C, ALT_ENTER = "\x1b[B", "\x1b[A", "\r", "\x1b[Z", "\x03", "\x1b\r"
+PASTE = "\x1b[200~{}\x1b[201~"
+MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard", "advanced"]}
+WHY = {"id": "why", "text": "Why?"}
+
+
+def answers(questions: list[dict[str, Any]], keys: str) -> list[dict[str, Any]]:
+    async def ask() -> list[dict[str, Any]]:
+        with create_pipe_input() as keyboard:
+            keyboard.send_text(keys)
+            return await Terminal(keyboard=keyboard, screen=DummyOutput()).ask(questions, "setup")
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("question", "keys", "answer"),
+    [
+        (MODE, ENTER, "rapid"),
+        (MODE, "3" + ENTER, "advanced"),
+        (MODE, DOWN + ENTER, "standard"),
+        (MODE, UP + ENTER, "advanced"),
+        (MODE | {"default": "standard"}, ENTER, "standard"),
+        (MODE | {"default": "standard"}, DOWN + ENTER, "advanced"),
+        (MODE | {"choices": [10, 20, True]}, "2" + ENTER, 20),
+        (MODE | {"choices": [10, 20, True], "default": True}, ENTER, True),
+        (MODE | {"choices": ["same", "same"]}, "2" + ENTER, "same"),
+        (MODE | {"choices": [f"option {number}" for number in range(50)]}, UP + ENTER, "option 49"),
+        (MODE | {"other": True}, "4" + ENTER + "my own" + ENTER, "my own"),
+        (MODE | {"other": True}, "4" + ENTER + BACK + "1" + ENTER, "rapid"),
+        (MODE | {"other": True, "default": "as before"}, ENTER + ENTER, "as before"),
+        (MODE | {"multiple": True}, " " + DOWN + DOWN + " " + ENTER, ["rapid", "advanced"]),
+        (MODE | {"multiple": True, "default": ["standard"]}, ENTER, ["standard"]),
+        (MODE | {"multiple": True}, ENTER + " " + ENTER, ["rapid"]),
+        (MODE | {"multiple": True, "other": True}, " " + UP + " " + ENTER + "mine" + ENTER, ["rapid", "mine"]),
+        (WHY, "because" + ENTER, "because"),
+        (WHY, ENTER + "  because " + ENTER, "because"),
+        (WHY, "one" + ALT_ENTER + "two" + ENTER, "one\ntwo"),
+        (WHY, PASTE.format("one\ntwo") + ENTER, "one\ntwo"),
+        (WHY | {"default": "as ever"}, ENTER, "as ever"),
+        (WHY, "été 日本" + ENTER, "été 日本"),
+    ],
+)
+@pytest.mark.row("R5")
+def test_an_answer_is_chosen_or_typed(question: dict[str, Any], keys: str, answer: Any) -> None:
+    assert answers([question], keys) == [{"answer": answer}]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [MODE | {"default": ""}, MODE | {"default": "", "multiple": True}, WHY | {"default": ""}],
+)
+def test_an_empty_default_lets_a_question_be_left_open(question: dict[str, Any]) -> None:
+    assert answers([question], ENTER) == [{}]
+
+
+def test_a_question_left_open_before_can_be_answered_by_choice() -> None:
+    assert answers([MODE | {"default": ""}], "1" + ENTER) == [{"answer": "rapid"}]
+
+
+@pytest.mark.row("B6")
+def test_questions_come_one_at_a_time() -> None:
+    assert answers([MODE, WHY, MODE], "2" + ENTER + "so" + ENTER + "1" + ENTER) == [
+        {"answer": "standard"}, {"answer": "so"}, {"answer": "rapid"},
+    ]  # fmt: skip
+
+
+def test_there_is_a_way_back_and_what_was_answered_is_still_there() -> None:
+    typed = "2" + ENTER + "so" + ENTER + BACK + " it is" + ENTER + BACK + BACK + ENTER + ENTER + ENTER
+    assert answers([MODE, WHY, MODE], typed) == [{"answer": "standard"}, {"answer": "so it is"}, {"answer": "rapid"}]
+
+
+def test_the_first_question_has_no_way_back() -> None:
+    assert answers([MODE], BACK + ENTER) == [{"answer": "rapid"}]
+
+
+@pytest.mark.parametrize("question", [MODE, MODE | {"multiple": True}, WHY])
+def test_ctrl_c_breaks_off(question: dict[str, Any]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        answers([question], CTRL_C)
+
+
+def test_the_end_of_the_input_breaks_off() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        answers([WHY], "\x04")
+
+
+def test_other_work_goes_on_and_the_live_view_rests_while_the_person_thinks() -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        seen.append("view stopped")
+        yield
+        seen.append("view back")
+
+    async def ask() -> None:
+        with create_pipe_input() as keyboard:
+            asked = asyncio.create_task(Terminal(around, keyboard, DummyOutput()).ask([WHY]))
+            for _ in range(3):
+                await asyncio.sleep(0.01)
+                seen.append("work")
+            keyboard.send_text("so" + ENTER)
+            assert await asked == [{"answer": "so"}]
+
+    asyncio.run(ask())
+    assert seen == ["view stopped", "work", "work", "work", "view back"]
+
+
+PROGRAM = """
+import asyncio, signal
+from skillrun.people.terminal import Terminal
+async def main():
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, lambda: print("the run heard it"))
+    questions = [
+        {"text": "Which\\x1b[31m mode?", "choices": ["rapid", "stan\\u202edard"],
+         "priority": "HIGH", "section": "Scope", "notes": [{"perspective": "ux", "note": "Mind the beginners."}]},
+        {"text": "Why?"},
+    ]
+    print("ANSWERS", await Terminal().ask(questions, "setup"))
+    signal.raise_signal(signal.SIGINT)
+    await asyncio.sleep(0)
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    print("INTERRUPTED")
+"""
+
+
+class Screen:
+    """A program at a pseudo-terminal."""
+
+    def __init__(self, program: str) -> None:
+        self.ours, theirs = pty.openpty()
+        environ = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environ,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.text = ""
+
+    def until(self, words: str) -> str:
+        """What is shown up to these words, without the sequences that place and colour it."""
+        deadline = time.monotonic() + 30
+        while words not in self.plain():
+            assert time.monotonic() < deadline, self.plain()
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self.text += os.read(self.ours, 4096).decode("utf-8", "replace")
+        return self.plain()
+
+    def plain(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.text)
+
+    def type(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+
+    def close(self) -> None:
+        self.process.wait(30)
+        os.close(self.ours)
+
+
+@pytest.fixture
+def screen() -> Iterator[Screen]:
+    opened = Screen(PROGRAM)
+    try:
+        yield opened
+    finally:
+        opened.process.kill()
+        opened.close()
+
+
+def test_a_terminal_shows_progress_priority_and_notes_and_nothing_that_steers_it(
+    screen: Screen, tmp_path: Path
+) -> None:
+    shown = screen.until("standard")
+    assert "setup · 1 of 2 · HIGH · Scope" in shown
+    assert "ux: Mind the beginners." in shown
+    assert "Which mode?" in shown
+    assert "\x1b[31m mode" not in screen.text
+    assert "\u202e" not in shown
+    screen.type("2" + ENTER)
+    assert "2 of 2" in screen.until("Why?")
+    screen.type("so" + ENTER)
+    assert "ANSWERS [{'answer': 'stan\\u202edard'}, {'answer': 'so'}]" in screen.until("'so'}]")
+    screen.until("the run heard it")
+
+
+def test_ctrl_c_at_a_terminal_ends_the_program_as_an_interrupt(screen: Screen) -> None:
+    screen.until("rapid")
+    screen.type(CTRL_C)
+    screen.until("INTERRUPTED")
