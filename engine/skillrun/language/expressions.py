@@ -12,7 +12,7 @@ from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.diagnostics import Problem, Problems, SkillrunError, did_you_mean
+from skillrun.language.diagnostics import Problem, Problems, SkillrunError, allowed, did_you_mean
 from skillrun.language.source import Span, Text
 from skillrun.language.templates.codegen import (
     ENVIRONMENT,
@@ -24,7 +24,6 @@ from skillrun.language.templates.codegen import (
     culprit,
     leaving_a_value,
     raised_by_template,
-    shown,
 )
 from skillrun.language.templates.limits import MAX_TEXT, Fault, budget
 from skillrun.language.templates.syntax import read
@@ -44,7 +43,6 @@ __all__ = [
     "Template",
     "compile_bare",
     "compile_string",
-    "shown",
 ]
 
 
@@ -120,7 +118,8 @@ class Template:
         code, hint = "expression", ""
         match error:
             case UnknownName():
-                code, message, hint = "unknown-name", error.message, did_you_mean(error.name, names)
+                hint = did_you_mean(error.name, names) or allowed(names)
+                code, message = "unknown-name", error.message
             case Fault():
                 message, hint = error.message, error.hint
             case UndefinedError():

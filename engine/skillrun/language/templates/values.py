@@ -173,7 +173,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 def _decimal(value: float) -> str:
     if not math.isfinite(value):
         raise Fault("the number is too large")
-    return str(int(value)) if value.is_integer() else f"{value:.2f}".rstrip("0").rstrip(".")
+    return str(int(value)) if value.is_integer() else f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
 
 
 def plain(value: Any) -> Any:
