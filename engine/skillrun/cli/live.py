@@ -79,21 +79,17 @@ class Picture:
 
     def lines(self) -> list[str]:
         found = []
+        wide = max(map(len, self.phases), default=0)
         for name, phase in list(self.phases.items()):
             took = duration(phase.took()) if phase.since is not None or phase.seconds else ""
             again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
-            found.append(
-                "  ".join(part for part in (MARKS.get(phase.status, " "), name.ljust(16), took, again) if part)
-            )
+            found.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
             for where, member, model, since in list(self.speaking.values()):
                 if where == name:
-                    found.append(f"     {member} · {model} · {duration(time.monotonic() - since)}")
+                    found.append(f"    {member} · {model} · {duration(time.monotonic() - since)}")
         reused = f" · {self.reused} from the journal" if self.reused else ""
-        found.append(
-            f"{self.calls} calls{reused} · {self.tokens_in:,} tokens in, {self.tokens_out:,} out"
-            f" · {money(self.price)} · {duration(time.monotonic() - self.since)}"
-        )
-        return found
+        usage = f"{self.calls} calls{reused} · {self.tokens_in:,} tokens in, {self.tokens_out:,} out"
+        return [*found, f"{usage} · {money(self.price)} · {duration(time.monotonic() - self.since)}"]
 
 
 class PlainView:
@@ -107,7 +103,7 @@ class PlainView:
     def heard(self, event: Event) -> None:
         if type(event).__name__ != "RunEnded":
             line = line_of(event.to_dict())
-            if line is not None:
+            if line:
                 self.line(line)
 
     def line(self, text: str) -> None:
@@ -185,4 +181,5 @@ def view(out: Output) -> Iterator[PlainView]:
     try:
         yield shown
     finally:
+        shown.live.transient = False
         shown.live.stop()

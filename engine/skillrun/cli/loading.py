@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from skillrun.runtime.events import Listener
     from skillrun.runtime.run import Person
     from skillrun.runtime.session import Session
+
+Script = Iterable[Mapping[str, Any]] | None
 
 
 def open_library(project: Path | None = None) -> Library:
@@ -77,6 +79,15 @@ class Loaded:
             estimate=estimate,
         )
 
+    def gateway(self, script: Script, progress: Callable[[str], None]) -> Gateway:
+        """The way to the models; with a script, to its replies alone."""
+        from skillrun.models.gateway import open_gateway
+        from skillrun.models.scripted import ScriptedGateway
+
+        if script is not None:
+            return ScriptedGateway(script)
+        return open_gateway(self.catalogue, os.environ, cache_folder(), progress)
+
 
 def load(name: str, out: Output, library: Library | None = None) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
@@ -108,7 +119,7 @@ def refuse(problems: Iterable[Problem], out: Output) -> None:
         raise click.exceptions.Exit(1)
 
 
-def read_script(path: Path, out: Output) -> list[Mapping[str, Any]]:
+def read_script(path: Path, out: Output) -> Script:
     """The replies of a scripted model. Raises UsageError where the file is no list of mappings."""
     from skillrun.language.diagnostics import Problems, UsageError
     from skillrun.language.source import plain, read_source

@@ -31,8 +31,8 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
         if json:
             out.line(jsons.dumps(event))
             continue
-        line = line_of(event, calls=True)
-        if line is not None:
+        line = line_of(event)
+        if line:
             clock = str(event.get("at", ""))[11:19]
             out.line("\n".join(f"{clock}  {part}" for part in line.split("\n")))
     return 0

@@ -92,9 +92,13 @@ def main(arguments: list[str] | None = None) -> int:
         Output().line(error.format_message())
         return USAGE
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else "skillrun"
-        return _refused(error.format_message(), f"`{path} --help` shows what it takes", USAGE)
+        message = error.format_message()
+        typed = sys.argv[1:] if arguments is None else arguments
+        name = " ".join(["skillrun", *(word for word in typed[:1] if not word.startswith("-"))])
+        hint = f"`{name} --help` shows what it takes"
+        if "unexpected extra argument" in message:
+            hint = f"put a text of several words in quotes; {hint}"
+        return _refused(message, hint, USAGE)
     except (KeyboardInterrupt, click.Abort):
         Output().note("interrupted")
         return INTERRUPTED

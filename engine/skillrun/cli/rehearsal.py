@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.cli.figures import money, table
+from skillrun.cli.lines import named
 from skillrun.cli.printing import Output
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ class StandIn:
 
     attended = False
 
-    async def ask(self, asking: Asking) -> list[dict[str, Any]]:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:
         return [{"answer": question.get("default", _first(question))} for question in asking.questions]
+
+    def earlier(self, asking: Asking) -> None:
+        """Nothing is prepared."""
 
 
 def _first(question: Mapping[str, Any]) -> Any:
@@ -117,11 +121,12 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
     return 1 if outcome.status == "failed" else 0
 
 
-def named(models: Mapping[str, str]) -> str:
-    """`strong = anthropic:claude-…, fast = …`."""
-    return ", ".join(f"{tier} = {model}" for tier, model in models.items())
-
-
 def _row(name: str, spent: Spent) -> list[str]:
     usage = spent.usage
-    return [name, f"{spent.calls:,}", f"{usage.input:,}", f"{usage.output:,}", money(spent.price)]
+    return [
+        name,
+        f"{spent.calls:,}",
+        f"{usage.input:,}",
+        f"{usage.output:,}",
+        money(spent.price) if spent.calls else "",
+    ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from skillrun.cli.lines import because
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 
@@ -47,13 +48,13 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
         reason = f"no prompt of `{phase}` is at `{'/'.join(part for part in (step, member) if part)}`"
         if not known:
             outcome = rehearsal.outcome
-            reason = f"a rehearsal sends no prompt in `{phase}` ({outcome.status}{': ' if outcome.reason else ''}{outcome.reason})"
+            reason = f"a rehearsal sends no prompt in `{phase}` ({outcome.status}{because(outcome.reason)})"
         raise SkillrunError(reason, allowed(known) or "with other inputs it may: `-i mode=…`")
     address, request = found[0]
     out.data({"address": address, **request.to_dict()})
     for line in _shown(address, request) if not json else ():
         out.line(line)
-    for other, _ in found[1:]:
+    for other in dict.fromkeys(other for other, _ in found if other != address):
         out.note(f"there is also {other}")
     return 0
 

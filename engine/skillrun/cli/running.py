@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillrun.cli.figures import spent
+from skillrun.cli.lines import because
 from skillrun.cli.printing import Output
 
 if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded
-    from skillrun.cli.workflow import Options
-    from skillrun.models.messages import Gateway
+    from skillrun.cli.loading import Loaded, Script
+    from skillrun.cli.workflow import Options, Ready
     from skillrun.runtime.interpreter import Outcome
     from skillrun.runtime.session import Session
 
-Script = Iterable[Mapping[str, Any]] | None
 
-
-def run_new(loaded: Loaded, inputs: dict[str, Any], chosen: Options, model: str, script: Script, out: Output) -> int:
+def run_new(ready: Ready, chosen: Options, out: Output) -> int:
     """Begin a run; the exit code."""
     from skillrun.cli.rehearsal import estimated
     from skillrun.runtime.session import begin, new_slug
 
+    loaded, inputs = ready.loaded, ready.inputs
     if not _answered(loaded, chosen, out):
         return 1
     first = next((field.name for field in loaded.program.workflow.inputs if field.required), "")
     name = chosen.slug or new_slug(chosen.runs, str(inputs.get(first) or loaded.program.workflow.name))
-    estimate = asyncio.run(estimated(loaded, inputs, model))
+    estimate = asyncio.run(estimated(loaded, inputs, ready.model))
 
     async def go(session: Session) -> Outcome:
         return await begin(session, inputs, chosen.runs, name)
 
-    more = {"override": model, "budget": chosen.budget, "estimate": estimate}
+    more = {"override": ready.model, "budget": chosen.budget, "estimate": estimate}
     people = {"unattended": chosen.unattended, "answers": chosen.answers}
-    return carry_out(loaded, go, chosen.runs / name, script, out, people, more)
+    return carry_out(loaded, go, (chosen.runs / name).resolve(), ready.script, out, people, more)
 
 
 def carry_out(
@@ -55,7 +53,7 @@ def carry_out(
 
     async def within() -> Outcome:
         with view(out) as shown:
-            gateway = open_models(loaded, script, shown.line)
+            gateway = loaded.gateway(script, shown.line)
             person = open_person(**people, around=shown.around)
             try:
                 return await go(loaded.session(gateway, person, [shown.heard], **more))
@@ -69,17 +67,6 @@ def carry_out(
         raise
     _say(outcome, folder, out)
     return outcome.exit_code
-
-
-def open_models(loaded: Loaded, script: Script, progress: Callable[[str], None]) -> Gateway:
-    """The way to the models: real ones, or the script's replies."""
-    from skillrun.cli.loading import cache_folder
-    from skillrun.models.gateway import open_gateway
-    from skillrun.models.scripted import ScriptedGateway
-
-    if script is not None:
-        return ScriptedGateway(script)
-    return open_gateway(loaded.catalogue, os.environ, cache_folder(), progress)
 
 
 def _answered(loaded: Loaded, chosen: Options, out: Output) -> bool:
@@ -105,7 +92,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
 
     told = story(folder)
     out.line()
-    out.line(f"{outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+    out.line(f"{outcome.status}{because(outcome.reason)}")
     out.line(f"folder: {folder}")
     for name in told["artifacts"]:
         out.line(f"  {name}")

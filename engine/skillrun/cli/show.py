@@ -10,9 +10,10 @@ import click
 
 from skillrun.cli import options
 from skillrun.cli.figures import duration, money, spent, table
+from skillrun.cli.lines import because
 from skillrun.cli.printing import Output
 
-LONGEST = 60  # characters of an output that is shown
+LONGEST = 100  # characters of a value that is shown
 
 
 @click.command(help="Show RUN at a glance: phases, flags, features, warnings, what it used, what changed by hand.")
@@ -33,8 +34,7 @@ def show(run: str, runs: Path, json: bool) -> int:
 
 
 def _lines(told: Mapping[str, Any]) -> list[str]:
-    reason = f": {told['reason']}" if told["reason"] else ""
-    head = f"{told['run']} · {told['workflow']} · {told['status']}{reason}"
+    head = f"{told['run']} · {told['workflow']} · {told['status']}{because(told['reason'])}"
     lines = [head, f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
     lines += _listed("inputs", [f"{name}: {value}" for name, value in told["inputs"].items()])
     lines += _listed(
@@ -42,13 +42,11 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     )
     lines += _listed("models", [f"{tier} = {model}" for tier, model in told["models"].items()])
     lines += ["", *_phases(told["phases"])]
-    lines += _listed(
-        "what phases said", [f"{one['phase']}: {text}" for one in told["phases"] for text in _outputs(one)]
-    )
-    lines += _listed("flags", [f"{one['phase']}: {text}" for one in told["phases"] for text in _flags(one["flags"])])
+    lines += _listed("outputs", [f"{_at(one)}: {text}" for one in told["phases"] for text in _short(one["outputs"])])
+    lines += _listed("flags", [f"{_at(one)}: {text}" for one in told["phases"] for text in _short(one["flags"])])
     lines += _listed("features", [_feature(feature) for feature in told["features"]])
-    lines += _listed("warnings", [f"{one['phase']}: {one['text']}" for one in told["warnings"]])
-    lines += _listed("degraded", [f"{one['phase']}: {one['text']}" for one in told["degraded"]])
+    lines += _listed("warnings", [f"{_at(one)}: {one['text']}" for one in told["warnings"]])
+    lines += _listed("degraded", [f"{_at(one)}: {one['text']}" for one in told["degraded"]])
     lines += _listed("changed by hand", told.get("changed_by_hand", []))
     lines += _listed("sent, answer unknown", told.get("unanswered", []))
     if "journal" in told:
@@ -72,18 +70,18 @@ def _listed(title: str, lines: list[str]) -> list[str]:
     return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
 
 
-def _outputs(phase: Mapping[str, Any]) -> list[str]:
-    """The outputs that are short enough to be read at a glance."""
-    shown = phase["outputs"].items()
-    return [
-        f"{name} = {value}"
-        for name, value in shown
-        if isinstance(value, bool | int | float | str) and 0 < len(str(value)) <= LONGEST and "\n" not in str(value)
-    ]
+def _at(one: Mapping[str, Any]) -> str:
+    return one["phase"] if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
 
 
-def _flags(flags: Mapping[str, Any]) -> list[str]:
-    return [f"{name} = {value}" for name, value in flags.items()]
+def _short(values: Mapping[str, Any]) -> list[str]:
+    """The values that can be read at a glance."""
+    found = []
+    for name, value in values.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, bool | int | float | str) and 0 < len(text) <= LONGEST and "\n" not in text:
+            found.append(f"{name} = {text}")
+    return found
 
 
 def _feature(feature: Mapping[str, Any]) -> str:

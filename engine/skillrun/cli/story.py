@@ -76,18 +76,11 @@ def story(folder: Path, library: Library | None = None) -> Record:
         "models": state.models or {},
         "phases": phases,
         "artifacts": list(
-            dict.fromkeys(
-                name
-                for one in phases
-                for name in one["artifacts"]
-                if one["round"] == state.round or (folder / name).is_file()
-            )
+            dict.fromkeys(name for one in phases for name in one["artifacts"] if (folder / name).is_file())
         ),
-        "warnings": [{"phase": one["phase"], "text": text} for one in phases for text in one["warnings"]],
+        "warnings": [_told(one, text) for one in phases for text in one["warnings"]],
         "degraded": [
-            {"phase": one["phase"], "text": one["flags"].get("degraded_because", "")}
-            for one in phases
-            if one["flags"].get("degraded")
+            _told(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
         ],
         "features": [vars(feature) for feature in _features(state, library)],
     }
@@ -109,17 +102,19 @@ def _phases(folder: Path, state: State, told: list[Record]) -> list[Record]:
             key = (event["phase"], event["round"])
             seconds[key] = seconds.get(key, 0.0) + event["seconds"]
             ended[event["phase"]] = event
-    found = []
-    for past in files.history(state.round):
-        names = sorted(past["phases"], key=lambda name: order.index(name) if name in order else len(order))
-        found += [_phase(past["phases"][name], name, past["round"], seconds) for name in names]
+    rounds = [(past["phases"], past["round"]) for past in files.history(state.round)]
+    current = {name: summary for name in order if (summary := files.summary(name)) is not None}
     for name in order:
-        summary = files.summary(name)
-        if summary is None and name in ended and ended[name]["round"] == state.round:
-            summary = {"status": ended[name]["status"], "reason": ended[name]["reason"]}
-        if summary is not None:
-            found.append(_phase(summary, name, state.round, seconds))
-    return found
+        if name not in current and name in ended and ended[name]["round"] == state.round:
+            current[name] = {"status": ended[name]["status"], "reason": ended[name]["reason"]}
+    found = [
+        _phase(one, name, at, seconds)
+        for one_round, at in [*rounds, (current, state.round)]
+        for name, one in one_round.items()
+    ]
+    return sorted(
+        found, key=lambda one: (one["round"], order.index(one["phase"]) if one["phase"] in order else len(order))
+    )
 
 
 def _phase(summary: Mapping[str, Any], name: str, number: int, seconds: Mapping[tuple[str, int], float]) -> Record:
@@ -136,6 +131,10 @@ def _phase(summary: Mapping[str, Any], name: str, number: int, seconds: Mapping[
         "warnings": summary.get("quality_warnings") or [],
         "artifacts": summary.get("artifacts") or [],
     }
+
+
+def _told(one: Mapping[str, Any], text: str) -> Record:
+    return {"phase": one["phase"], "round": one["round"], "text": text}
 
 
 def _features(state: State, library: Library | None) -> list[Feature]:

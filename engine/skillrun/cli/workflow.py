@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,11 @@ from skillrun.cli.printing import Output
 from skillrun.language.printable import printable
 
 if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded
-    from skillrun.models.messages import Gateway
+    from skillrun.cli.loading import Loaded, Script
     from skillrun.language.definitions import Workflow
     from skillrun.language.fields import Field
     from skillrun.language.library import Library
+    from skillrun.models.messages import Gateway
 
 GIVEN = "input_"
 
@@ -92,12 +93,10 @@ class Ready:
     loaded: Loaded
     inputs: dict[str, Any]
     model: str
-    script: list[Mapping[str, Any]] | None
+    script: Script
 
     def gateway(self, progress: Callable[[str], None]) -> Gateway:
-        from skillrun.cli.running import open_models
-
-        return open_models(self.loaded, self.script, progress)
+        return self.loaded.gateway(self.script, progress)
 
 
 def prepared(library: Library, name: str, given: Mapping[str, Any], chosen: Options, out: Output) -> Ready:
@@ -106,16 +105,15 @@ def prepared(library: Library, name: str, given: Mapping[str, Any], chosen: Opti
     from skillrun.runtime.session import checked_inputs
 
     loaded = load(name, out, library)
-    values = {
-        field.name: value
-        for field in loaded.program.workflow.inputs
-        if (value := _value(given[_key(field)])) is not None
-    }
-    inputs, warnings = checked_inputs(loaded.program, values)
+    typed = {field.name: _value(given[_key(field)]) for field in loaded.program.workflow.inputs}
+    inputs, warnings = checked_inputs(loaded.program, {key: value for key, value in typed.items() if value is not None})
     for warning in warnings:
         out.note(f"warning: {warning}")
     script = read_script(chosen.script, out) if chosen.script else None
-    return Ready(loaded, inputs, chosen.model or ("scripted:default" if script is not None else ""), script)
+    model = chosen.model or ("scripted:default" if script is not None else "")
+    if model:
+        loaded.catalogue.resolve(model, os.environ)
+    return Ready(loaded, inputs, model, script)
 
 
 def start(library: Library, name: str, given: Mapping[str, Any], chosen: Options) -> int:
@@ -128,7 +126,7 @@ def start(library: Library, name: str, given: Mapping[str, Any], chosen: Options
         return report(asyncio.run(rehearsed(ready.loaded, ready.inputs, ready.model, ready.script or ())), out)
     from skillrun.cli.running import run_new
 
-    return run_new(ready.loaded, ready.inputs, chosen, ready.model, ready.script, out)
+    return run_new(ready, chosen, out)
 
 
 def _value(given: Any) -> Any:
@@ -217,7 +215,12 @@ def _words(field: Field, render: Callable[[Any], Any]) -> str:
         words.append(allowed(choices))
     if field.array:
         words.append("may be given several times")
-    notes = [f"default: {rendered_node(field.default, render)}"] if field.default is not None else []
+    default = rendered_node(field.default, render) if field.default is not None else []
+    notes = (
+        [f"default: {', '.join(map(str, default)) if isinstance(default, list) else default}"]
+        if default not in ([], "")
+        else []
+    )
     notes += ["required"] if field.required else []
     return "; ".join(words) + (f"  [{', '.join(notes)}]" if notes else "")
 

@@ -1,0 +1,73 @@
+"""What the acceptance tests share: a project made of example libraries, and the command line called in it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.cli.main import main
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Done]
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Makes a project of the named example libraries, and goes there."""
+
+    def make(*cases: str) -> Path:
+        folder = tmp_path / "project"
+        folder.mkdir(exist_ok=True)
+        for case in cases:
+            shutil.copytree(EXAMPLES / case, folder, dirs_exist_ok=True)
+        monkeypatch.chdir(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def skillrun(capsys: pytest.CaptureFixture[str]) -> Call:
+    """The command line in this process, without a terminal."""
+
+    def call(*arguments: str) -> Done:
+        capsys.readouterr()
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return Done(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def process() -> Call:
+    """The command line as a process of its own, with nothing to read."""
+
+    def call(*arguments: str, program: tuple[str, ...] = ("-m", "skillrun")) -> Done:
+        command = [sys.executable, *program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return call

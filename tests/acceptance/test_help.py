@@ -1,0 +1,119 @@
+"""Every workflow is a command, with help from its markdown, and the start costs next to nothing."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+HEAVY = (
+    "jinja2",
+    "pydantic",
+    "pydantic_ai",
+    "anthropic",
+    "openai",
+    "httpx",
+    "rich",
+    "jsonschema",
+    "markdown_it",
+    "sqlite3",
+)
+LOADED = (
+    "import sys; from skillrun.cli.main import main; main(sys.argv[1:]); print([n for n in {} if n in sys.modules])"
+)
+
+
+@pytest.mark.row("X1")
+def test_the_help_lists_the_workflows_of_the_project_and_of_the_library(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("--help")
+    assert done.code == 0
+    assert "greeting  Write a greeting and send it." in done.out
+    assert "plan      Turn a feature request into a reviewed design" in done.out
+    assert "validate  Check every file, offline." in done.out
+
+
+@pytest.mark.row("X1")
+def test_a_workflows_help_comes_from_its_markdown(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("greeting", "--help")
+    assert done.code == 0
+    for line in (
+        "Usage: skillrun greeting [OPTIONS] PERSON",
+        "Write a greeting and send it.",
+        "PERSON: who is greeted",
+        "Greets somebody, in two phases.",
+        "--tone [warm|formal]  How it sounds  [default: warm]",
+        "--lines 1..5          How long it is",
+        "--loud / --no-loud    In capital letters",
+        "--topics STRING       What it mentions; may be given several times",
+        "--dry-run",
+    ):
+        assert line in done.out
+    assert "You write greetings." not in done.out
+
+
+@pytest.mark.row("X1")
+def test_allowed_values_from_config_are_in_the_help(project: Call, skillrun: Call) -> None:
+    project()
+    assert "--preset [balanced|rapid_prototype]" in skillrun("plan", "--help").out
+
+
+@pytest.mark.row("X1")
+def test_an_input_named_like_a_common_flag_gets_another_one(project: Call, skillrun: Call) -> None:
+    path = project("greeting") / "workflows" / "greeting.md"
+    path.write_text(path.read_text().replace("  loud?: boolean", "  model?: string, whose model\n  loud?: boolean"))
+    done = skillrun("greeting", "--help")
+    assert "--input-model STRING  Whose model" in done.out
+    assert "--model NAME" in done.out
+    assert skillrun("greeting", "Ada", "--input-model", "x", "--dry-run", "--model", "scripted:a").code == 0
+
+
+def test_an_unknown_command_is_a_usage_error_with_a_suggestion(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("greting", "Ada")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: `greting` is neither a workflow nor a command\nhint: did you mean `greeting`?\n"
+
+
+def test_no_command_shows_the_help(project: Call, skillrun: Call) -> None:
+    project()
+    done = skillrun()
+    assert done.code == 2
+    assert "Workflows:" in done.out
+
+
+def test_a_broken_workflow_is_listed_and_says_where_it_is_broken(project: Call, skillrun: Call) -> None:
+    path = project("greeting") / "workflows" / "greeting.md"
+    path.write_text("---\nname: greeting\ndescription: [\n---\n")
+    assert "cannot be read" in skillrun("list").out
+    done = skillrun("greeting", "--help")
+    assert done.code == 1
+    assert "workflows/greeting.md:" in done.err
+
+
+def test_list_says_where_everything_comes_from(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("list")
+    assert "  greeting  project  Write a greeting and send it." in done.out
+    assert "library  Propose, attack, defend; what survives is the result." in done.out
+    found = skillrun("list", "--json").json
+    assert {"name": "writer", "description": "Writes short texts.", "origin": "project"} in found["roles"]
+
+
+@pytest.mark.parametrize("command", [["--help"], ["list"]])
+def test_the_start_imports_nothing_heavy(project: Call, process: Call, command: list[str]) -> None:
+    project("greeting")
+    done = process(*command, program=("-c", LOADED.format(HEAVY)))
+    assert done.out.endswith("[]\n")
+
+
+def test_the_installed_command_is_the_same(project: Call, process: Call) -> None:
+    project()
+    command = Path(sys.executable).parent / "skillrun"
+    if not command.exists():
+        pytest.skip("skillrun is not installed here")
+    done = process("--version", program=(str(command),))
+    assert done.out == process("--version").out

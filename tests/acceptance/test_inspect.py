@@ -1,0 +1,225 @@
+"""Looking at runs and workflows: runs, show, logs, resume's preview, graph, render, models, doctor, validate."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+SCRIPTED = ("--model", "scripted:default")
+
+
+@pytest.fixture
+def visited(project: Call, skillrun: Call) -> Any:
+    """A completed run of `visit`, in its second round."""
+    folder = project("visit")
+    (folder / "answers.yaml").write_text("where: the lake\n")
+    assert skillrun("visit", "--answers", "answers.yaml", *SCRIPTED).code == 0
+    return folder
+
+
+def test_show_tells_the_story_of_a_run(visited: Any, skillrun: Call) -> None:
+    (visited / "runs" / "visit" / "visit.md").write_text("mine\n")
+    lines = skillrun("show", "visit").out.splitlines()
+    assert lines[0] == "visit · visit · completed"
+    phases = lines[lines.index("") :]
+    table = [line.split()[:3] for line in lines if line.startswith(("choose ", "plan ", "check "))]
+    assert table == [
+        ["choose", "completed", "1"],
+        ["plan", "completed", "1"],
+        ["check", "completed", "1"],
+        ["plan", "completed", "2"],
+        ["check", "completed", "2"],
+    ]
+    for line in (
+        "  place: the lake",
+        "  strong = scripted:default",
+        "  choose: place = the lake",
+        "  plan: outdoors = true",
+        "  lunch: off, not in short mode",
+        "  rain: off, not enabled",
+        "  check (round 2): The plan could be better.",
+    ):
+        assert line in phases
+    assert lines[lines.index("changed by hand:") + 1] == "  visit.md"
+    assert lines[-1].startswith("4 calls, ")
+
+
+def test_a_run_is_found_by_the_path_of_its_folder_too(visited: Any, skillrun: Call) -> None:
+    assert skillrun("show", "runs/visit").out == skillrun("show", "visit").out
+    done = skillrun("show", "vist")
+    assert (done.code, done.err.splitlines()[1]) == (2, "hint: did you mean `visit`?")
+
+
+def test_runs_lists_them(visited: Any, skillrun: Call) -> None:
+    header, row = skillrun("runs").out.splitlines()
+    assert header.split() == ["run", "workflow", "status", "phase", "round", "started"]
+    assert row.split()[:4] == ["visit", "visit", "completed", "2"]
+    assert skillrun("runs", "--json").json[0]["run"] == "visit"
+    assert skillrun("runs", "--out", "elsewhere").out == "there are no runs in elsewhere\n"
+
+
+def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
+    lines = [line.split("  ", 1)[1] for line in skillrun("logs", "visit").out.splitlines()]
+    assert "choose: answered: where = the lake" in lines
+    assert "round 2: back from check to plan" in lines
+    assert lines[-1] == "completed"
+    assert skillrun("logs", "visit", "-f").out.endswith("completed\n")
+    events = [json.loads(line) for line in skillrun("logs", "visit", "--json").out.splitlines()]
+    assert events[-1]["event"] == "RunEnded"
+
+
+@pytest.fixture
+def waiting(project: Call, skillrun: Call) -> Any:
+    """A run of `greeting` that waits for an answer in its first phase, after its first call."""
+    folder = project("greeting")
+    draft = folder / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("outputs:", "  - {id: fine, ask: 'Is it fine?'}\noutputs:"))
+    assert skillrun("greeting", "Ada", *SCRIPTED).code == 75
+    (folder / "answers.yaml").write_text("fine: it is\n")
+    return folder
+
+
+def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, skillrun: Call) -> None:
+    draft = waiting / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("changed since the run was last evaluated: skills/greeting/draft.md\n")
+    assert "  greeting/draft/words/writer/1.1 (scripted:default, " in done.err
+    assert "`skillrun resume ada --yes`" in done.err
+    done = skillrun("resume", "ada", "--preview")
+    assert (done.code, "asked again" in done.out) == (0, True)
+    done = skillrun("resume", "ada", "--yes", "--answers", "answers.yaml", "--json")
+    assert (done.code, done.json["usage"]["calls"]) == (0, 3)
+
+
+def test_resume_goes_on_when_an_edit_asks_nothing_again(waiting: Any, skillrun: Call) -> None:
+    send = waiting / "skills" / "greeting" / "send.md"
+    send.write_text(send.read_text().replace("To ", "For "))
+    assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
+    assert (waiting / "runs" / "ada" / "envelope.md").read_text().startswith("For Ada")
+
+
+def test_graph_shows_what_phases_really_read(project: Call, skillrun: Call) -> None:
+    project("greeting", "visit")
+    assert skillrun("graph", "greeting").out.splitlines() == [
+        "phase  after  reads  when",
+        "draft",
+        "send   draft  draft  not inputs.loud or state.ready",
+    ]
+    mermaid = skillrun("graph", "plan", "--mermaid").out.splitlines()
+    assert mermaid[0] == "flowchart TD"
+    assert "    test-strategy --> coverage" in mermaid
+    assert "    architecture -.-> completion" in mermaid
+    assert [one["reads"] for one in skillrun("graph", "visit", "--json").json["phases"]] == [[], [], []]
+
+
+def test_render_shows_a_prompt_as_it_would_be_sent(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    done = skillrun("render", "greeting", "draft", "words", "-i", "person=Ada", "-i", "topics=tea", *SCRIPTED)
+    assert done.code == 0
+    assert done.out.startswith("greeting/draft/words/writer/1.1 · scripted:default · at most ")
+    assert "Greet Ada in a warm tone, in 2 lines.\nMention tea." in done.out
+    assert "You write greetings." in done.out
+    skillrun("greeting", "Ada", "--topics", "tea", *SCRIPTED)
+    shown = skillrun(
+        "render", "greeting", "draft", "words", "-i", "person=Ada", "-i", "topics=tea", "--json", *SCRIPTED
+    )
+    request = shown.json
+    assert request.pop("address") == "greeting/draft/words/writer/1.1"
+    assert request == _sent(folder / "runs" / "ada", "greeting/draft/words/writer/1.1")
+
+
+def test_render_says_which_prompts_there_are(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("render", "greeting", "draft", "wrds")
+    assert done.code == 1
+    assert "greeting/draft/words/writer/1.1" in done.err
+    assert "did you mean `draft`?" in skillrun("render", "greeting", "draf").err
+
+
+def test_models_says_what_each_name_means(project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    project()
+    found = {one["name"]: one for one in skillrun("models", "--json").json}
+    assert found["strong"]["model"] == "embedded:smollm2-135m"
+    assert "no provider key is set" in found["strong"]["why"]
+    monkeypatch.setenv("SKILLRUN_MODEL", "scripted:default")
+    assert "scripted:default" in skillrun("models", "fast").out
+    assert skillrun("models", "nobody-knows-this").code == 1
+
+
+def test_doctor_finds_what_is_missing_and_shows_no_key(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-value")
+    done = skillrun("doctor")
+    assert done.code == 0
+    assert "ANTHROPIC_API_KEY  set" in done.out
+    assert "sk-secret-value" not in done.out + done.err
+    assert "no problems" in done.out
+
+
+def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    (folder / "roles" / "writer.md").write_text("---\nmodel: [fast]\n---\n")
+    done = skillrun("doctor", "--json")
+    assert done.code == 1
+    assert [one["what"] for one in done.json if one["state"] == "missing"] == ["library"]
+
+
+@pytest.mark.row("X2")
+def test_validate_reports_everything_with_its_place(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    assert skillrun("validate").out.startswith("0 errors, 0 warnings in ")
+    send = folder / "skills" / "greeting" / "send.md"
+    send.write_text(send.read_text().replace("outputs:", "output:"))
+    (folder / "roles" / "writer.md").write_text("---\nname: writer\nskills: [poetry]\n---\nYou write.\n")
+    done = skillrun("validate", str(folder))
+    assert done.code == 1
+    assert done.out.startswith("roles/writer.md:3:10: error[unknown-skill]: there is no skill `poetry`\n")
+    assert "skills/greeting/send.md:6:1: error[unknown-key]: unknown key `output`\n  output:\n  ^\nhint: " in done.out
+    told = skillrun("validate", "--json").json
+    assert {(one["path"], one["line"]) for one in told["problems"]} >= {
+        ("roles/writer.md", 3),
+        ("skills/greeting/send.md", 6),
+    }
+
+
+def test_validate_fails_on_warnings_when_it_is_strict(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    text = (folder / "skills" / "greeting" / "send.md").read_text()
+    (folder / "skills" / "greeting" / "spare.md").write_text(
+        text.replace("phases.draft.outputs.words", "inputs.person")
+    )
+    assert "warning[unused-phase]" in skillrun("validate").out
+    assert skillrun("validate").code == 0
+    assert skillrun("validate", "--strict").code == 1
+
+
+@pytest.mark.row("X1", "X2")
+@pytest.mark.parametrize("name", ["runs", "validate", "list"])
+def test_a_workflow_named_like_a_command_is_a_problem(project: Call, skillrun: Call, name: str) -> None:
+    folder = project("greeting")
+    text = (folder / "workflows" / "greeting.md").read_text()
+    (folder / "workflows" / f"{name}.md").write_text(
+        text.replace("name: greeting", f"name: {name}").replace("  draft:\n", "  draft: {skill: greeting/draft}\n")
+    )
+    done = skillrun("validate")
+    assert done.code == 1
+    assert f"workflows/{name}.md:2:" in done.out
+    assert f"`{name}` is a command of skillrun" in done.out
+
+
+def _sent(folder: Any, address: str) -> dict[str, Any]:
+    from skillrun.runtime.journal import Journal
+
+    journal = Journal.open(folder)
+    try:
+        body = journal.latest("sent", address)
+    finally:
+        journal.close()
+    assert body is not None
+    return body

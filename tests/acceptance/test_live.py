@@ -1,0 +1,81 @@
+"""The live view, in a real terminal: the picture of the phases, and a question in the middle of it."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Call = Callable[..., Any]
+UNTIL = 30.0  # seconds
+
+
+class Terminal:
+    """A process in a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.screen, inside = pty.openpty()
+        environ = {**os.environ, "TERM": "xterm-256color", "LINES": "40"}
+        command = [sys.executable, "-m", "skillrun", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=inside, stdout=inside, stderr=inside, env=environ, close_fds=True
+        )
+        os.close(inside)
+        self.seen = ""
+
+    def until(self, pattern: str) -> str:
+        """Everything that was shown, once the pattern is there."""
+        end = time.monotonic() + UNTIL
+        while not re.search(pattern, self.seen):
+            assert time.monotonic() < end, self.seen
+            self.seen += self._read()
+        return self.seen
+
+    def type(self, text: str) -> None:
+        os.write(self.screen, text.encode())
+
+    def end(self) -> int:
+        while text := self._read():
+            self.seen += text
+        os.close(self.screen)
+        return self.process.wait(UNTIL)
+
+    def _read(self) -> str:
+        try:
+            return os.read(self.screen, 65536).decode(errors="replace")
+        except OSError:  # the other side is closed
+            return ""
+
+
+def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
+    project("visit")
+    terminal = Terminal("visit", "--model", "scripted:default")
+    terminal.until(r"Where do you want to go\?")
+    terminal.until("the lake")
+    terminal.type("2\r")
+    assert terminal.end() == 0
+    assert re.search(r"✓ choose +[0-9.]+ s", terminal.seen)
+    assert re.search(r"✓ plan +[0-9.]+ s  round 2", terminal.seen)
+    assert re.search(r"4 calls · [0-9,]+ tokens in, [0-9,]+ out · \$0.00", terminal.seen)
+    assert "check: warning: The plan could be better." in terminal.seen
+    assert "next: `skillrun show visit` tells how it went" in terminal.seen
+
+
+def test_who_is_speaking_is_shown_while_they_speak(project: Call) -> None:
+    folder = project("greeting")
+    (folder / "script.yaml").write_text("- {address: 'greeting/draft/words/*', delay: 1}\n")
+    terminal = Terminal("greeting", "Ada", "--script", "script.yaml")
+    terminal.until(r"writer · scripted:default · 0\.[1-9] s")
+    assert terminal.end() == 0
+
+
+def test_ctrl_c_at_a_question_keeps_the_run(project: Call) -> None:
+    project("visit")
+    terminal = Terminal("visit", "--model", "scripted:default")
+    terminal.until("the lake")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "skillrun resume visit" in terminal.seen

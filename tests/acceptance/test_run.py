@@ -1,0 +1,209 @@
+"""A run through the command line: its inputs, what is refused beforehand, how it ends, what is printed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+SCRIPTED = ("--model", "scripted:default")
+
+
+@pytest.mark.row("X1")
+def test_a_workflow_runs_with_its_inputs_as_argument_and_flags(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    done = skillrun(
+        "greeting", "Ada", "--tone", "formal", "--loud", "--topics", "tea", "--topics", "the sea", *SCRIPTED
+    )
+    assert done.code == 0
+    told = skillrun("show", "ada", "--json").json
+    assert told["inputs"] == {"person": "Ada", "tone": "formal", "loud": True, "topics": ["tea", "the sea"]}
+    assert (folder / "runs" / "ada" / "envelope.md").read_text().startswith("To Ada:\n\n# ")
+
+
+def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    lines = skillrun("greeting", "Ada", *SCRIPTED).out.splitlines()
+    assert lines[:4] == [
+        f"starting ada in {folder}/runs/ada",
+        "models: strong = scripted:default, fast = scripted:default",
+        "draft: started",
+        "draft: A warm greeting for Ada.",
+    ]
+    end = lines[lines.index("completed") :]
+    assert end[:4] == ["completed", f"folder: {folder}/runs/ada", "  greeting.md", "  envelope.md"]
+    assert end[4].startswith("2 calls, ")
+    assert end[4].endswith(", $0.00")
+    assert end[5] == "next: `skillrun show ada` tells how it went"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "`person` is missing"),
+        (["Ada", "--tone", "wrm"], "`tone` is `wrm`; did you mean `warm`?"),
+        (["Ada", "--lines", "9"], "`lines` is `9`; allowed: 1 to 5"),
+        (["Ada", "--budget", "call=1"], "`call` is no budget; did you mean `calls`?"),
+        (["Ada", "Lovelace"], "put a text of several words in quotes"),
+        (["Ada", "--name", "Not a slug"], "`Not a slug` is no slug"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_what_is_allowed(
+    project: Call, skillrun: Call, arguments: list[str], message: str
+) -> None:
+    folder = project("greeting")
+    done = skillrun("greeting", *arguments, *SCRIPTED)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.row("X2")
+def test_every_problem_is_shown_and_nothing_is_started(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    draft, send = folder / "skills" / "greeting" / "draft.md", folder / "skills" / "greeting" / "send.md"
+    draft.write_text(draft.read_text().replace("inputs.person }} in", "inputs.persn }} in"))
+    send.write_text(send.read_text().replace("phases.draft", "phases.draff"))
+    done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert (done.code, done.out) == (1, "")
+    assert "skills/greeting/draft.md:13:" in done.err
+    assert "skills/greeting/send.md:12:" in done.err
+    assert done.err.endswith("Nothing was run and nothing was spent.\n")
+    assert not (folder / "runs").exists()
+    assert {one["path"] for one in skillrun("greeting", "Ada", "--json").json["problems"]} == {
+        "skills/greeting/draft.md",
+        "skills/greeting/send.md",
+    }
+
+
+def test_json_is_alone_on_standard_output(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("greeting", "Ada", "--json", *SCRIPTED)
+    told = done.json
+    assert {key: told[key] for key in ("run", "workflow", "status", "exit_code", "artifacts")} == {
+        "run": "ada",
+        "workflow": "greeting",
+        "status": "completed",
+        "exit_code": 0,
+        "artifacts": ["greeting.md", "envelope.md"],
+    }
+    assert told["usage"]["calls"] == 2
+    assert "draft: started" in done.err
+
+
+def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Call, skillrun: Call) -> None:
+    folder = project("visit")
+    done = skillrun("visit", *SCRIPTED)
+    assert done.code == 75
+    assert "choose: question: Where do you want to go?" in done.out
+    assert "go on with `skillrun resume visit`" in done.out.splitlines()[-1]
+    (folder / "answers.yaml").write_text("choose/where: the lake\n")
+    done = skillrun("resume", "visit", "--answers", "answers.yaml")
+    assert done.code == 0
+    assert "choose: answered: where = the lake" in done.out
+    assert "Planned in 2 rounds." in (folder / "runs" / "visit" / "note.md").read_text()
+
+
+@pytest.mark.row("X6")
+def test_an_unattended_run_that_needs_a_person_is_refused_before_it_starts(project: Call, skillrun: Call) -> None:
+    folder = project("visit")
+    done = skillrun("visit", "--unattended", *SCRIPTED)
+    assert (done.code, done.out) == (1, "")
+    assert "skills/visit/choose.md:" in done.err
+    assert not (folder / "runs").exists()
+    (folder / "answers.yaml").write_text("where: the museum\n")
+    assert skillrun("visit", "--unattended", "--answers", "answers.yaml", *SCRIPTED).code == 0
+
+
+def test_a_failed_run_says_why_and_how_to_go_on(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    (folder / "script.yaml").write_text(
+        "- {address: 'greeting/draft/words/*', fail: invalid_request, message: no such luck}\n"
+    )
+    done = skillrun("greeting", "Ada", "--script", "script.yaml")
+    assert done.code == 1
+    assert "failed: draft: " in done.out
+    assert "no such luck" in done.out
+    assert "skillrun resume ada" in done.out.splitlines()[-1]
+    assert skillrun("runs").out.splitlines()[1].split()[:3] == ["ada", "greeting", "failed"]
+    (folder / "script.yaml").write_text("- {address: 'greeting/draft/words/*', text: Hello Ada}\n")
+    assert skillrun("resume", "ada", "--script", "script.yaml").code == 0
+    assert (folder / "runs" / "ada" / "greeting.md").read_text() == "Hello Ada\n"
+
+
+def test_a_spent_budget_pauses_the_run(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("greeting", "Ada", "--budget", "calls=1", *SCRIPTED)
+    assert done.code == 75
+    assert "skillrun resume ada --budget calls=2" in done.out
+    done = skillrun("resume", "ada", "--budget", "calls=9", "--json")
+    assert (done.code, done.json["usage"]["calls"]) == (0, 2)
+
+
+def test_what_a_model_writes_cannot_steer_the_terminal(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    draft = folder / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("outputs:", "  - {say: 'It says {{ words.text }}'}\noutputs:"))
+    (folder / "script.yaml").write_text(
+        '- {address: "greeting/draft/words/*", text: "\\e[2J\\e]0;title\\aHello \\u202eAda\\u2069 \\b\\x07there"}\n'
+    )
+    done = skillrun("greeting", "Ada", "--script", "script.yaml")
+    assert "draft: It says Hello Ada there\n" in done.out
+    assert not set("\x1b\x07\x08\u202e\u2069") & set(
+        done.out + skillrun("logs", "ada").out + skillrun("show", "ada").out
+    )
+
+
+def test_a_script_with_an_unknown_key_is_refused(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    (folder / "script.yaml").write_text("- {adress: '*', text: x}\n")
+    done = skillrun("greeting", "Ada", "--script", "script.yaml")
+    assert done.code == 1
+    assert "unknown key `adress`" in done.err
+    assert "did you mean `address`?" in done.err
+
+
+def test_the_same_name_twice_is_refused(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    skillrun("greeting", "Ada", "--name", "first", *SCRIPTED)
+    done = skillrun("greeting", "Ada", "--name", "first", *SCRIPTED)
+    assert done.code == 2
+    assert "`skillrun resume first`" in done.err
+    assert "runs/ada" in skillrun("greeting", "Ada", *SCRIPTED).out
+    assert "runs/ada-2" in skillrun("greeting", "Ada", *SCRIPTED).out
+
+
+@pytest.mark.row("X4")
+def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    (folder / "script.yaml").write_text("- {address: 'greeting/draft/summary/*', delay: 60}\n")
+    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", "--script", "script.yaml"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    ) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if line.startswith("draft: wrote"):
+                break
+        while '"CallStarted"' not in _transcript(folder).splitlines()[-1]:
+            time.sleep(0.02)
+        run.send_signal(signal.SIGINT)
+        rest = run.stdout.read()
+    assert run.returncode == 130
+    assert rest.endswith("next: go on with `skillrun resume ada`\n")
+    assert skillrun("runs").out.splitlines()[1].split()[:3] == ["ada", "greeting", "interrupted"]
+    done = skillrun("resume", "ada", "--json")
+    assert done.code == 0
+    assert "its answer is unknown" in done.err
+    asked = [line for line in _transcript(folder).splitlines() if '"CallStarted"' in line]
+    assert sum("words" in line for line in asked) == 1
+
+
+def _transcript(folder: Path) -> str:
+    return (folder / "runs" / "ada" / ".run" / "transcript.ndjson").read_text()
