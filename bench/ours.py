@@ -83,8 +83,11 @@ class FakeModel:
 class Nobody:
     attended = False
 
-    async def ask(self, _asking: Asking) -> list[dict[str, Any]] | None:
+    async def ask(self, _asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
         return None
+
+    def earlier(self, asking: Asking) -> None:
+        """Nothing is prepared."""
 
 
 def write_project(folder: Path, phase: str, text: str, variants: int) -> None:

@@ -106,6 +106,7 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
             _keys(
                 choices=Key("value", "the answers to choose from"),
                 multiple=Key("boolean", "whether several may be chosen"),
+                other=Key("boolean", "whether an answer of one's own is allowed beside the choices"),
                 default=Key("value", "the answer when nobody gives one"),
                 pause=Key("choice", "ask now, or end and wait", values=("interactive", "exit")),
                 form=Key("text", "the file to fill in while the run waits"),

@@ -407,7 +407,7 @@ def _ask(scope: Scope, step: Step) -> Type:
         scope.evaluated(value) if name == "default" else scope.needed(value, name)
     item = asked.item if asked.kind == "list" and asked.item is not None and asked.item.kind == "record" else QUESTION
     answered = {
-        **QUESTION.fields, **item.fields, "answer": ANY.maybe(), "asked_at": TEXT, "confidence": TEXT.maybe(), "round": NUMBER,
+        **QUESTION.fields, **item.fields, "answer": ANY.maybe(), "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(), "round": NUMBER,
     }  # fmt: skip
     return record({"answers": list_of(record(answered, "the answer")), "answer": ANY.maybe()}, step.id or "the question")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,15 +37,15 @@ class Person:
         self.attended = attended
         self._turn = asyncio.Lock()
 
-    async def ask(self, asking: Asking) -> list[dict[str, Any]] | None:
-        """A record for each question, empty where it stays unanswered; None when nobody answers now.
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+        """A record for each question, empty where it stays unanswered; None when nobody answers, or is asked, now.
 
         Raises SkillrunError for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
         given = self.ahead(asking)
         open_ones = [number for number, answer in enumerate(given) if answer is None]
         if open_ones:
-            if self.terminal is None or not self.attended:
+            if self.terminal is None or not self.attended or not now:
                 return None
             questions = [asking.questions[number] for number in open_ones]
             async with self._turn:
@@ -64,10 +64,10 @@ class Person:
             return by_default(question)
         return found
 
-    def earlier(self, key: str, questions: Iterable[Question]) -> None:
+    def earlier(self, asking: Asking) -> None:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
-        for question in questions:
-            self.prepared.skip(key, question)
+        for question in asking.questions:
+            self.prepared.skip(asking.key, question)
 
 
 def open_person(

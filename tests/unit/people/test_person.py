@@ -89,7 +89,7 @@ def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None
 
 def test_a_list_of_answers_goes_on_behind_those_of_the_journal(tmp_path: Path) -> None:
     person = open_person(unattended=True, answers=file(tmp_path, "setup/first: [rapid, standard]"))
-    person.earlier("setup/first", [MODE])
+    person.earlier(asking(MODE))
     assert answer(person, MODE) == [{"answer": "standard"}]
 
 

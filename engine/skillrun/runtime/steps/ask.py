@@ -20,7 +20,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     if not questions:
         return {"answers": []}
     form = frame.value(step, "form", None)
-    answers = await put(frame, frame.at(step), questions, form=str(form) if form else None)
+    leave = frame.value(step, "pause", "interactive") == "exit"
+    answers = await put(frame, frame.at(step), questions, form=str(form) if form else None, leave=leave)
     frame.open.asked.extend(question["id"] for question in questions)
     result: dict[str, Any] = {"answers": answers}
     first = answers[0].get("answer")
@@ -32,7 +33,7 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
     asked = frame.main(step)
     items = asked if isinstance(asked, list) else [asked]
     shared: dict[str, Any] = {}
-    for name in ("choices", "multiple", "default"):
+    for name in ("choices", "multiple", "other", "default"):
         value = frame.value(step, name)
         if not isinstance(value, Absent):
             shared[name] = value
@@ -48,6 +49,9 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
 def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     pattern = str(frame.value(step, "files"))
     found = frame.run.folder.matching(pattern)
+    default = frame.value(step, "default", None)
+    if not found and default is not None and not frame.run.person.attended:
+        return {"answers": [], "answer": default}
     if not found:
         folder = frame.run.folder.path / pattern.rpartition("/")[0]
         folder.mkdir(parents=True, exist_ok=True)
