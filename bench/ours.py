@@ -16,10 +16,10 @@ from skillrun.language.library import Library, Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
-from skillrun.runtime.run import Asking
 from skillrun.runtime.session import Session, begin, checked_inputs, resume
 
 NAME = "run"
@@ -80,16 +80,6 @@ class FakeModel:
         """There is nothing to close."""
 
 
-class Nobody:
-    attended = False
-
-    async def ask(self, _asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
-        return None
-
-    def earlier(self, asking: Asking) -> None:
-        """Nothing is prepared."""
-
-
 def write_project(folder: Path, phase: str, text: str, variants: int) -> None:
     lenses = "".join(f"  n{number}: the one with number {number}\n" for number in range(variants))
     role = f"---\nname: caller\nmodel: fast\nvariants:\n{lenses}---\nYou answer in one sentence.\n"
@@ -119,7 +109,7 @@ def session_of(work: Work, program: Program) -> Session:
         program,
         Catalogue.of(models.data),
         FakeModel(work),
-        Nobody(),
+        open_person(unattended=True),
         project=program.library.roots[0].path,
         override="scripted:bench",
         budget=UNLIMITED,

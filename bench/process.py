@@ -2,20 +2,17 @@
 
 import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from bench.environment import FOLDER, ROOT
-
-FOLDERS = count(1)
 
 
 class SubjectFailed(Exception):
@@ -46,13 +43,8 @@ class Figures:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """An empty folder on the repository's own disk, so that durable means what it means there."""
-    folder = FOLDER / "scratch" / str(next(FOLDERS))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="work-", dir=FOLDER) as folder:
+        yield Path(folder)
 
 
 def run(subject: Subject, work: str, folder: Path, *options: str) -> Figures:
