@@ -51,47 +51,37 @@ def shown(value: Any) -> str:
     return " ".join(printable(text).split())
 
 
-def answered(answer: Any, confidence: Any = None, comment: str = "") -> dict[str, Any]:
-    """The record of an answer; an empty one is none."""
+def answered(answer: Any, **more: Any) -> dict[str, Any]:
+    """The record of an answer with what is known beside it; an empty answer is none."""
     if answer is None or answer in ("", []):
         return {}
-    record = {"answer": answer}
-    if confidence is not None:
-        record["confidence"] = confidence
-    return {**record, "comment": comment} if comment else record
+    return {"answer": answer, **{name: value for name, value in more.items() if value not in (None, "")}}
 
 
 def by_default(question: Question) -> dict[str, Any]:
     return answered(default_of(question))
 
 
-def choice_like(question: Question, text: str) -> Any | None:
-    """The choice that a text names, whatever its case and spaces; None where there is none."""
-    for like in (str.strip, folded):
+def choice_like(question: Question, answer: Any) -> Any | None:
+    """The choice that an answer names, whatever its case; None where there is none."""
+    for like in (str, str.casefold):
         for choice in choices_of(question):
-            if like(shown(choice)) == like(text):
+            if like(shown(choice)) == like(shown(answer)):
                 return choice
     return None
 
 
 def fitting(question: Question, answer: Any) -> Any:
     """The answer as the question wants it, each choice as its author wrote it. Raises AnswerUnfit."""
-    if is_multiple(question):
-        given = answer if isinstance(answer, list) else [answer]
-        return [_one(question, item) for item in given if item not in (None, "")]
-    if isinstance(answer, list):
-        raise AnswerUnfit(f"the question takes one answer, not {len(answer)}")
-    return _one(question, answer)
-
-
-def folded(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    given = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
+    if len(given) > 1 and not is_multiple(question):
+        raise AnswerUnfit(f"the question takes one answer, not {len(given)}")
+    found = [_one(question, item) for item in given]
+    return found if is_multiple(question) else found[0] if found else ""
 
 
 def _one(question: Question, answer: Any) -> Any:
-    if answer is None or not shown(answer):
-        return ""
-    found = choice_like(question, shown(answer))
+    found = choice_like(question, answer)
     if found is not None:
         return found
     if is_open(question):

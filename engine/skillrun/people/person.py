@@ -42,32 +42,28 @@ class Person:
 
         Raises SkillrunError for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
-        given = self.ahead(asking)
-        open_ones = [number for number, answer in enumerate(given) if answer is None]
-        if open_ones:
+        given = [self._ahead(asking.key, question) for question in asking.questions]
+        left = [question for question, answer in zip(asking.questions, given, strict=True) if answer is None]
+        answers: list[dict[str, Any]] = []
+        if left:
             if self.terminal is None or not self.attended or not now:
                 return None
-            questions = [asking.questions[number] for number in open_ones]
             async with self._turn:
-                answers = await self.terminal.ask(questions, asking.phase)
-            for number, answer in zip(open_ones, answers, strict=True):
-                given[number] = answer
-        return [answer for answer in given if answer is not None]
-
-    def ahead(self, asking: Asking) -> list[dict[str, Any] | None]:
-        """What is known without asking anybody: prepared answers, and defaults when the run is unattended."""
-        return [self._ahead(asking.key, question) for question in asking.questions]
-
-    def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
-        found = self.prepared.take(key, question)
-        if found is None and not self.attended and default_of(question) is not None:
-            return by_default(question)
-        return found
+                answers = await self.terminal.ask(left, asking.phase)
+        rest = iter(answers)
+        return [next(rest) if answer is None else answer for answer in given]
 
     def earlier(self, asking: Asking) -> None:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
         for question in asking.questions:
             self.prepared.skip(asking.key, question)
+
+    def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
+        """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
+        found = self.prepared.take(key, question)
+        if found is None and not self.attended and default_of(question) is not None:
+            return by_default(question)
+        return found
 
 
 def open_person(

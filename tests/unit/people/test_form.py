@@ -1,4 +1,4 @@
-"""Forms that a person fills in: written once, read whatever liberties they took, never guessed."""
+"""Forms that a person fills in: written once, read as they are meant, never guessed."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.people.answers import folded, shown
+from skillrun.people.answers import shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 
 STORE = {
@@ -59,10 +59,9 @@ def test_a_form_reads_well_with_options_priority_section_notes_and_a_place_for_t
         ">\n"
         "> *Choose one, or answer in your own words.*\n"
         "\n"
-        "- [ ] A. In the browser\n"
-        "- [ ] B. On the server, per user\n"
-        "- [ ] C. Nowhere\n"
-        "- [ ] Other:\n"
+        "- [ ] In the browser\n"
+        "- [ ] On the server, per user\n"
+        "- [ ] Nowhere\n"
         "\n"
         "Answer:\n"
         "\n"
@@ -105,80 +104,40 @@ def test_a_form_is_not_overwritten_where_the_file_system_has_no_links(
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("[ ] B", "[x] B"),
-        ("[ ] B", "[X] B"),
-        ("[ ] B", "[ x] B"),
-        ("[ ] B", "[x ] B"),
-        ("[ ] B", "[x]B"),
-        ("[ ] B", "[✓] B"),
-        ("- [ ] B", "* [x] B"),
-        ("- [ ] B", "  - [x] B"),
-        ("- [ ] B. On", "[x] On"),
-        ("- [ ] B. On the server, per user", "- [x] b)  on the  server, per USER"),
-        ("- [ ] B. On the server, per user", "- [x] B. On the server,\n      per user"),
-        ("- [ ] B. On the server, per user", "- [x] B"),
-        ("Answer:", "Answer: b"),
-        ("Answer:", "Answer: B."),
-        ("Answer:", "Answer: (b)"),
-        ("Answer:", "**Answer:** b"),
-        ("Answer:", "**Answer**: b"),
-        ("Answer:", "answer : b"),
-        ("Answer:", "### Answer: b"),
-        ("Answer:", "Answer:\n\n\nb"),
-        ("Answer:", "Answer\n\nb"),
-        ("Answer:", "b"),
-        ("Answer:", "B. On the server, per user\n\nAnswer:"),
+        ("[ ] On", "[x] On"),
+        ("[ ] On", "[X] On"),
+        ("[ ] On", "[ x ] On"),
+        ("[ ] On", "[x]On"),
+        ("[ ] On", "[✓] On"),
+        ("- [ ] On", "* [x] On"),
+        ("- [ ] On", "  - [x] On"),
+        ("- [ ] On the server, per user", "- [x] on the  server, per USER"),
         ("Answer:", "Answer: on the server, per user"),
-        ("Answer:", "Answer: `On the server, per user`"),
-        ("Answer:", "Answer:\n- B. On the server, per user"),
-        ("Answer:", "Answer:\n- [x] B. On the server, per user"),
+        ("Answer:", "**Answer:** On the server, per user"),
+        ("Answer:", "**Answer**: On the server, per user"),
+        ("Answer:", "answer : On the server, per user"),
+        ("Answer:", "Answer:\n\n\nOn the server, per user"),
+        ("Answer:", "Answer:\n- On the server, per user"),
     ],
 )
-def test_a_choice_is_read_whatever_way_it_is_marked(tmp_path: Path, old: str, new: str) -> None:
+def test_a_choice_is_ticked_or_written(tmp_path: Path, old: str, new: str) -> None:
     for question in (STORE, OPEN):
         assert filled(tmp_path, [question], replaced(old, new)) == [SERVER]
 
 
 @pytest.mark.row("R6")
-@pytest.mark.parametrize(
-    ("old", "new", "comment"),
-    [
-        ("[ ] B. On the server, per user", "[x] B. On the server, per user (in Europe)", "(in Europe)"),
-        ("Answer:", "Answer: B) but not yet", "but not yet"),
-        ("Answer:", "Answer: b - but not yet", "but not yet"),
-        ("Answer:", "Answer: b\n\nbut not yet\n- and not all", "but not yet\n- and not all"),
-        ("Answer:", "Answer: On the server, per user\nbut not yet", "but not yet"),
-    ],
-)
-def test_words_beside_a_choice_are_kept(tmp_path: Path, old: str, new: str, comment: str) -> None:
-    for question in (STORE, OPEN):
-        assert filled(tmp_path, [question], replaced(old, new)) == [{**SERVER, "comment": comment}]
-
-
 def test_words_below_a_tick_are_kept(tmp_path: Path) -> None:
     def fill(text: str) -> str:
-        return text.replace("[ ] B", "[x] B").replace("Answer:", "Answer: but not yet, please")
+        return text.replace("[ ] On", "[x] On").replace("Answer:", "Answer: but not yet,\n- and not all")
 
-    assert filled(tmp_path, [OPEN], fill) == [{**SERVER, "comment": "but not yet, please"}]
+    for question in (STORE, OPEN):
+        assert filled(tmp_path, [question], fill) == [{**SERVER, "comment": "but not yet,\n- and not all"}]
 
 
 @pytest.mark.row("R6")
-@pytest.mark.parametrize(
-    ("old", "new", "answer"),
-    [
-        ("- [ ] Other:", "- [x] Other: in a cookie", "in a cookie"),
-        ("- [ ] Other:", "- [ ] Other: in a cookie", "in a cookie"),
-        ("- [ ] Other:", "- [x] other in a cookie\n  of ours", "in a cookie of ours"),
-        ("- [ ] Other:\n\nAnswer:", "- [x] Other:\n\nAnswer: in a cookie", "in a cookie"),
-        ("Answer:", "Answer: in a cookie", "in a cookie"),
-        ("Answer:", "Answer:\nA cookie of ours,\n\nor two.", "A cookie of ours,\n\nor two."),
-        ("Answer:", "in a cookie\n\nAnswer:", "in a cookie"),
-    ],
-)
-def test_words_of_their_own_are_an_answer_where_the_question_is_open(
-    tmp_path: Path, old: str, new: str, answer: str
-) -> None:
-    assert filled(tmp_path, [OPEN], replaced(old, new)) == [{"answer": answer}]
+@pytest.mark.parametrize("words", ["in a cookie", "A cookie of ours,\n\nor two.", "Nowhere, or in a cookie"])
+def test_words_of_their_own_are_an_answer_where_the_question_is_open(tmp_path: Path, words: str) -> None:
+    assert filled(tmp_path, [OPEN], replaced("Answer:", f"Answer: {words}")) == [{"answer": words}]
 
 
 @pytest.mark.row("R6")
@@ -190,33 +149,29 @@ def test_words_of_their_own_are_an_answer_where_the_question_is_open(
         "#",
         "the sales team:\n\n- [x] A. Anna\n- [ ] B. Ben",
         "see\n\n```\n## Q1\nAnswer: none\n```\n\nand so on",
+        "## A heading\n\nof mine",
         "> as they said\n\nin May",
         "first\n\n---\n\nthen",
         "Q1 figures",
     ],
 )
 def test_free_text_is_kept_as_it_is_written(tmp_path: Path, words: str) -> None:
-    assert filled(tmp_path, [WORDS], replaced("Answer:", f"Answer: {words}")) == [{"answer": words}]
-
-
-def test_an_unclosed_code_block_ends_at_the_next_question(tmp_path: Path) -> None:
-    questions = [WORDS, STORE]
-
-    def fill(text: str) -> str:
-        return text.replace("Answer:", "Answer: see\n```\nsome code", 1).replace("[ ] B", "[x] B")
-
-    assert filled(tmp_path, questions, fill) == [{"answer": "see\n```\nsome code"}, SERVER]
+    assert filled(tmp_path, [WORDS], replaced("Answer:", f"Answer:\n{words}")) == [{"answer": words}]
 
 
 @pytest.mark.parametrize(
     ("fill", "answer"),
     [
-        (lambda text: text.replace("[ ] A", "[x] A").replace("[ ] C", "[x] C"), ["In the browser", "Nowhere"]),
-        (replaced("Answer:", "Answer: c, a"), ["In the browser", "Nowhere"]),
-        (replaced("Answer:", "Answer: A and C"), ["In the browser", "Nowhere"]),
-        (replaced("Answer:", "Answer: nowhere; in the browser"), ["In the browser", "Nowhere"]),
-        (replaced("Answer:", "Answer:\n- A\n- On the server, per user"), ["In the browser", "On the server, per user"]),
-        (lambda text: text.replace("[ ] A", "[x] A").replace("Answer:", "Answer: c"), ["In the browser", "Nowhere"]),
+        (lambda text: text.replace("[ ] In", "[x] In").replace("[ ] No", "[x] No"), ["In the browser", "Nowhere"]),
+        (replaced("Answer:", "Answer: nowhere; in the browser"), ["Nowhere", "In the browser"]),
+        (
+            replaced("Answer:", "Answer:\n- In the browser\n- On the server, per user"),
+            ["In the browser", "On the server, per user"],
+        ),
+        (
+            lambda text: text.replace("[ ] In", "[x] In").replace("Answer:", "Answer: nowhere"),
+            ["In the browser", "Nowhere"],
+        ),
     ],
 )
 def test_several_may_be_chosen_where_the_question_says_so(tmp_path: Path, fill: Fill, answer: list[str]) -> None:
@@ -226,20 +181,15 @@ def test_several_may_be_chosen_where_the_question_says_so(tmp_path: Path, fill: 
 
 def test_several_and_words_of_their_own_are_an_answer(tmp_path: Path) -> None:
     def fill(text: str) -> str:
-        return text.replace("[ ] C", "[x] C").replace("Other:", "Other: in a cookie")
+        return text.replace("[ ] No", "[x] No").replace("Answer:", "Answer: in a cookie")
 
     assert filled(tmp_path, [BOTH], fill) == [{"answer": ["Nowhere", "in a cookie"]}]
 
 
 @pytest.mark.row("R6")
-def test_what_is_left_open_or_deleted_is_unanswered_or_takes_its_default(tmp_path: Path) -> None:
+def test_what_is_left_open_is_unanswered_or_takes_its_default(tmp_path: Path) -> None:
     questions = [STORE, WORDS, {**STORE, "id": "again", "default": "Nowhere"}, {**WORDS, "default": ""}]
-
-    def fill(text: str) -> str:
-        parts = text.split("## Q")
-        return "## Q".join([parts[0], parts[1].replace("[ ] B", "[x] B"), *parts[3:]])
-
-    assert filled(tmp_path, questions, fill) == [SERVER, {}, {"answer": "Nowhere"}, {}]
+    assert filled(tmp_path, questions, replaced("[ ] On", "[x] On")) == [SERVER, {}, {"answer": "Nowhere"}, {}]
 
 
 @pytest.mark.row("R6")
@@ -253,23 +203,27 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "fill", "why"),
     [
-        (STORE, lambda t: t.replace("[ ] A", "[x] A").replace("[ ] C", "[x] C"), "16: Q1: A and C are chosen"),
-        (STORE, lambda t: t.replace("[ ] A", "[x] A").replace("Answer:", "Answer: c"), "18: Q1: A and C are chosen"),
-        (STORE, replaced("Answer:", "Answer: a, b"), "A and B are chosen, and the question takes one answer"),
-        (STORE, replaced("Answer:", "Answer: F"), "there is no option F, only A to C"),
-        (OPEN, replaced("Answer:", "Answer: F"), "there is no option F, only A to C"),
-        (SEVERAL, replaced("Answer:", "Answer: a, f"), "there is no option F"),
-        (STORE, replaced("Answer:", "Answer: in a cookie"), "`in a cookie` is none of the options A to C"),
-        (STORE, replaced("Answer:", "Answer: B. Nowhere"), "B and C are chosen"),
-        ({**STORE, "choices": ["A", "C", "B"]}, replaced("Answer:", "Answer: b"), "B and C are chosen"),
-        (STORE, replaced("- [ ] C. Nowhere", "- [x] D. In a cookie"), "`D. In a cookie` is none of the options"),
-        (STORE, replaced("- [ ] C. Nowhere", "- [x] C. Somewhere"), "`C. Somewhere` is none of the options"),
-        (STORE, replaced("[ ] C. Nowhere", "[ ] C. Nowhere <- this"), "is none of the options as they stood"),
-        (STORE, replaced("[ ] C", "[-] C"), r"`\[-\]` is neither ticked nor empty"),
-        (OPEN, replaced("[ ] Other:", "[x] Other:"), "`Other` is ticked, and nothing is written there"),
-        (OPEN, lambda t: t.replace("[ ] A", "[x] A").replace("Other:", "Other: a cookie"), "A and Other are chosen"),
-        (WORDS, lambda t: t + t[t.index("## Q1") :], "the question stands here a second time"),
-        (WORDS, lambda t: t.replace("## Q1 · words\n", "").replace("Answer:", "Answer: me"), "a heading is missing"),
+        (
+            STORE,
+            lambda t: t.replace("[ ] In", "[x] In").replace("[ ] No", "[x] No"),
+            "18: Q1: `In the browser` and `Nowhere` are chosen, and the question takes one answer",
+        ),
+        (
+            OPEN,
+            lambda t: t.replace("[ ] In", "[x] In").replace("Answer:", "Answer: nowhere"),
+            "18: Q1: `In the browser` and `Nowhere` are chosen",
+        ),
+        (STORE, replaced("Answer:", "Answer: nowhere; in the browser"), "`Nowhere` and `In the browser` are chosen"),
+        (STORE, replaced("Answer:", "Answer: in a cookie"), "18: Q1: `in a cookie` is none of the choices"),
+        (SEVERAL, replaced("Answer:", "Answer: nowhere, in a cookie"), "is none of the choices"),
+        (STORE, replaced("- [ ] Nowhere", "- [x] Somewhere"), "16: Q1: `- .x. Somewhere` is none of the choices"),
+        (STORE, replaced("[ ] Nowhere", "[ ] Nowhere <- this"), "is none of the choices as they stood"),
+        (STORE, replaced("[ ] No", "[-] No"), r"16: Q1: `\[-\]` is neither ticked nor empty"),
+        (STORE, replaced("Answer:", "Nowhere\n\nAnswer:"), "18: Q1: `Nowhere` is not the form's; write below"),
+        (WORDS, replaced("Answer:", "> me\n\nAnswer:"), "`> me` is not the form's"),
+        (WORDS, replaced("Answer:", ""), "7: Q1: the line `Answer:` is missing"),
+        (WORDS, lambda t: t + t[t.index("## Q1") :], "14: Q1: the question stands here a second time"),
+        (WORDS, lambda t: t.replace("## Q1 · words\n", "").replace("Answer:", "Answer: me"), "`## Q1` is missing"),
     ],
 )
 def test_what_is_unclear_is_named_and_not_guessed(
@@ -279,7 +233,6 @@ def test_what_is_unclear_is_named_and_not_guessed(
         filled(tmp_path, [question], fill)
     assert str(raised.value).startswith(f"{tmp_path}/form-0.md:")
     assert raised.value.next_step.endswith("then resume")
-    assert raised.value.exit_code == 75
 
 
 def test_all_that_is_unclear_is_named_at_once(tmp_path: Path) -> None:
@@ -287,13 +240,16 @@ def test_all_that_is_unclear_is_named_at_once(tmp_path: Path) -> None:
         filled(
             tmp_path, [STORE, {**STORE, "text": "And the backups?"}], lambda text: text.replace("Answer:", "Answer: F")
         )
-    assert [one.name for one in raised.value.unclear] == ["Q1", "Q2"]
+    assert [line.split(": ")[1] for line in str(raised.value).split("\n")] == ["Q1", "Q2"]
 
 
-def test_a_question_whose_heading_is_gone_is_not_read_as_part_of_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), [("## Q2 · when\n", ""), ("Answer:", "Answer: see\n```\nsome code")], ids=["deleted", "in code"]
+)
+def test_a_question_whose_heading_is_gone_is_not_read_as_part_of_another(tmp_path: Path, old: str, new: str) -> None:
     questions = [WORDS, {"id": "when", "text": "When is it needed?"}]
-    with pytest.raises(UnclearAnswers, match="Q2: its heading is missing"):
-        filled(tmp_path, questions, lambda text: text.replace("## Q2 · when\n", "").replace("Answer:", "Answer: me"))
+    with pytest.raises(UnclearAnswers, match="the heading `## Q2` is missing"):
+        filled(tmp_path, questions, replaced(old, new))
 
 
 def test_a_file_that_is_no_text_is_said(tmp_path: Path) -> None:
@@ -312,24 +268,19 @@ HOSTILE = [
 ]  # fmt: skip
 PIECES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
 TEXTS = st.lists(PIECES, min_size=1, max_size=4).map("\n".join)
-CHOICES = st.lists(
-    PIECES.map(shown).filter(lambda text: sum(c.isalnum() for c in text) > 1),
-    min_size=2,
-    max_size=30,
-    unique_by=lambda text: "".join(c for c in folded(text) if c.isalnum()),
-)
+CHOICES = st.lists(PIECES.map(shown).filter(bool), min_size=2, max_size=30, unique_by=str.casefold)
 ANSWERS = st.lists(
     st.sampled_from(
         ["It is for the sales team.", "", "- [x] done", "- a list", "> said Ann", "No, never", "A. First", "1 or 2"]
     ),
     max_size=4,
 ).map(lambda lines: "\n".join(["We say so", *lines]).strip())
-TICK = st.sampled_from(["[x]", "[X]", "[ x]", "[x ]", "[✓]"])
+TICK = st.sampled_from(["[x]", "[X]", "[ x ]", "[✓]"])
 
 
 @st.composite
-def questions_and_fills(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[str, Any, Any]], list[int], int]:
-    """Questions, what is done with each (how, with what, what comes of it), their order, the headings' level."""
+def questions_and_fills(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[str, Any, Any]], list[int]]:
+    """Questions, what is done with each (how, with what, what comes of it), and their order."""
     questions, fills = [], []
     for number in range(draw(st.integers(1, 4))):
         question: dict[str, Any] = {"id": f"q{number + 1}", "text": draw(TEXTS), "default": ""}
@@ -339,22 +290,16 @@ def questions_and_fills(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tup
             choices = draw(CHOICES)
             picked = draw(st.integers(0, len(choices) - 1))
             question |= {"choices": choices, "other": draw(st.booleans())}
-            ways = ["tick", "letter", "label", "nothing", "delete", *(["other"] if question["other"] else [])]
+            ways = ["tick", "label", "nothing", *(["other"] if question["other"] else [])]
             how = draw(st.sampled_from(ways))
             given = draw(ANSWERS).split("\n")[0] if how == "other" else (picked, draw(TICK))
-            answer = {"tick": choices[picked], "letter": choices[picked], "label": choices[picked], "other": given}.get(
-                how
-            )
+            answer = {"tick": choices[picked], "label": choices[picked], "other": given}.get(how)
         else:
-            how = draw(st.sampled_from(["words", "below", "nothing", "delete"]))
+            how = draw(st.sampled_from(["words", "below", "nothing"]))
             given = answer = draw(ANSWERS)
         questions.append(question)
-        fills.append((how, given, answer if how not in ("nothing", "delete") else None))
-    return questions, fills, draw(st.permutations(range(len(questions)))), draw(st.integers(1, 6))
-
-
-def letter(number: int) -> str:
-    return chr(65 + number) if number < 26 else f"A{chr(65 + number - 26)}"
+        fills.append((how, given, answer if how != "nothing" else None))
+    return questions, fills, draw(st.permutations(range(len(questions))))
 
 
 def fill_in(section: str, how: str, given: Any, choices: list[str]) -> str:
@@ -366,12 +311,10 @@ def fill_in(section: str, how: str, given: Any, choices: list[str]) -> str:
         return f"{head}\n\nAnswer:\n\n{given}\n{rest}"
     if how == "other":
         return f"{head}\nAnswer: {given}\n{rest}"
-    if how == "letter":
-        return f"{head}\nAnswer: {letter(given[0]).lower()}\n{rest}"
     if how == "label":
-        return f"{head}\nAnswer: {letter(given[0])}. {shown(choices[given[0]])}\n{rest}"
+        return f"{head}\nAnswer: {choices[given[0]]}\n{rest}"
     if how == "tick":
-        before, box, after = section.rpartition(f"\n- [ ] {letter(given[0])}. ")
+        before, box, after = section.rpartition(f"\n- [ ] {choices[given[0]]}\n")
         assert box
         return before + box.replace("[ ]", given[1]) + after
     return section
@@ -381,9 +324,9 @@ def fill_in(section: str, how: str, given: Any, choices: list[str]) -> str:
 @given(questions_and_fills())
 def test_what_a_person_fills_in_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory,
-    drawn: tuple[list[dict[str, Any]], list[tuple[str, Any, Any]], list[int], int],
+    drawn: tuple[list[dict[str, Any]], list[tuple[str, Any, Any]], list[int]],
 ) -> None:
-    questions, fills, order, level = drawn
+    questions, fills, order = drawn
     path = tmp_path_factory.mktemp("form") / "form.md"
     write_form(path, questions)
     intro, *parts = path.read_text("utf-8").split("\n## Q")
@@ -391,13 +334,11 @@ def test_what_a_person_fills_in_is_what_is_read(
     written = [intro]
     for number in order:
         how, given_, _ = fills[number]
-        if how != "delete":
-            filled_in = fill_in(parts[number], how, given_, questions[number].get("choices", []))
-            written.append(f"{'#' * level} Q{filled_in}\n\n")
-    path.write_bytes("\n".join(written).replace("\n", "\r\n" if level % 2 else "\n").encode("utf-8-sig"))
+        filled_in = fill_in(parts[number], how, given_, questions[number].get("choices", []))
+        written.append(f"## Q{filled_in}\n\n")
+    path.write_bytes("\n".join(written).replace("\n", "\r\n" if order[0] else "\n").encode("utf-8-sig"))
     expected = [{} if answer is None else {"answer": answer} for _, _, answer in fills]
     found = read_form(path, questions)
-    assert [one.get("answer") for one in found] == [one.get("answer") for one in expected]
     assert found == expected
 
 
@@ -411,6 +352,7 @@ def test_no_question_looks_answered_before_it_is(
     multiple: bool,
 ) -> None:
     question = {"id": "q", "text": text, "notes": notes, "choices": choices, "other": other, "multiple": multiple}
+    question["default"] = ""
     path = tmp_path_factory.mktemp("form") / "form.md"
     write_form(path, [question, question])
-    assert read_form(path, [{**question, "default": ""}] * 2) == [{}, {}]
+    assert read_form(path, [question, question]) == [{}, {}]

@@ -71,7 +71,7 @@ def test_unattended_never_asks_a_terminal() -> None:
 
 
 def test_prepared_answers_without_a_terminal_are_enough(tmp_path: Path) -> None:
-    person = open_person(unattended=False, answers=file(tmp_path, "'*': rapid"), interactive=False)
+    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), interactive=False)
     assert answer(person, MODE, MODE) == [{"answer": "rapid"}, {"answer": "rapid"}]
 
 

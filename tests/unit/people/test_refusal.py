@@ -84,7 +84,7 @@ def test_everything_else_needs_a_person(tmp_path: Path, step: str) -> None:
     assert line.startswith("skills/demo/one.md:4: `one/which`")
 
 
-@pytest.mark.parametrize("key", ["one/which", "which", "one/*", "'**'", "wh*"])
+@pytest.mark.parametrize("key", ["one/which", "which"])
 def test_a_prepared_answer_needs_nobody(tmp_path: Path, key: str) -> None:
     found = program(tmp_path, "- {id: which, ask: Which one?}")
     assert refusal(found, answers(tmp_path, f"{key}: this")) == []
