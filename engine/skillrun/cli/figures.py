@@ -28,10 +28,15 @@ def tokens(usage: Mapping[str, Any]) -> str:
     return f"{given:,} tokens in{share}, {int(usage.get('output', 0)):,} out"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def spent(usage: Mapping[str, Any]) -> str:
     """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42`."""
-    calls = int(usage.get("calls", 0))
-    return f"{calls} {'call' if calls == 1 else 'calls'}, {tokens(usage)}, {money(usage.get('price', 0.0))}"
+    calls = counted(int(usage.get("calls", 0)), "call")
+    return f"{calls}, {tokens(usage)}, {money(usage.get('price', 0.0))}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillrun.cli.figures import duration, money
+from skillrun.cli.figures import counted, duration, money
 from skillrun.cli.lines import line_of
 from skillrun.cli.printing import Output, console
 from skillrun.language.printable import printable
@@ -88,7 +88,7 @@ class Picture:
                 if where == name:
                     found.append(f"    {member} · {model} · {duration(time.monotonic() - since)}")
         reused = f" · {self.reused} from the journal" if self.reused else ""
-        usage = f"{self.calls} calls{reused} · {self.tokens_in:,} tokens in, {self.tokens_out:,} out"
+        usage = f"{counted(self.calls, 'call')}{reused} · {self.tokens_in:,} tokens in, {self.tokens_out:,} out"
         return [*found, f"{usage} · {money(self.price)} · {duration(time.monotonic() - self.since)}"]
 
 

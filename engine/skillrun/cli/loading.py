@@ -36,7 +36,7 @@ def open_catalogue(library: Library) -> Catalogue:
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
-    return Catalogue.of(models.data if models else {})
+    return Catalogue.of(models.data if models else {}).located(os.environ)
 
 
 def cache_folder() -> Path:

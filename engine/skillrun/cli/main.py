@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed or problems found, 2 usage, 3 a bug in skillrun, 75
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from skillrun import __version__
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.printable import printable
@@ -19,6 +21,8 @@ from skillrun.language.printable import printable
 USAGE: Final = 2
 BUG: Final = 3
 INTERRUPTED: Final = 130
+# What is wrong with a folder or a file of the user's, not with skillrun.
+DISK: Final = ("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR", "EISDIR", "ENAMETOOLONG")
 HELP: Final = """Runs workflows written in markdown.
 
 A workflow is a folder of markdown; running it is a build. `skillrun WORKFLOW --help` shows what a workflow takes."""
@@ -74,10 +78,18 @@ class Skillrun(click.Group):
         return printable(super().get_help(ctx))
 
 
-@click.group(cls=Skillrun, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="skillrun", message="%(prog)s %(version)s")
-def skillrun() -> None:
-    pass
+@click.group(
+    cls=Skillrun,
+    help=HELP,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def skillrun(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        Output().line(context.get_help())
+        context.exit(USAGE)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,9 +100,6 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         result: Any = skillrun.main(args=arguments, prog_name="skillrun", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        Output().line(error.format_message())
-        return USAGE
     except click.ClickException as error:
         message = error.format_message()
         typed = sys.argv[1:] if arguments is None else arguments
@@ -110,6 +119,10 @@ def main(arguments: list[str] | None = None) -> int:
 
         if isinstance(error, SkillrunError):
             return _refused(error.message, error.next_step, error.exit_code)
+        if isinstance(error, OSError) and errno.errorcode.get(error.errno or 0) in DISK and error.filename:
+            return _refused(
+                f"{error.filename}: {error.strerror}", "look at its permissions and the room on the disk", 1
+            )
         return _bug(error)
 
 

@@ -37,34 +37,27 @@ script: Decorator = click.option(
 )
 
 
-class Budget(click.ParamType[dict[str, float]]):
-    """`calls=20,price=1.5`."""
+def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
+    """`calls=20,price=1.5` as numbers by name."""
+    from skillrun.language.diagnostics import allowed, did_you_mean
+    from skillrun.runtime.limits import NAMES
 
-    name = "budget"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
-        from skillrun.language.diagnostics import allowed, did_you_mean
-        from skillrun.runtime.limits import NAMES
-
-        if isinstance(value, dict):
-            return value
-        found: dict[str, float] = {}
-        for part in str(value).split(","):
-            name, _, amount = (piece.strip() for piece in part.partition("="))
-            if name not in NAMES:
-                hint = did_you_mean(name, NAMES) or allowed(NAMES)
-                self.fail(f"`{name}` is no budget; {hint}", param, ctx)
-            try:
-                found[name] = float(amount)
-            except ValueError:
-                self.fail(f"`{name}` is `{amount}`; it is a number, as in `{name}=100`", param, ctx)
-        return found
+    found: dict[str, float] = {}
+    for part in text.split(",") if text else ():
+        name, _, amount = (piece.strip() for piece in part.partition("="))
+        if name not in NAMES:
+            raise click.BadParameter(f"`{name}` is no budget; {did_you_mean(name, NAMES) or allowed(NAMES)}")
+        try:
+            found[name] = float(amount)
+        except ValueError:
+            raise click.BadParameter(f"`{name}` is `{amount}`; it is a number, as in `{name}=100`") from None
+    return found
 
 
 budget: Decorator = click.option(
     "--budget",
-    type=Budget(),
-    default={},
+    callback=_limits,
+    default="",
     metavar="LIMITS",
     help="What may be spent: calls=…,tokens=…,price=…,minutes=….",
 )

@@ -30,7 +30,7 @@ class StandIn:
 
     attended = False
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:  # noqa: ARG002 (nobody is asked)
         return [{"answer": question.get("default", _first(question))} for question in asking.questions]
 
     def earlier(self, asking: Asking) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillrun.cli import options
-from skillrun.cli.figures import money
+from skillrun.cli.figures import counted, money
 from skillrun.cli.printing import Output
 
 if TYPE_CHECKING:
@@ -44,13 +44,19 @@ def resume(  # noqa: PLR0913, PLR0917 (one for each option)
 ) -> int:
     from skillrun.cli.loading import load, read_script
     from skillrun.cli.running import carry_out
+    from skillrun.cli.shelf import has_workflow
     from skillrun.cli.story import read_state
+    from skillrun.language.diagnostics import UsageError
     from skillrun.runtime import session as sessions
 
     out = Output(json)
     runs, name = options.located(run, runs)
     folder = sessions.existing(runs, name)
     state = read_state(folder)
+    if not has_workflow(Path.cwd(), state.workflow) and Path(state.project).is_dir():
+        raise UsageError(
+            f"there is no workflow `{state.workflow}` here", f"the run was begun in {state.project}: go there"
+        )
     loaded = load(state.workflow, out)
     changed = sessions.changed_files(loaded.program, state)
     if preview or (changed and not yes):
@@ -94,7 +100,6 @@ def _lines(asked: list[WouldAsk]) -> list[str]:
     """The calls with their tokens, and what they would cost at least: how long the replies are is a guess."""
     prices = [call.price for call in asked]
     price = None if None in prices else sum(each or 0.0 for each in prices)
-    calls = f"{len(asked)} {'call' if len(asked) == 1 else 'calls'}"
-    total = f"{calls}, {sum(call.tokens for call in asked):,} tokens in, about {money(price)}"
+    total = f"{counted(len(asked), 'call')}, {sum(call.tokens for call in asked):,} tokens in, about {money(price)}"
     kind = {True: "asked again", False: "new"}
     return [*(f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind[call.again]}" for call in asked), total]

@@ -92,7 +92,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
 
     told = story(folder)
     out.line()
-    out.line(f"{outcome.status}{because(outcome.reason)}")
+    out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
     out.line(f"folder: {folder}")
     for name in told["artifacts"]:
         out.line(f"  {name}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from skillrun.cli.figures import counted
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
@@ -29,7 +30,7 @@ def validate(path: Path, strict: bool, json: bool) -> int:
     warnings = len(problems) - errors
     for problem in problems:
         out.line(render(problem) + "\n")
-    out.line(f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')} in {_counted(len(library.files), 'file')}")
+    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(len(library.files), 'file')}")
     out.data(
         {
             "problems": [asdict(problem) for problem in problems],
@@ -39,7 +40,3 @@ def validate(path: Path, strict: bool, json: bool) -> int:
         }
     )
     return 1 if errors or (strict and warnings) else 0
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,60 @@
+"""The picture of a run, and lines that wait while somebody is asked."""
+
+import re
+
+import pytest
+
+from skillrun.cli.live import Picture, PlainView
+from skillrun.cli.printing import Output
+from skillrun.runtime.events import CallEnded, CallStarted, Event, PhaseEnded, PhaseStarted, RunStarted, Said, WentBack
+
+STARTED = RunStarted("a", "w", "runs/a", ("one", "two", "three"), {}, {})
+
+
+def shown(*events: Event) -> list[str]:
+    """The picture's lines, with every duration as `…`."""
+    picture = Picture()
+    for event in events:
+        picture.heard(event)
+    return [re.sub(r" *[0-9.]+ s", " …", line) for line in picture.lines()]
+
+
+def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
+    events = (
+        STARTED,
+        PhaseStarted("one", 1),
+        PhaseEnded("one", 1, "completed", 2.0),
+        PhaseStarted("two", 1),
+        CallStarted("w/two/a", "two", "writer", "m"),
+    )
+    assert shown(*events) == [
+        "✓ one …",
+        "▸ two …",
+        "    writer · m · …",
+        "  three",
+        "0 calls · 0 tokens in, 0 out · $0.00 · …",
+    ]
+
+
+def test_what_the_journal_answers_is_not_counted_as_spent() -> None:
+    usage = {"input": 1000, "output": 10}
+    new = CallEnded("w/one/a", "one", "writer", "m", replayed=False, usage=usage, price=None)
+    old = CallEnded("w/one/b", "one", "writer", "m", replayed=True, usage=usage, price=3.0)
+    assert shown(STARTED, new, old)[-1] == "1 call · 1 from the journal · 1,000 tokens in, 10 out · price unknown · …"
+
+
+def test_going_back_makes_the_target_and_what_follows_open_again() -> None:
+    events = [PhaseEnded(name, 1, "completed", 1.0) for name in ("one", "two", "three")]
+    assert shown(STARTED, *events, WentBack("three", "two", 2), PhaseStarted("two", 2))[:3] == [
+        "✓ one …",
+        "▸ two …  round 2",
+        "  three",
+    ]
+
+
+def test_lines_wait_while_somebody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView(Output())
+    with view.around():
+        view.heard(Said("one", "later"))
+        assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "one: later\n"

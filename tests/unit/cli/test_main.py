@@ -1,0 +1,47 @@
+"""What the command line makes of errors."""
+
+import errno
+import re
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli import main as command_line
+from skillrun.cli.main import main
+from skillrun.language.diagnostics import SkillrunError
+
+
+def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(command_line.skillrun, "main", fail)
+    return main(["list"])
+
+
+def test_a_bug_goes_to_a_file_that_can_be_attached(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends_with(ZeroDivisionError("oh"), monkeypatch) == 3
+    err = capsys.readouterr().err
+    assert "this is a bug in skillrun (ZeroDivisionError: oh)" in err
+    path = re.search(r"please report it and attach (.*\.log)", err)
+    assert path is not None
+    assert "Traceback" in Path(path[1]).read_text()
+
+
+def test_an_error_of_the_users_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends_with(SkillrunError("the lid is closed", "open it"), monkeypatch) == 1
+    assert capsys.readouterr().err == "error: the lid is closed\nhint: open it\n"
+
+
+def test_a_full_disk_is_no_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends_with(OSError(errno.ENOSPC, "No space left on device", "runs/a"), monkeypatch) == 1
+    assert capsys.readouterr().err.startswith("error: runs/a: No space left on device\n")
+
+
+def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends_with(KeyboardInterrupt(), monkeypatch) == 130
+    assert capsys.readouterr().err == "interrupted\n"

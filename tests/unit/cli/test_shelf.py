@@ -1,0 +1,37 @@
+"""What is on the search path, read from frontmatter alone."""
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli.shelf import BROKEN, has_workflow, workflows
+
+
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("---\nname: a\ndescription: one line\n---\n", "one line"),
+        ("---\r\nname: a\r\ndescription: >-\r\n  two\r\n  lines\r\n---\r\nbody", "two lines"),
+        ("\ufeff---\ndescription: yes\n---", "yes"),
+        ("---\ndescription: 22:22\n", "22:22"),
+        ("no frontmatter", ""),
+        ("---\nname: a\n---\n", ""),
+        ("---\ndescription: [a, b]\n---\n", BROKEN),
+        ("---\ndescription: 'open\n---\n", BROKEN),
+        ("---\n- a list\n---\n", BROKEN),
+    ],
+)
+def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text: str, description: str) -> None:
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "a.md").write_bytes(text.encode())
+    assert [(item.description, item.origin) for item in workflows(tmp_path) if item.name == "a"] == [
+        (description, "project")
+    ]
+
+
+def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "plan.md").write_text("---\ndescription: mine\n---\n")
+    assert [item.description for item in workflows(tmp_path) if item.name == "plan"] == ["mine"]
+    assert has_workflow(tmp_path, "plan")
+    assert not has_workflow(tmp_path, "nothing")
