@@ -39,7 +39,9 @@ def _phase_ended(event: Data) -> str:
 
 
 def _answered(event: Data) -> str:
-    given = [f"{one['id']} = {_value(one['answer'])}" for one in event["answers"] if one.get("answer") not in (None, "")]
+    given = [
+        f"{one['id']} = {_value(one['answer'])}" for one in event["answers"] if one.get("answer") not in (None, "")
+    ]
     return f"{event['phase']}: answered: {'; '.join(given)}" if given and not event["replayed"] else ""
 
 
