@@ -1,5 +1,6 @@
 """The same files on Claude, on an OpenAI-compatible endpoint and on the embedded model: only the environment differs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,16 @@ REQUEST = "Add dark mode to the settings page"
 LOOPBACK = pytest.mark.allow_hosts(["127.0.0.1"])
 
 
+DOCUMENT = "# A document\n\nIt says what was asked for."
+
+
 def claude(asked: Asked) -> Answer:
-    """Claude's side: its list of models, and replies of the shape that was asked for."""
+    """Claude's side: its list of models, and replies of the shape that was asked for, streamed when they may be long."""
     if asked.path.startswith("/v1/models"):
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
     schema = asked.body.get("output_config", {}).get("format", {}).get("schema")
-    if schema is not None:
-        import json
-
-        return anthropic.message(anthropic.text(json.dumps(sample(schema, "claude"))))
-    return anthropic.message(anthropic.text("# A document\n\nIt says what was asked for."))
+    words = DOCUMENT if schema is None else json.dumps(sample(schema, "claude"))
+    return anthropic.stream(words) if asked.body.get("stream") else anthropic.message(anthropic.text(words))
 
 
 @LOOPBACK
@@ -37,7 +38,7 @@ def test_a_plan_runs_on_claude_when_the_key_is_set(
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
         done = skillrun("plan", REQUEST, "--mode", "rapid", "--unattended", "--name", "claude")
-    assert done.code == 0, done.err
+    assert done.code == 0, done.out + done.err
     assert "strong = anthropic:claude-opus-5-5, fast = anthropic:claude-haiku-5-5" in done.out
     calls = [asked for asked in wire.asked if asked.path.startswith("/v1/messages")]
     assert {asked.body["model"] for asked in calls} == {"claude-opus-5-5", "claude-haiku-5-5"}
@@ -85,11 +86,7 @@ def test_any_openai_compatible_endpoint_is_two_lines_of_config(
 
     def endpoint(asked: Asked) -> Answer:
         schema = (asked.body.get("response_format") or {}).get("json_schema", {}).get("schema")
-        if schema is None:
-            return openai.completion("# A document\n\nIt says what was asked for.")
-        import json
-
-        return openai.completion(json.dumps(sample(schema, "endpoint")))
+        return openai.completion(DOCUMENT if schema is None else json.dumps(sample(schema, "endpoint")))
 
     with serve(endpoint) as wire:
         (folder / "config").mkdir()

@@ -152,6 +152,14 @@ class Catalogue:
             list_hours=float(config.get("list_hours", 24)),
         )
 
+    def located(self, environ: Mapping[str, str]) -> Catalogue:
+        """With the base URLs that the environment names, as the SDKs read them: `ANTHROPIC_BASE_URL` and the like."""
+        providers = {}
+        for name, provider in self.providers.items():
+            url = environ.get(provider.key.replace("_API_KEY", "_BASE_URL")) if provider.key else None
+            providers[name] = replace(provider, base_url=url) if url else provider
+        return replace(self, providers=providers)
+
     def resolve(
         self,
         name: str,
