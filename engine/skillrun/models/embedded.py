@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PROMPT_CACHE_MIB = 512
+SETTLED = 0.25  # seconds
 CHUNK = 1 << 20
 OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key, and no local model is needed."
 
@@ -65,8 +67,8 @@ class EmbeddedBackend(Backend):
 
     async def close(self) -> None:
         await super().close()
-        server, self._server = self._server, None
-        await asyncio.to_thread(_stop, [server])
+        last, self._server = [self._server], None
+        await asyncio.to_thread(last.clear)  # the server ends with its last reference
 
 
 def weights(settings: Embedded, cache: Path, progress: Callable[[str], None]) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -13,8 +14,9 @@ import jsonschema
 import platformdirs
 import pytest
 
+from skillrun.models import embedded
 from skillrun.models.embedded import EmbeddedBackend
-from skillrun.models.gateway import open_gateway
+from skillrun.models.gateway import open_gateway, unheard
 from skillrun.models.messages import Block, Message, ModelError, Request
 from tests.unit.models.settings import catalogue
 
@@ -50,7 +52,7 @@ def test_the_small_model_does_what_a_provider_does() -> None:
             assert text.price == 0
             assert text.model == "embedded:SmolLM2-135M-Instruct.Q4_1"
 
-            requests = [ask(f"Review design {number} and list findings.", SCHEMA) for number in range(4)]
+            requests = [ask(f"Review design {number} and list findings.", SCHEMA) for number in range(3)]
             replies = await asyncio.gather(*(gateway.send(request, "plan/b") for request in requests))
             for reply in replies:
                 assert reply.stop == "end"
@@ -84,6 +86,21 @@ def test_an_unfinished_call_does_not_keep_the_model_from_closing() -> None:
             await gateway.close()
 
     asyncio.run(interrupted())
+
+
+def test_a_server_that_was_never_asked_can_be_closed() -> None:
+    async def opened_and_closed() -> None:
+        known = catalogue()
+        settings = known.embedded
+        assert settings is not None
+        cache = Path(platformdirs.user_cache_dir("skillrun"))
+        for _ in range(3):
+            backend = await embedded.open_backend(known.providers["embedded"], settings, cache, unheard)
+            started = perf_counter()
+            await backend.close()
+            assert perf_counter() - started < 5
+
+    asyncio.run(opened_and_closed())
 
 
 def test_nothing_of_the_server_reaches_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
