@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 Call = Callable[..., Any]
+EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
 SCRIPTED = ("--model", "scripted:default")
 
 
@@ -186,6 +188,13 @@ def test_validate_reports_everything_with_its_place(project: Call, skillrun: Cal
         ("roles/writer.md", 3),
         ("skills/greeting/send.md", 6),
     }
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in EXAMPLES.iterdir()))
+def test_every_valid_example_is_valid(project: Call, skillrun: Call, case: str) -> None:
+    project(case)
+    done = skillrun("validate", "--strict")
+    assert done.code == 0, done.out
 
 
 def test_validate_fails_on_warnings_when_it_is_strict(project: Call, skillrun: Call) -> None:
