@@ -48,7 +48,7 @@ def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call
     [
         ([], "`person` is missing"),
         (["Ada", "--tone", "wrm"], "`tone` is `wrm`; did you mean `warm`?"),
-        (["Ada", "--lines", "9"], "`lines` is `9`; allowed: 1 to 5"),
+        (["Ada", "--lines", "9"], "from 1 to 5"),
         (["Ada", "--budget", "call=1"], "`call` is no budget; did you mean `calls`?"),
         (["Ada", "Lovelace"], "put a text of several words in quotes"),
         (["Ada", "--name", "Not a slug"], "`Not a slug` is no slug"),
