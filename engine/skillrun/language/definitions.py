@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillrun.language.expressions import ABSENT, Template
-from skillrun.language.shapes import Field, ShapeSpec
+from skillrun.language.fields import Field
+from skillrun.language.picoschema import ShapeSpec
 from skillrun.language.source import Document, Node, Span
 
 

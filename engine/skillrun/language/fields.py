@@ -1,6 +1,7 @@
-"""Declared inputs and variables, and whether a value fits one: from the command line, from YAML, from a template.
+"""Declared inputs and variables: `name: type, description`, or a mapping with `type` or `shape` and more.
 
-What the name of a model or member stands for is not known here.
+Reads declarations, and tells whether a value fits one: from the command line, from YAML, from a template. What the name
+of a model or member stands for is not known here.
 """
 
 from __future__ import annotations
@@ -8,17 +9,36 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from skillrun.language.diagnostics import allowed, did_you_mean
-from skillrun.language.picoschema import Render, ShapeSpec, Type
+from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.picoschema import (
+    KeyNotation,
+    Render,
+    ShapeSpec,
+    Type,
+    is_template,
+    parse_shape,
+    read_choices,
+    read_key,
+    read_type,
+)
 from skillrun.language.schemas import Shape, shown
-from skillrun.language.source import Node, Span, Text
+from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
+KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(r"[a-z0-9][a-z0-9-]*(?::[a-z0-9][a-z0-9-]*)?(?:@\S(?:.*\S)?)?")
+
+_NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
+_WRITTEN: Final = {
+    "slug": (SLUG, "small letters, digits and `-`, at most 64, not starting with `-`"),
+    "member": (MEMBER, "a member: role, role:variant, role@model or role:variant@model"),
+    "path": (_NAME, "a path"),
+    "model": (_NAME, "the name of a model"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,15 +68,33 @@ class Coerced:
     warnings: tuple[str, ...] = ()
 
 
+def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
+    """The fields that `inputs:` or `state:` declares; one that is wrong is left out and reported."""
+    if not isinstance(node, Mapping):
+        hint = "for example `request: string, what to do`"
+        problems.report(node.span, "type", "expected a mapping of names to types", hint)
+        return ()
+    fields: dict[str, Field] = {}
+    for entry in node.entries.values():
+        key = read_key(entry.key, problems)
+        found = _declared(key, entry.value, problems) if key else None
+        if found and fields.setdefault(found.name.replace("-", "_"), found) is not found:
+            problems.report(entry.key.span, "duplicate", f"`{found.name}` is there already")
+    return tuple(fields.values())
+
+
 def coerce(field: Field, value: Any, render: Render | None = None) -> Coerced:
     """The value as the field's type: from the command line (always text) or from YAML and templates.
 
     `render` renders the field's own templates; without it, values that a template gives are not checked.
     """
-    if isinstance(value, str) and (field.shape is not None or field.array):
-        value = _listed(field, value)
-        if isinstance(value, Coerced):
-            return value
+    if isinstance(value, str) and field.shape is not None:
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return Coerced(error=f"`{field.name}` is {shown(value)}; expected JSON")
+    elif isinstance(value, str) and field.array:
+        value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
         return _one(field, value, field.name, render)
     if not isinstance(value, (list, tuple)):
@@ -67,89 +105,159 @@ def coerce(field: Field, value: Any, render: Render | None = None) -> Coerced:
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
 
 
-def _listed(field: Field, written: str) -> Any:
-    """A list or record as typed on a command line: `a, b` or JSON."""
-    if field.shape is None:
-        return [part.strip() for part in written.split(",") if part.strip()]
-    try:
-        return json.loads(written)
-    except (ValueError, RecursionError):
-        return Coerced(error=f"`{field.name}` is {shown(written)}; expected JSON")
+def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
+    """The field with what stands beside its type; its default and fallback are checked where they are literal."""
+    found, shape = _kind(key, node, problems)
+    if found is None:
+        return None
+    beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
+    default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
+    words = found.description or key.description
+    if isinstance(description, Scalar) and description.text is not None:
+        words = description.text
+    elif description is not None:
+        problems.report(description.span, "type", "`description` is text")
+    field = Field(
+        name=key.name,
+        required=not key.optional and default is None,
+        type="object" if shape else found.kind,
+        array=key.form == "array",
+        values=found.values,
+        lower=found.lower,
+        upper=found.upper,
+        shape=shape,
+        default=default,
+        fallback=None,
+        description=words.value if words else "",
+        span=key.span,
+    )
+    if default is not None:
+        _check(field, default, "default", problems)
+    if fallback is not None:
+        _check(replace(field, array=False), fallback, "fallback", problems)
+        return replace(field, fallback=plain(fallback))
+    return field
+
+
+def _kind(key: KeyNotation, node: Node, problems: Problems) -> tuple[Type | None, ShapeSpec | None]:
+    """The type of a field, and its shape where that stands in place of one."""
+    if not isinstance(node, Mapping):
+        return (_enum(Type("enum"), node, problems) if key.form == "enum" else _named(key, node, None, problems)), None
+    known = True
+    for name, entry in node.entries.items():
+        if name not in KEYS:
+            hint = did_you_mean(name, KEYS) or f"a record stands under `shape:`; {allowed(KEYS)}"
+            problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
+            known = False
+    kind, shape = node.get("type"), node.get("shape")
+    if key.form not in ("", "array") or (kind and shape):
+        hint = f"write `{key.name}: {{type: …}}` or `{key.name}: {{shape: …}}`"
+        problems.report(key.span, "type", f"`{key.name}` has its type twice", hint)
+    elif shape:
+        spec = parse_shape(shape, problems)
+        if spec is not None and not spec.task:
+            return spec.type, spec
+        if spec is not None:
+            problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
+    elif kind:
+        return _named(key, kind, node.get("values"), problems), None
+    elif known:
+        problems.report(key.span, "missing-key", f"`{key.name}` has no `type`", allowed(TYPES))
+    return None, None
+
+
+def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
+    """The type that is written out, with the values beside it where it is an enum."""
+    if not isinstance(kind, Scalar) or kind.text is None:
+        hint = "write `name: string, what it is`, or `name: {type: string, default: …}`; a record stands under `shape:`"
+        problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
+        return None
+    found = read_type(kind.text, TYPES, problems)
+    if found is None or (found.kind != "enum" and values is None):
+        return found
+    if found.kind != "enum" or values is None:
+        hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
+        problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
+        return None
+    return _enum(found, values, problems)
+
+
+def _enum(found: Type, values: Node, problems: Problems) -> Type | None:
+    choices = read_choices(values, problems)
+    return None if choices is None else replace(found, values=choices)
+
+
+def _check(field: Field, node: Node, name: str, problems: Problems) -> None:
+    """Report a literal value that does not fit its field."""
+    if field.array and isinstance(node, Sequence):
+        for item in node.items:
+            _check(replace(field, array=False), item, name, problems)
+    elif not _computed(node):
+        error = coerce(field, plain(node)).error
+        if error:
+            problems.report(node.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
+
+
+def _computed(node: Node) -> bool:
+    """Whether a template is somewhere in the value."""
+    match node:
+        case Scalar():
+            return node.text is not None and is_template(node.text.value)
+        case Sequence():
+            return any(_computed(item) for item in node.items)
+        case Mapping():
+            return any(_computed(entry.value) for entry in node.entries.values())
 
 
 def _one(field: Field, value: Any, label: str, render: Render | None) -> Coerced:
-    found, error = _checked(field, value, label, render)
-    if error and field.fallback is not None and value != field.fallback:
+    found, expected = _checked(field, value, render)
+    if not expected:
+        return Coerced(found)
+    error = f"`{label}` is {shown(value)}; {expected}"
+    if field.fallback is not None and value != field.fallback:
         return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
-    return Coerced(error=error) if error else Coerced(found)
+    return Coerced(error=error)
 
 
-def _checked(field: Field, value: Any, label: str, render: Render | None) -> tuple[Any, str]:
-    """The value as the field's type and "", or anything and the error."""
+def _checked(field: Field, value: Any, render: Render | None) -> tuple[Any, str]:
+    """The value as the field's type and "", or anything and what is expected."""
     if field.shape is not None:
-        return value, _misfit(field.shape, value, label, render)
+        shape = field.shape.resolve(render) if render else Shape(field.shape.outline)
+        errors = shape.check(value)
+        return value, "; ".join(f"{error.path}: {error.message}" if error.path else error.message for error in errors)
     match field.type:
         case "integer" | "number":
             number = _number(value, field.type)
+            lower, upper = field.lower, field.upper
+            if number is not None and (lower is None or upper is None or lower <= number <= upper):
+                return number, ""
             wanted = "a whole number" if field.type == "integer" else "a number"
-            if number is None:
-                return None, f"`{label}` is {shown(value)}; expected {wanted}{_range(field, ' from ')}"
-            if (field.lower is not None and number < field.lower) or (field.upper is not None and number > field.upper):
-                return None, f"`{label}` is {shown(value)}; allowed: {_range(field, '')}"
-            return number, ""
+            return None, f"expected {wanted}" if lower is None else f"expected {wanted} from {lower} to {upper}"
         case "boolean":
             given = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
-            return given, "" if given is not None else f"`{label}` is {shown(value)}; allowed: true, false"
+            return given, "" if given is not None else "allowed: true, false"
         case "enum":
-            return _chosen(field, value, label, render)
+            choices = Type("enum", values=field.values).choices(render)
+            if choices is None:
+                return value, "" if isinstance(value, (str, int, float)) else "expected text"
+            found = [one for one in choices if value == one or (isinstance(value, str) and value == str(one))]
+            names = [str(choice) for choice in choices]
+            return (found[0], "") if found else (None, f"{did_you_mean(str(value), names)} {allowed(names)}".strip())
     if not isinstance(value, str):
-        return None, f"`{label}` is {shown(value)}; expected text" + (
-            ", in quotes" if isinstance(value, (int, float)) else ""
-        )
-    return value, _misspelt(field.type, value, label)
-
-
-def _misspelt(kind: str, value: str, label: str) -> str:
-    """What is wrong with the text of a slug, path, model or member."""
-    if kind == "slug" and not SLUG.fullmatch(value):
-        return f"`{label}` is {shown(value)}; allowed: small letters, digits and `-`, at most 64, not starting with `-`"
-    if kind == "member" and not MEMBER.fullmatch(value):
-        return f"`{label}` is {shown(value)}; a member is written role, role:variant, role@model or role:variant@model"
-    if kind in ("path", "model") and (not value.strip() or any(ord(each) < 32 for each in value)):
-        return f"`{label}` is {shown(value)}; expected {'a path' if kind == 'path' else 'the name of a model'}"
-    return ""
+        return None, "expected text"
+    pattern, words = _WRITTEN.get(field.type, (None, ""))
+    return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
 
 
 def _number(value: Any, kind: str) -> float | None:
     if isinstance(value, str):
-        written = value.strip()
-        if re.fullmatch(r"[-+]?[0-9]{1,300}", written):
-            return int(written)
-        if kind == "integer" or not re.fullmatch(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", written):
-            return None
-        value = float(written)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return value if kind == "number" or isinstance(value, int) else None
-
-
-def _chosen(field: Field, value: Any, label: str, render: Render | None) -> tuple[Any, str]:
-    choices = Type("enum", values=field.values).choices(render)
-    if choices is None:
-        return value, "" if isinstance(value, (str, int, float)) else f"`{label}` is {shown(value)}; expected text"
-    for choice in choices:
-        if value == choice or (isinstance(value, str) and value == str(choice)):
-            return choice, ""
-    names = [str(choice) for choice in choices]
-    hint = did_you_mean(str(value), names)
-    return None, f"`{label}` is {shown(value)}; {hint + ' ' if hint else ''}{allowed(names)}"
-
-
-def _misfit(shape: ShapeSpec, value: Any, label: str, render: Render | None) -> str:
-    errors = (shape.resolve(render) if render else Shape(shape.outline)).check(value)
-    places = (f"{label}{'' if error.path.startswith('[') or not error.path else '.'}{error.path}" for error in errors)
-    return "; ".join(f"{place}: {error.message}" for place, error in zip(places, errors, strict=True))
-
-
-def _range(field: Field, before: str) -> str:
-    return "" if field.lower is None else f"{before}{field.lower} to {field.upper}"
+        try:
+            value = int(value)
+        except ValueError:
+            try:
+                value = float(value)
+            except ValueError:
+                return None
+    if isinstance(value, float):
+        return value if kind == "number" and math.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

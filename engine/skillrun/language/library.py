@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 from skillrun.language.configuration import merge
 from skillrun.language.definitions import Phase, Protocol, Role, Workflow
 from skillrun.language.diagnostics import Problem, Problems
-from skillrun.language.expressions import Template, compile_string
-from skillrun.language.parse import Reader, kind_of, parse_phase, parse_protocol, parse_role, parse_workflow
-from skillrun.language.shapes import ShapeSpec, parse_shape
-from skillrun.language.kinds import KINDS
 from skillrun.language.document import parse_config, parse_document
+from skillrun.language.expressions import Template, compile_string
+from skillrun.language.kinds import KINDS
+from skillrun.language.parse import Reader, kind_of, parse_phase, parse_protocol, parse_role, parse_workflow
+from skillrun.language.picoschema import ShapeSpec, parse_shape
 from skillrun.language.source import Document, Mapping, Source, plain, read_source
 
 T = TypeVar("T")

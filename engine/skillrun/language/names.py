@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from skillrun.language.shapes import Field
+from skillrun.language.fields import Field
 from skillrun.language.types import (
     ANY,
     BOOLEAN,

@@ -24,6 +24,7 @@ from skillrun.language.definitions import (
 )
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.expressions import Template, compile_bare, compile_string
+from skillrun.language.fields import Field, input_type
 from skillrun.language.kinds import (
     KINDS,
     PHASE_USE_KEYS,
@@ -35,7 +36,7 @@ from skillrun.language.kinds import (
     Key,
     Keys,
 )
-from skillrun.language.shapes import Field, input_type, parse_shape
+from skillrun.language.picoschema import parse_shape
 from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Span, plain
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
@@ -23,12 +23,10 @@ TASK: Final = "task"
 Render = Callable[[Text], Any]
 
 _KEY: Final = re.compile(
-    r"(?P<name>[^()?\s]+)(?P<optional>\?)?(?:\((?P<form>[^,()]*)(?:,(?P<description>.*))?\))?", re.DOTALL
+    r"(?P<name>[^\W\d][\w-]*)(?P<optional>\?)?(?:\((?P<form>[^,()]*)(?:,(?P<description>.*))?\))?", re.DOTALL
 )
-_NAME: Final = re.compile(r"[^\W\d][\w-]*")
 _TYPE: Final = re.compile(r"\s*(?P<type>[^\s,]*)\s*(?P<range>[^,]*?)\s*(?:,(?P<description>.*))?", re.DOTALL)
 _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+(?:\.\d+)?)")
-_OTHER_NAMES: Final = {"str": "string", "text": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 @dataclass(frozen=True)
@@ -53,20 +51,16 @@ class Type:
 
     def templates(self) -> Iterator[Text]:
         values = [self.values] if isinstance(self.values, Text) else self.values or ()
-        parts = [each for each in values if isinstance(each, Text)]
+        yield from (each for each in values if isinstance(each, Text))
         if self.description is not None and is_template(self.description.value):
-            parts.append(self.description)
-        yield from parts
+            yield self.description
         for inner in (*(each for _, _, each in self.fields), *([self.item] if self.item else [])):
             yield from inner.templates()
 
     def choices(self, render: Render | None) -> list[Any] | None:
-        """The values of an enum. Raises SkillrunError when its template yields none."""
+        """The values of an enum; None where only `render` tells. Raises SkillrunError when its template yields none."""
         if isinstance(self.values, Text):
-            if render is None:
-                return None
-            span = self.values.at(0)
-            return checked_choices(render(self.values), span)
+            return _yielded(render(self.values), self.values.at(0)) if render else None
         if render is None and any(isinstance(each, Text) for each in self.values or ()):
             return None
         return [str(render(each)) if render and isinstance(each, Text) else each for each in self.values or ()]
@@ -120,33 +114,8 @@ def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
         hint = "write `{answer: string}`, one line for each field"
         problems.report(node.span, "shape", "a shape is a mapping of names to types", hint)
         return None
-    shape = read_record(node, problems)
+    shape = _record(node, problems)
     return ShapeSpec(node.span, shape, templates=tuple(shape.templates())) if shape else None
-
-
-def read_record(node: Mapping, problems: Problems) -> Type | None:
-    """A mapping of names to types."""
-    if not node.entries:
-        problems.report(node.span, "shape", "the shape has no fields")
-        return None
-    fields: dict[str, tuple[str, bool, Type]] = {}
-    complete = True
-    for entry in node.entries.values():
-        if isinstance(entry.value, Scalar) and entry.value.value is None:
-            hint = 'a description with a comma needs quotes inside `{ }`: `name: "string, what it is"`'
-            problems.report(entry.key.span, "shape", f"`{entry.key.value}` has no type", hint)
-            complete = False
-            continue
-        key = read_key(entry.key, problems)
-        inner = read_value(key, entry.value, problems) if key else None
-        if key is None or inner is None:
-            complete = False
-        elif key.name.replace("-", "_") in fields:
-            problems.report(entry.key.span, "duplicate", f"`{key.name}` is there already")
-            complete = False
-        else:
-            fields[key.name.replace("-", "_")] = (key.name, key.optional, inner)
-    return Type("object", fields=tuple(fields.values())) if complete else None
 
 
 @dataclass(frozen=True)
@@ -166,10 +135,6 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
         hint = "write `name`, `name?` when it may be left out, `name(array)`, or `name?(array, description)`"
         problems.report(key.span, "name", f"`{key.value}` is no field", hint)
         return None
-    if not _NAME.fullmatch(match["name"]):
-        hint = "a name has letters, digits, `_` and `-`, and starts with a letter"
-        problems.report(key.span, "name", f"`{match['name']}` is no name", hint)
-        return None
     form = (match["form"] or "").strip()
     if match["form"] is not None and form not in FORMS:
         hint = did_you_mean(form, FORMS) or allowed(f"({each})" for each in FORMS)
@@ -178,126 +143,104 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
     return KeyNotation(match["name"], bool(match["optional"]), form, _trimmed(key.text, match, "description"), key.span)
 
 
-def read_value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
-    """The type that stands behind a key."""
-    match key.form:
-        case "enum":
-            values = read_choices(node, problems)
-            return None if values is None else Type("enum", values=values, description=key.description)
-        case "array":
-            item = _plain_type(node, problems)
-            return Type("array", item=item, description=key.description) if item else None
-        case "object" if not isinstance(node, Mapping):
-            problems.report(node.span, "shape", f"`{key.name}(object)` takes a mapping of names to types")
-            return None
-    found = _plain_type(node, problems)
-    if found and key.description:
-        found = Type("object", fields=found.fields, description=key.description)
-    return found
-
-
-def _plain_type(node: Node, problems: Problems) -> Type | None:
-    """A type without a form: a record, or a scalar's notation."""
-    match node:
-        case Mapping():
-            return read_record(node, problems)
-        case Sequence():
-            problems.report(
-                node.span, "shape", "expected a type", "values to choose from are written `name(enum): [A, B]`"
-            )
-        case Scalar(text=None):
-            problems.report(node.span, "shape", f"`{node.value}` is no type", allowed(SCALARS))
-        case Scalar(text=Text() as text):
-            return read_type(text, SCALARS, problems)
-    return None
-
-
 def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | None:
     """`integer 0..100, description`: one of the types, a range where it is a number's, and a description."""
     match = _TYPE.fullmatch(text.value)
     assert match is not None, "every text has this form"
-    kind, start = match["type"], text.at(match.start("type"))
-    if is_template(kind):
-        problems.report(start, "unknown-type", "a type is written out; a template cannot stand for it", allowed(types))
-        return None
-    if kind in FORMS and kind not in types:
-        problems.report(start, "unknown-type", f"`{kind}` stands behind the name", f"write `name({kind}): …`")
-        return None
+    kind = match["type"]
     if kind not in types:
-        other = _OTHER_NAMES.get(kind.lower(), kind)
-        hint = f"did you mean `{other}`?" if other in types else did_you_mean(kind, types) or allowed(types)
-        problems.report(start, "unknown-type", f"unknown type `{kind}`" if kind else "there is no type", hint)
+        hint = f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or allowed(types)
+        problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
     description = _trimmed(text, match, "description")
     if not match["range"]:
         return Type(kind, description=description)
-    bounds = _bounds(kind, match["range"], text.at(match.start("range")), problems)
-    return Type(kind, *bounds, description=description) if bounds else None
-
-
-def _bounds(kind: str, written: str, span: Span, problems: Problems) -> tuple[float, float] | None:
-    if kind not in ("integer", "number"):
-        hint = "a description stands behind a comma" if ".." not in written else "only `integer` and `number` have one"
-        problems.report(span, "range", f"`{kind}` takes no range, but here is `{written}`", hint)
+    found = _RANGE.fullmatch(match["range"])
+    is_fraction = "." in (found["lower"] + found["upper"] if found else "")
+    if found is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
+        hint = "write `integer 0..100` or `number 0..0.5`; a description stands behind a comma"
+        message = f"`{match['range']}` is no range of `{kind}`"
+        problems.report(text.at(match.start("range")), "range", message, hint)
         return None
-    match = _RANGE.fullmatch(written)
-    if match is None:
-        problems.report(
-            span, "range", f"`{written}` is no range", f"write `{kind} 0..100`; a description stands behind a comma"
-        )
-        return None
-    if kind == "integer" and "." in match["lower"] + match["upper"]:
-        problems.report(span, "range", f"the range `{written}` of an `integer` has fractions", "use `number`")
-        return None
-    lower, upper = (float(each) if "." in each else int(each) for each in match.groups())
+    lower, upper = (float(each) if "." in each else int(each) for each in found.groups())
     if lower > upper:
-        problems.report(
-            span, "range", f"the range `{written}` is empty", f"did you mean `{match['upper']}..{match['lower']}`?"
-        )
+        hint = f"did you mean `{found['upper']}..{found['lower']}`?"
+        problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
         return None
-    return lower, upper
+    return Type(kind, lower, upper, description=description)
 
 
 def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Text | None:
     """The values of an enum: a list, or the text of a template that yields one."""
     if isinstance(node, Scalar) and node.text is not None and is_template(node.text.value):
         return node.text
-    if not isinstance(node, Sequence):
-        problems.report(
-            node.span, "enum", "the values of an enum are a list", "write `[A, B]`, or a template that yields a list"
-        )
-        return None
-    if not node.items:
-        problems.report(node.span, "enum", "this enum has no values")
+    if not isinstance(node, Sequence) or not node.items:
+        hint = "write `[A, B]`, or a template that yields a list"
+        problems.report(node.span, "enum", "the values of an enum are a list", hint)
         return None
     values: list[Any] = []
     for item in node.items:
         if not isinstance(item, Scalar) or isinstance(item.value, bool) or item.value is None:
-            shown = f"`{str(item.value).lower()}` is" if isinstance(item, Scalar) else "this is"
-            problems.report(
-                item.span, "enum", f"{shown} no value of an enum", 'write text or a number; quote words like "true"'
-            )
-            return None
-        if item.value in values:
-            problems.report(item.span, "enum", f"`{item.value}` is there already")
+            hint = 'write text or a number; quote words like "true"'
+            problems.report(item.span, "enum", "this is no value of an enum", hint)
             return None
         values.append(item.text if item.text is not None and is_template(item.text.value) else item.value)
     return tuple(values)
 
 
-def checked_choices(found: Any, span: Span) -> list[Any]:
+def is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
+
+
+def _record(node: Mapping, problems: Problems) -> Type | None:
+    """A mapping of names to types."""
+    if not node.entries:
+        problems.report(node.span, "shape", "the shape has no fields")
+        return None
+    fields: dict[str, tuple[str, bool, Type]] = {}
+    complete = True
+    for entry in node.entries.values():
+        if isinstance(entry.value, Scalar) and entry.value.value is None:
+            hint = 'a description with a comma needs quotes inside `{ }`: `name: "string, what it is"`'
+            problems.report(entry.key.span, "shape", f"`{entry.key.value}` has no type", hint)
+            complete = False
+            continue
+        key = read_key(entry.key, problems)
+        inner = _value(key, entry.value, problems) if key else None
+        if key is None or inner is None:
+            complete = False
+        elif fields.setdefault(key.name.replace("-", "_"), (key.name, key.optional, inner))[2] is not inner:
+            problems.report(entry.key.span, "duplicate", f"`{key.name}` is there already")
+            complete = False
+    return Type("object", fields=tuple(fields.values())) if complete else None
+
+
+def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
+    """The type that stands behind a key."""
+    if key.form == "enum":
+        values = read_choices(node, problems)
+        return None if values is None else Type("enum", values=values, description=key.description)
+    found: Type | None = None
+    if isinstance(node, Mapping):
+        found = _record(node, problems)
+    elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
+        hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
+        problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
+    else:
+        found = read_type(node.text, SCALARS, problems)
+    if found and key.form == "array":
+        return Type("array", item=found, description=key.description)
+    return replace(found, description=key.description) if found and key.description else found
+
+
+def _yielded(found: Any, span: Span) -> list[Any]:
     """What a template yielded as an enum's values: a list, or a mapping for its names. Raises SkillrunError."""
     values = list(found) if isinstance(found, (list, tuple, AbstractMapping)) else []
     if not values or not all(isinstance(each, (str, int, float)) for each in values):
         place = f"{span.path}:{span.line}:{span.column}"
-        raise SkillrunError(
-            f"{place}: the template yields no values to choose from", "It has to yield a list of texts."
-        )
+        message = f"{place}: the template yields no values to choose from"
+        raise SkillrunError(message, "It has to yield a list of texts.")
     return list(dict.fromkeys(values))
-
-
-def is_template(text: str) -> bool:
-    return "{{" in text or "{%" in text
 
 
 def _trimmed(text: Text, match: re.Match[str], group: str) -> Text | None:

@@ -1,7 +1,4 @@
-"""Finding the JSON in a model's reply, whatever stands around it, and checking it. Never raises.
-
-Requirements B4.
-"""
+"""Finding the JSON in a model's reply, whatever stands around it, and checking it. Never raises."""
 
 from __future__ import annotations
 

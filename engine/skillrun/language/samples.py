@@ -7,6 +7,8 @@ from hashlib import sha256
 from math import ceil, floor
 from typing import Any, Final
 
+from skillrun.language.schemas import referred
+
 MOST_ITEMS: Final = 3
 _DEEPEST: Final = 12
 _SPAN: Final = 100
@@ -36,15 +38,13 @@ def _value(schema: Any, root: Mapping[str, Any], place: str, depth: int) -> Any:
     if not isinstance(schema, Mapping):
         return _sentence(place)
     if "$ref" in schema:
-        return _value(_referred(root, schema["$ref"]), root, place, depth + 1)
+        return _value(referred(root, schema["$ref"]), root, place, depth + 1)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
         return schema["enum"][_number(place, len(schema["enum"]))]
-    for several in ("anyOf", "oneOf"):
-        if schema.get(several):
-            options = schema[several]
-            return _value(options[_number(place, len(options)) if depth < _DEEPEST else -1], root, place, depth + 1)
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        return _value(options[_number(place, len(options)) if depth < _DEEPEST else -1], root, place, depth + 1)
     return _typed(schema, root, place, depth)
 
 
@@ -73,8 +73,10 @@ def _typed(schema: Mapping[str, Any], root: Mapping[str, Any], place: str, depth
             return bool(_number(place, 2))
         case "null":
             return None
-        case _:
-            return _text(schema, place)
+    text = _sentence(place)
+    while len(text) < schema.get("minLength", 0):
+        text += " " + _sentence(place + text)
+    return text[: schema.get("maxLength")]
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
@@ -89,24 +91,9 @@ def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
     return lower + step * ("exclusiveMinimum" in schema), upper - step * ("exclusiveMaximum" in schema)
 
 
-def _text(schema: Mapping[str, Any], place: str) -> str:
-    text = _sentence(place)
-    while len(text) < schema.get("minLength", 0):
-        text += " " + _sentence(place + text)
-    return text[: schema.get("maxLength")]
-
-
 def _sentence(place: str) -> str:
     words = (words[_number(place + words[0], len(words))] for words in (_SUBJECTS, _VERBS, _OBJECTS))
     return f"{' '.join(words)}."
-
-
-def _referred(root: Mapping[str, Any], reference: str) -> Any:
-    """What `#/$defs/name` names in the schema; anything for what it does not have."""
-    found: Any = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        found = found.get(part.replace("~1", "/").replace("~0", "~"), {}) if isinstance(found, Mapping) else {}
-    return found
 
 
 def _number(place: str, below: int) -> int:

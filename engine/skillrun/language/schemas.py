@@ -6,9 +6,12 @@ Knows nothing of how authors write shapes; `jsonschema` is imported when the fir
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
@@ -55,10 +58,10 @@ class Shape:
         try:
             Draft202012Validator.check_schema(schema)
         except SchemaError as error:
-            place = path_of(error.absolute_path)
+            place = _path(error.absolute_path)
             raise SkillrunError(f"this is no JSON Schema: {f'`{place}`: ' if place else ''}{error.message}") from None
-        for reference in _references(schema):
-            if not _resolves(schema, reference):
+        for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
+            if referred(schema, reference) is None:
                 raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
         return Shape(schema)
 
@@ -69,10 +72,10 @@ class Shape:
 
     def prune(self, value: Any) -> tuple[Any, int]:
         """The value without the list items that do not fit, and how many were dropped."""
-        dropped = 0
+        value, dropped = deepcopy(value), 0
         while bad := self._bad_items(value):
-            for path in sorted(bad, key=lambda each: (len(each), each[-1]), reverse=True):
-                value = _without(value, path)
+            for *way, place in sorted(bad, key=lambda path: (len(path), path[-1]), reverse=True):
+                del reduce(getitem, way, value)[place]
                 dropped += 1
         return value, dropped
 
@@ -94,12 +97,6 @@ class Shape:
         return {path for path in found if not any(path[:n] in found for n in range(1, len(path)))}
 
 
-def path_of(parts: Any) -> str:
-    """`findings[2].severity` for the parts of a path."""
-    written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return written.removeprefix(".")
-
-
 def shown(value: Any) -> str:
     """A value for a message, in backticks, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -107,10 +104,19 @@ def shown(value: Any) -> str:
     return f"`{text if len(text) <= SHOWN_VALUE else text[: SHOWN_VALUE - 1] + '…'}`"
 
 
+def referred(schema: Any, reference: str) -> Any:
+    """What `#/$defs/name` names in a schema; None for what it does not have."""
+    start, *parts = reference.split("/")
+    found = schema if start == "#" else None
+    for part in parts:
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found
+
+
 def _described(error: Any) -> Iterator[ShapeError]:
     """A `ValidationError` in the words of whoever wrote the value."""
-    path = path_of(error.absolute_path)
-    name = f"`{path_of(list(error.absolute_path)[-1:])}`" if path else "the value"
+    path = _path(error.absolute_path)
+    name = f"`{_path(list(error.absolute_path)[-1:])}`" if path else "the value"
     given, limit = error.instance, error.validator_value
     match error.validator:
         case "required":
@@ -141,36 +147,7 @@ def _range(schema: Any) -> str:
     return f"{upper} or less" if lower is None else f"{lower} to {upper}"
 
 
-def _without(value: Any, path: tuple[Any, ...]) -> Any:
-    """A copy of the value that lacks the list item at `path`."""
-    step, *rest = path
-    if not rest:
-        return [*value[:step], *value[step + 1 :]]
-    inner = _without(value[step], tuple(rest))
-    if isinstance(value, dict):
-        return {**value, step: inner}
-    return [*value[:step], inner, *value[step + 1 :]]
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(reference := schema.get("$ref"), str):
-            yield reference
-        for each in schema.values():
-            yield from _references(each)
-    elif isinstance(schema, list):
-        for each in schema:
-            yield from _references(each)
-
-
-def _resolves(schema: dict[str, Any], reference: str) -> bool:
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
-
-    registry: Registry[Any] = Registry().with_resource("", DRAFT202012.create_resource(schema))
-    try:
-        registry.resolver().lookup(reference)
-    except Unresolvable:
-        return False
-    return True
+def _path(parts: Any) -> str:
+    """`findings[2].severity` for the parts of a path."""
+    written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return written.removeprefix(".")

@@ -17,11 +17,12 @@ from skillrun.language.definitions import Prompt, Protocol, Score, Step, Value
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.expressions import FUNCTIONS as PURE_FUNCTIONS
 from skillrun.language.expressions import Template, compile_string
+from skillrun.language.fields import Field
 from skillrun.language.kinds import RESERVED
 from skillrun.language.library import Library
 from skillrun.language.members import MemberError, parse_member
 from skillrun.language.names import base_names, of_fields, replies_type, seats_type
-from skillrun.language.shapes import Field, ShapeSpec
+from skillrun.language.picoschema import ShapeSpec
 from skillrun.language.source import Mapping as YamlMapping
 from skillrun.language.source import Node, Scalar, Sequence, Span, Text
 from skillrun.language.types import (

@@ -127,7 +127,7 @@ def generated(request: Request) -> Reply:
     seed = request.fingerprint()
     if request.schema is None:
         return Reply(text=prose(seed))
-    from skillrun.language.shapes import sample
+    from skillrun.language.samples import sample
 
     return Reply(text=json.dumps(sample(request.schema, seed), ensure_ascii=False))
 

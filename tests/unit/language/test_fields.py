@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.declarations import input_type
 from skillrun.language.diagnostics import Problems
-from skillrun.language.fields import MEMBER, SLUG, Coerced, Field, coerce
+from skillrun.language.fields import MEMBER, SLUG, Coerced, Field, coerce, input_type
 from skillrun.language.source import Source
 from skillrun.language.yaml import parse_yaml
 
@@ -62,8 +61,8 @@ def test_a_value_is_taken_as_the_fields_type(declared: str, given_value: Any, me
 @pytest.mark.parametrize(
     ("declared", "given_value", "error"),
     [
-        ("rounds: integer 1..10", "12", "`rounds` is `12`; allowed: 1 to 10"),
-        ("rounds: integer 1..10", "0", "`rounds` is `0`; allowed: 1 to 10"),
+        ("rounds: integer 1..10", "12", "`rounds` is `12`; expected a whole number from 1 to 10"),
+        ("rounds: integer 1..10", "0", "`rounds` is `0`; expected a whole number from 1 to 10"),
         ("rounds: integer 1..10", "two", "`rounds` is `two`; expected a whole number from 1 to 10"),
         ("n: integer", "1.5", "`n` is `1.5`; expected a whole number"),
         ("n: integer", True, "`n` is `true`; expected a whole number"),
@@ -73,16 +72,20 @@ def test_a_value_is_taken_as_the_fields_type(declared: str, given_value: Any, me
         ("a: boolean", 1, "`a` is `1`; allowed: true, false"),
         ("a(enum): [rapid, complete]", "rapit", "`a` is `rapit`; did you mean `rapid`? allowed: rapid, complete"),
         ("a(enum): [rapid]", "zzz", "`a` is `zzz`; allowed: rapid"),
-        ("a: string", 5, "`a` is `5`; expected text, in quotes"),
+        ("a: string", 5, "`a` is `5`; expected text"),
         ("a: string", None, "`a` is `null`; expected text"),
         ("a: path", "", "`a` is ``; expected a path"),
         ("a: path", "x\0y", "expected a path"),
-        ("a: member", "Architect", "a member is written role, role:variant, role@model or role:variant@model"),
+        ("a: member", "Architect", "expected a member: role, role:variant, role@model or role:variant@model"),
         ("a(array): integer", ["1", "x", "y"], "`a[1]` is `x`; expected a whole number; `a[2]` is `y`"),
         ("a(array): integer", 5, "`a` is `5`; expected a list"),
         ("a(array): {shape: {b: integer}}", "[{", "`a` is `[{`; expected JSON"),
-        ("a(array): {shape: {b: integer}}", [{"b": 1}, {"b": "x"}], "a[1].b: `b` is `x`; expected a whole number"),
-        ("a: {shape: {b: integer}}", "[1]", "a: the value is `[1]`; expected an object"),
+        (
+            "a(array): {shape: {b: integer}}",
+            [{"b": 1}, {"b": "x"}],
+            '`a[1]` is `{"b": "x"}`; b: `b` is `x`; expected a whole number',
+        ),
+        ("a: {shape: {b: integer}}", "[1]", "`a` is `[1]`; the value is `[1]`; expected an object"),
     ],
 )
 def test_an_error_names_the_value_and_what_is_allowed(declared: str, given_value: Any, error: str) -> None:

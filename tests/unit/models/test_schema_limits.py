@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.shapes import sample
+from skillrun.language.samples import sample
 from skillrun.models.schema_limits import Limits, limited, size
 
 LIMITS = Limits(longest_list=4, longest_text=400)
