@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PROMPT_CACHE_MIB = 512
-SETTLED = 0.25  # seconds
 CHUNK = 1 << 20
 OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key, and no local model is needed."
 
@@ -158,6 +156,9 @@ def _start(
         server = xllamacpp.Server(params)
     except RuntimeError as error:
         raise _failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
+    # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
+    # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
+    server.handle_completions({"prompt": "a", "n_predict": 1})
     return server, server.listening_address, key
 
 
@@ -165,11 +166,6 @@ def _threads() -> int:
     """Half of the cores: llama.cpp's threads wait for one another by spinning, and on a busy machine one more thread
     than there are free cores makes it many times slower than one less."""
     return max(1, min(4, (os.cpu_count() or 2) // 2))
-
-
-def _stop(last: list[Any]) -> None:
-    """Drops the last reference: the server ends with its object, which waits for its threads."""
-    last.clear()
 
 
 def _sha256(path: Path) -> str:
