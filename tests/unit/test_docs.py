@@ -1,0 +1,73 @@
+"""The readme and the manual of the language: their examples are valid, and nothing of the language is missing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli.registry import COMMANDS
+from skillrun.language.check import check_library
+from skillrun.language.diagnostics import Problems, render
+from skillrun.language.document import parse_document
+from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS, SUMMARY_KEYS, VERBS
+from skillrun.language.library import Library, search_path
+from skillrun.language.parse import parse_phase
+from skillrun.language.source import read_source
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TESTS
+
+TOP = Path(__file__).parents[2]
+README, MANUAL = TOP / "README.md", TOP / "docs" / "language.md"
+_FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_STEPS = re.compile(r"^```yaml step\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _files(page: Path) -> dict[str, str]:
+    return dict(_FILE.findall(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", [README, MANUAL], ids=lambda page: page.name)
+def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path) -> None:
+    files = _files(page)
+    assert any(name.startswith("workflows/") for name in files)
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    library = Library(search_path(tmp_path))
+    check_library(library, COMMANDS)
+    assert [render(problem) for problem in library.problems] == []
+    assert files.keys() <= {source.shown for source in library.files.values()}
+
+
+def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:
+    snippets = _STEPS.findall(MANUAL.read_text(encoding="utf-8"))
+    assert len(snippets) >= len(VERBS)
+    for snippet in snippets:
+        ids = re.findall(r"\bid: ([\w-]+)", snippet)
+        path = tmp_path / "phase.md"
+        path.write_text(f"---\nkind: phase\nsteps:\n{snippet}---\n" + "".join(f"## {name}\ntext\n" for name in ids))
+        problems = Problems()
+        source = read_source(path, "phase.md", problems)
+        assert source is not None
+        document = parse_document(source, problems)
+        assert document is not None
+        parse_phase(document, "phase", problems)
+        found = [problem for problem in problems if problem.code != "unused-section"]
+        assert [render(problem) for problem in found] == [], snippet
+
+
+def _words(texts: list[str]) -> set[str]:
+    return set(re.findall(r"[\w-]+", " ".join(texts)))
+
+
+def test_the_manual_names_every_verb_key_filter_function_and_test() -> None:
+    """In inline code; a verb also has a heading of its own."""
+    text = MANUAL.read_text(encoding="utf-8")
+    code = _words(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text))
+    keys = {key for tables in (*KINDS.values(), PHASE_USE_KEYS, ROW_KEYS, REFERENCE_KEYS, STEP_KEYS) for key in tables}
+    keys |= {key for verb in VERBS.values() for key in verb.keys}
+    fields = {field for verb in VERBS.values() for field in verb.gives}
+    kinds = {kind for kind, table in KINDS.items() if "kind" in table}
+    named = {*VERBS, *kinds, *keys, *fields, *SUMMARY_KEYS, *FILTERS, *FUNCTIONS, *CONTEXT_FUNCTIONS, *TESTS}
+    assert sorted(named - code) == []
+    assert re.findall(r"^### (.+)$", text, re.MULTILINE) == list(VERBS)
