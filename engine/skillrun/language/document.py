@@ -23,7 +23,7 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
     headings, escapes = outline(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
-        Section(heading.name, Span(source, heading.place), _text(source, heading.text_start, end, escapes))
+        Section(heading.name, Span(source, heading.start), _text(source, heading.text_start, end, escapes))
         for heading, end in zip(headings, ends[1:], strict=True)
     )
     _check_names(sections, problems)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from yaml import CSafeLoader
 from yaml.error import MarkedYAMLError
@@ -25,16 +25,12 @@ from yaml.events import (
 
 from skillrun.language.diagnostics import Problems
 from skillrun.language.scalars import plain_value, runs_of
+from skillrun.language.slips import Slip, explain, unquoted
 from skillrun.language.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
-
-if TYPE_CHECKING:
-    from skillrun.language.slips import Slip
 
 MAX_DEPTH: Final = 40
 MAX_PROBLEMS: Final = 100  # of one file; what has more is no file that somebody wrote
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_WRITTEN: Final = re.compile(r"[^\s,:\[\]{}]+")
-_PROPERTIES: Final = re.compile(r"(?:[!&][^ \t\n,\[\]{}]*+[ \t\n]*+)++")
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
@@ -56,16 +52,15 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
 
 
 class _Open:
-    """A list or mapping whose end is not reached; `template`: it stands for a string, an unquoted `{{ … }}`."""
+    """A list or mapping whose end is not reached."""
 
-    __slots__ = ("entries", "items", "key", "start", "template")
+    __slots__ = ("entries", "items", "key", "start")
 
-    def __init__(self, start: int, is_mapping: bool, template: bool) -> None:
+    def __init__(self, start: int, is_mapping: bool) -> None:
         self.start = start
         self.entries: dict[str, Entry] | None = {} if is_mapping else None
         self.items: list[Node] = []
         self.key: Node | None = None
-        self.template = template
 
 
 class _GivenUpError(Exception):
@@ -80,7 +75,6 @@ class _Builder:
         self.offset = offset
         self.problems = problems
         self.open: list[_Open] = []
-        self.template_lines: set[int] = set()
         self.left = MAX_PROBLEMS
 
     def build(self, parser: CSafeLoader) -> Node | None:
@@ -96,7 +90,7 @@ class _Builder:
                     self.start(event, is_mapping=kind is MappingStartEvent)
                     continue
                 elif kind is MappingEndEvent or kind is SequenceEndEvent:
-                    node = self.end(event)
+                    node = self.end()
                 elif kind is AliasEvent:
                     node = self.alias(event)
                 elif kind is DocumentStartEvent and root is not None:
@@ -112,7 +106,7 @@ class _Builder:
                 else:
                     root = node
         except MarkedYAMLError as error:
-            self.broken(error, event)
+            self.refuse_slip(explain(self.source, self.offset, error, event))
             return None
         finally:
             parser.dispose()
@@ -120,7 +114,7 @@ class _Builder:
     def scalar(self, event: Any) -> Scalar:
         value: str = event.value
         style: str = event.style
-        start = self.content_start(event)
+        start = self.begin(event)
         span = Span(self.source, start)
         if not style:
             meaning = plain_value(value)
@@ -134,22 +128,17 @@ class _Builder:
         return Scalar(value, Text(value, self.source, runs), span)
 
     def start(self, event: Any, is_mapping: bool) -> None:
-        start = self.content_start(event)
+        start = self.begin(event)
         if len(self.open) == MAX_DEPTH:
             self.refuse(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
             raise _GivenUpError
-        parent = self.open[-1] if self.open else None
-        template = parent is not None and parent.template
-        if parent and not template and event.flow_style and parent.entries == {} and parent.start == start - 1:
-            parent.template = template = is_mapping
-            if is_mapping:
-                self.unquoted(parent.start)
-        self.open.append(_Open(start, is_mapping, template))
+        if is_mapping and self.open and self.source.text[start - 1 : start + 1] == "{{":
+            self.refuse_slip(unquoted(start - 1, "{{"))
+            raise _GivenUpError
+        self.open.append(_Open(start, is_mapping))
 
-    def end(self, event: Any) -> Node:
+    def end(self) -> Node:
         closed = self.open.pop()
-        if closed.template:
-            return self.as_written(closed.start, event)
         span = Span(self.source, closed.start)
         return Sequence(tuple(closed.items), span) if closed.entries is None else Mapping(closed.entries, span)
 
@@ -157,31 +146,21 @@ class _Builder:
         start: int = event.start_mark.index + self.offset
         hint = "a value that starts with `*` must be quoted"
         self.refuse(start, "alias", f"the alias `*{event.anchor}` is not allowed", hint)
-        return self.as_written(start, event)
+        return Scalar(None, None, Span(self.source, start))
 
-    def as_written(self, start: int, event: Any) -> Scalar:
-        """What was meant as a string, up to the end of the event."""
-        text = Text.pieces(self.source, [(start, event.end_mark.index + self.offset)])
-        return Scalar(text.value, text, Span(self.source, start))
-
-    def content_start(self, event: Any) -> int:
-        """Where the event starts, behind an anchor and a tag, which are refused."""
+    def begin(self, event: Any) -> int:
+        """Where the event starts; an anchor and a tag there are refused."""
         start: int = event.start_mark.index + self.offset
-        if event.anchor is None and event.tag is None:
-            return start
         if event.anchor is not None:
             hint = "a value that starts with `&` must be quoted; a value that two places share is written twice"
             self.refuse(start, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
         if event.tag is not None:
             hint = "a value that starts with `!` must be quoted"
             self.refuse(start, "tag", f"the tag `{event.tag}` is not allowed", hint)
-        properties = _PROPERTIES.match(self.source.text, start, event.end_mark.index + self.offset)
-        return properties.end() if properties else start
+        return start
 
     def place(self, parent: _Open, node: Node) -> None:
         """Put a finished node into the list or mapping around it."""
-        if parent.template:
-            return
         if parent.entries is None:
             parent.items.append(node)
         elif parent.key is None:
@@ -191,42 +170,18 @@ class _Builder:
             self.enter(parent.entries, key, node)
 
     def enter(self, entries: dict[str, Entry], key: Node, value: Node) -> None:
+        place = key.span.offset
         if not isinstance(key, Scalar):
-            self.refuse(key.span.offset, "key", "a list or a mapping cannot be a key", "put the key in quotes")
-            return
-        name = key.value if isinstance(key.value, str) else self.refused_key(key)
-        if name is None:
-            return
-        if name not in entries:
-            entries[name] = Entry(key, value)
+            self.refuse(place, "key", "a list or a mapping cannot be a key", "put the key in quotes")
+        elif key.value is None:
+            self.refuse(place, "key", "there is no key before the colon")
+        elif not isinstance(key.value, str):
+            self.refuse(place, "key", f"the key `{key.value}` is not text", "put it in quotes")
+        elif key.value in entries:
+            hint = f"it is given on line {entries[key.value].key.span.line} already"
+            self.refuse(place, "duplicate-key", f"the key `{key.value}` is given twice", hint)
         else:
-            hint = f"it is given on line {entries[name].key.span.line} already"
-            self.refuse(key.span.offset, "duplicate-key", f"the key `{name}` is given twice", hint)
-
-    def refused_key(self, key: Scalar) -> str | None:
-        """A number, a truth value or nothing where a name belongs: refused, and taken as it is written."""
-        found = _WRITTEN.match(self.source.text, key.span.offset)
-        if not found:
-            self.refuse(key.span.offset, "key", "there is no key before the colon")
-            return None
-        self.refuse(key.span.offset, "key", f"the key `{found[0]}` is not text", f'write "{found[0]}"')
-        return found[0]
-
-    def unquoted(self, start: int) -> None:
-        """Report `{{`, which YAML reads as a mapping in a mapping."""
-        from skillrun.language.slips import unquoted
-
-        self.template_lines.add(self.source.position(start)[0])
-        self.refuse_slip(unquoted(start, "{{"))
-
-    def broken(self, error: MarkedYAMLError, last: Any) -> None:
-        """Report where the parser gave up, unless a reported `{{` is to blame."""
-        from skillrun.language.slips import explain
-
-        slip = explain(self.source, self.offset, error, last)
-        line = self.source.position(slip.offset)[0]
-        if line not in self.template_lines and not any(opened.template for opened in self.open):
-            self.refuse_slip(slip)
+            entries[key.value] = Entry(key, value)
 
     def refuse_slip(self, slip: Slip) -> None:
         self.refuse(slip.offset, slip.code, slip.message, slip.hint)
