@@ -1,5 +1,7 @@
 """Circuit breakers: consecutive failures by name, a limit, and what happens when it is reached.
 
+A phase counts on from where the phases before it ended; its summary keeps what it changed.
+
 Source: the circuit breaker pattern (M. Nygard, "Release It!"), with success resetting the count.
 """
 
@@ -20,11 +22,12 @@ class Limit:
 
 
 class Breakers:
-    """The breakers of a run. `failures` is durable with the run's state."""
+    """The breakers as one phase sees them: `before` are the counts that it starts with."""
 
-    def __init__(self, settings: Mapping[str, Any], failures: Mapping[str, int] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, Any], before: Mapping[str, int] | None = None) -> None:
         self._limits = {name: _limit(entry) for name, entry in settings.items() if isinstance(entry, Mapping)}
-        self.failures: dict[str, int] = dict(failures or {})
+        self._before = dict(before or {})
+        self.failures: dict[str, int] = dict(self._before)
 
     def limit(self, name: str) -> Limit:
         return self._limits.get(name, Limit())
@@ -36,6 +39,12 @@ class Breakers:
 
     def succeeded(self, name: str) -> None:
         self.failures.pop(name, None)
+
+    def changed(self) -> dict[str, int]:
+        """The counts that are other than before; 0 after a success."""
+        names = sorted(self._before.keys() | self.failures.keys())
+        counts = {name: self.failures.get(name, 0) for name in names}
+        return {name: count for name, count in counts.items() if count != self._before.get(name, 0)}
 
 
 def _limit(entry: Mapping[str, Any]) -> Limit:

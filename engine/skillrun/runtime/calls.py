@@ -65,7 +65,10 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
         turn += 1
         address = f"{asked.address}/{turn}.{attempt}"
         last = turn >= asked.turns
-        request = replace(asked.request, messages=tuple(messages), tools=() if last else asked.tools)
+        tools = () if last else asked.tools
+        request = asked.request
+        if tools or turn > 1:
+            request = replace(request, messages=tuple(messages), tools=tools)
         try:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:

@@ -67,7 +67,7 @@ def request_for(
     system, pack = prefix(phase)
     speaker = template(run, "system/role", _speaker(frame, seated))
     final = template(run, "system/task", {"task": task})
-    earlier = tuple(frame.sessions.get(seated.id, ())) if _persistent(frame, step) else ()
+    earlier = _conversation(frame, step, seated)
     if earlier:
         messages = (*earlier, Message("user", (Block(final),)))
     else:
@@ -90,8 +90,16 @@ def request_for(
     return Request(resolved.model, system, messages, room, schema=schema)
 
 
-def _persistent(frame: Frame, step: Step) -> bool:
+def persistent(frame: Frame, step: Step) -> bool:
     return bool(frame.value(step, "session", "fresh") == "persistent")
+
+
+def _conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...]:
+    """What a member that keeps its conversation has heard and said in the steps before this one."""
+    if not persistent(frame, step):
+        return ()
+    earlier = [said for where, said in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]
+    return earlier[-1] if earlier else ()
 
 
 def _speaker(frame: Frame, seated: Seated) -> dict[str, Any]:

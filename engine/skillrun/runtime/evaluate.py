@@ -57,7 +57,7 @@ async def _attempts(step: Step, frame: Frame) -> Any:
     act = VERBS[step.verb]
     if step.verb in UNCOUNTED:
         return await act(step, frame)
-    breakers = frame.run.breakers
+    breakers = frame.open.breakers
     most = ATTEMPTS if step.verb == "agent" else 1
     asked = 0
     for number in count(1):
@@ -109,7 +109,7 @@ def _settled(step: Step, frame: Frame, tried: Tried) -> Any:
     failure = tried.failure
     if failure is None:
         return _degraded(step, frame, tried)
-    if step.retry is not None and step.otherwise is None and frame.run.breakers.limit(step.retry).then == "skip":
+    if step.retry is not None and step.otherwise is None and frame.open.breakers.limit(step.retry).then == "skip":
         return _skipped(step, frame, failure)
     if isinstance(failure, AgentFailed) and step.id is not None and step.otherwise is not None:
         frame.bind(step.id, {"replies": failure.replies, "degraded": True})
@@ -119,7 +119,7 @@ def _settled(step: Step, frame: Frame, tried: Tried) -> Any:
 async def _tripped(step: Step, frame: Frame, tried: Tried, asked: int) -> bool:
     """The breaker has reached its limit; whether to try once more."""
     assert step.retry is not None
-    breakers = frame.run.breakers
+    breakers = frame.open.breakers
     then = breakers.limit(step.retry).then
     frame.run.emit(Tripped(step.retry, frame.open.name, breakers.failures.get(step.retry, 0), then))
     if then == "sequential" and not frame.in_turn:

@@ -5,6 +5,7 @@ Knows which files are its own work and which a person has changed since. The jou
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.files import digest, sweep, write_atomic
+from skillrun.runtime.checkpoints import reached
+from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
 from skillrun.runtime.ledger import Ledger
 from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
 from skillrun.tools.paths import confined
@@ -21,6 +23,7 @@ from skillrun.tools.paths import confined
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
 SUMMARIES: Final = "summaries"
+FLUSH: Final = 0.1  # seconds
 Written = Literal["written", "same", "kept", "conflict"]
 
 
@@ -40,9 +43,9 @@ class State:
     features: dict[str, Any] | None = None
     models: dict[str, str] | None = None
     environment: str = "terminal"
-    failures: dict[str, int] | None = None
     backs: dict[str, int] | None = None
     going: dict[str, str] | None = None
+    estimate: dict[str, Any] | None = None
     files: dict[str, str] | None = None
     budget: dict[str, float] | None = None
     project: str = ""
@@ -68,13 +71,13 @@ class RunFolder:
 
     def text(self, name: str) -> str | None:
         path = self.resolve(name)
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+        return path.read_bytes().decode("utf-8", "replace") if path.is_file() else None
 
     async def put(self, name: str, text: str) -> Written:
         """Write an artifact, unless a person has changed the file that is there.
 
-        `kept`: the person changed the very text that would be written, and theirs stays. `conflict`: they changed an
-        older one, and nothing was written. The hash is in the ledger before the file is.
+        `kept`: the run has written this text before, the person has changed what became of it, and theirs stays.
+        `conflict`: the text is new, and nothing was written. The hash is in the ledger before the file is.
         """
         path = self.resolve(name)
         new = digest(text)
@@ -84,7 +87,7 @@ class RunFolder:
                 await self.ledger.note(name, new)
             return "same"
         if current is not None and not self.ledger.wrote(name, current):
-            return "kept" if self.ledger.last(name) == new else "conflict"
+            return "kept" if self.ledger.wrote(name, new) else "conflict"
         if self.ledger.last(name) != new:
             await self.ledger.note(name, new)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,11 +95,11 @@ class RunFolder:
         return "written"
 
     async def replace(self, name: str, text: str) -> None:
-        """Write an artifact over whatever is there."""
-        await self.ledger.note(name, digest(text))
+        """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
         path = self.resolve(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
+        await self.ledger.note(name, digest(text))
 
     def changed_by_hand(self, names: Iterable[str]) -> list[str]:
         """The artifacts whose present text the run has never written."""
@@ -136,29 +139,39 @@ class RunFolder:
             past.append({"round": number, "phases": {path.stem: from_frontmatter(path)[0] for path in names}})
         return past
 
-    def move_to_round(self, number: int, phases: Iterable[str], inline: str = "") -> None:
+    def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str] = (), inline: str = "") -> None:
         """Move the summaries and artifacts of `phases` to `round-<number>/`; doing it again does nothing more.
 
-        The summaries of an inline workflow are removed, and its artifacts stay to be written again.
+        An artifact that one of the phases `staying` has written too is copied: they are not evaluated again. The
+        summaries of an inline workflow are removed, and its artifacts stay to be written again.
         """
         if inline:
             for phase in phases:
                 (self.path / SUMMARIES / inline.replace("/", ".") / f"{phase}.md").unlink(missing_ok=True)
             return
         target = self.path / f"round-{number}"
+        kept = {name for phase in staying for name in (self.summary(phase) or {}).get("artifacts") or []}
         for phase in phases:
             summary = self.summary(phase)
             if summary is None:
                 continue
             for name in summary.get("artifacts") or []:
-                self._move(name, target / name)
+                self._move(name, target / name, copy=name in kept)
             self._move(f"{SUMMARIES}/{phase}.md", target / SUMMARIES / f"{phase}.md")
 
-    def _move(self, name: str, target: Path) -> None:
+    def _move(self, name: str, target: Path, *, copy: bool = False) -> None:
         path = self.path / name
-        if path.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(target)
+        if not path.is_file():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if copy:
+            write_atomic(target, path.read_bytes())
+            return
+        reached(f"rename {name}: before")
+        path.replace(target)
+        reached(f"rename {name}: after")
+        sync_folder(target.parent)
+        sync_folder(path.parent)
 
     # state
 
@@ -213,16 +226,25 @@ class RunFolder:
 
 
 class Transcript:
-    """`.run/transcript.ndjson`: every event of the run, a line each."""
+    """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment. The journal is the truth."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = path.open("a", encoding="utf-8")
         path.chmod(0o600)
+        self._encode = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False).encode
+        self._flush: asyncio.TimerHandle | None = None
 
     def write(self, data: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(data, ensure_ascii=False, default=str) + "\n")
+        self._file.write(self._encode(data) + "\n")
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._flushed)
+
+    def _flushed(self) -> None:
+        self._flush = None
         self._file.flush()
 
     def close(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
         self._file.close()

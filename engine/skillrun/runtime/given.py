@@ -86,7 +86,7 @@ def _projected(value: Any, properties: Mapping[str, Any]) -> Any:
 
 def cap(step: Step, frame: Frame) -> int:
     """The number behind `at_most`, or the limit of the breaker that it or `retry` names."""
-    breakers = frame.run.breakers
+    breakers = frame.open.breakers
     value = frame.value(step, "at_most", None)
     if value is None:
         return breakers.limit(step.retry).limit if step.retry else 1

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from skillrun.language.check import Program
-from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.folder import State
 from skillrun.runtime.given import given_values
@@ -33,13 +32,13 @@ async def run_inline(frame: Frame, address: str, program: Program, given: Mappin
             program.workflow.name, outer.state.started_at, inputs, state,
             environment=outer.state.environment, models=outer.state.models, project=outer.state.project,
         ),
-        breakers=Breakers(program.config.get("breakers") or {}),
         inline=address,
-        asked=set(),
+        within=frame.open,
+        over=[],
     )  # fmt: skip
     outcome = await Scheduler(inner, final=False).run()
-    for name in program.workflow.phases:
-        summary = inner.folder.summary(stored_name(inner, name))
+    current = (inner.folder.summary(stored_name(inner, name)) for name in program.workflow.phases)
+    for summary in [*(one for past in inner.over for one in past["phases"].values()), *current]:
         if summary is not None:
             frame.open.artifacts.extend(a for a in summary.get("artifacts") or [] if a not in frame.open.artifacts)
             frame.open.spent.include(summary.get("usage") or {})

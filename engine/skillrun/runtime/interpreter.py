@@ -7,18 +7,17 @@ with a summary is final, the open ones are evaluated over the journal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.models.messages import ModelError
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
 from skillrun.runtime.phases import Ended, run_phase
-from skillrun.runtime.run import Run, Spent
-from skillrun.runtime.scope import stored_name, truth
+from skillrun.runtime.run import PhaseRun, Run, Spent
+from skillrun.runtime.scope import stored_name, summaries, truth
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
 
@@ -57,8 +56,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         outcome = await Scheduler(run).run()
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), spent.next_step.replace("RUN", run.name))
-    except (SkillrunError, ModelError) as error:
-        outcome = Outcome("failed", str(error), getattr(error, "next_step", ""))
+    except SkillrunError as error:
+        outcome = Outcome("failed", str(error), error.next_step)
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", f"go on with `skillrun resume {run.name}`")
     run.state.status, run.state.reason = outcome.status, outcome.reason
@@ -92,11 +91,13 @@ class Scheduler:
         self.run_ = run
         self.done: dict[str, str] = {}
         self.running: dict[asyncio.Task[Ended], str] = {}
+        self.unfinished = set(run.state.phase or [])  # begun, perhaps by a process that is dead, and without a summary
         self.waiting: dict[str, Ended] = {}
         self.failed: dict[str, Ended] = {}
-        self.later: list[str] = []
+        self.later: dict[str, PhaseRun] = {}  # failed beside others, to be tried again in turn
         self.backs: list[tuple[str, str, str]] = []  # source, target, step
         self.stopped: Ended | None = None
+        self.error: SkillrunError | None = None
         self.final = final
 
     async def run(self) -> Outcome:
@@ -112,52 +113,71 @@ class Scheduler:
                     continue
                 ended, _ = await asyncio.wait(self.running, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
-                    self._take(self.running.pop(task), task.result())
+                    self._take_task(task)
         finally:
             for task in self.running:
                 task.cancel()
             await asyncio.gather(*self.running, return_exceptions=True)
+        if self.error is not None:
+            raise self.error
         return self._outcome()
 
+    @property
+    def _ending(self) -> bool:
+        """Nothing new begins; what runs beside is waited for, so that no call is cut off."""
+        return bool(self.failed or self.stopped or self.error)
+
     def _take_final(self) -> None:
-        """Phases with a current summary are final; what they set is applied again, in case it was not saved."""
+        """Phases with a current summary are final."""
         run = self.run_
         for name in run.program.workflow.phases:
             summary = run.folder.summary(stored_name(run, name))
-            if summary is None:
-                continue
-            run.state.state.update(
-                {key: value for key, value in (summary.get("set") or {}).items() if value is not None}
-            )
-            run.asked.update(summary.get("asked") or [])
-            run.emit(PhaseEnded(name, run.state.round, str(summary.get("status")), final=True))
-            back = summary.get("goto")
-            if back:
-                self.backs.append((name, back["target"], back["step"]))
-            self.done[name] = str(summary.get("status"))
+            if summary is not None:
+                self._settle(name, summary, new=name in self.unfinished)
+                run.emit(PhaseEnded(name, run.state.round, self.done[name], final=True))
+        self._save()
+
+    def _settle(self, name: str, summary: Mapping[str, Any], *, new: bool) -> None:
+        """Apply what a phase has ended with; what it set only once, or a later phase's value would be lost."""
+        state = self.run_.state
+        self.done[name] = str(summary["status"])
+        self.unfinished.discard(name)
+        if new:
+            for key, value in (summary.get("set") or {}).items():
+                state.state.pop(key, None)
+                if value is not None:
+                    state.state[key] = value
+        back = summary.get("goto")
+        if back and summary["round"] == state.round:
+            self.backs.append((name, back["target"], back["step"]))
 
     def _start(self) -> None:
-        run = self.run_
-        if self.backs or self.failed or self.stopped:
+        if self._ending:
             return
         parallel = self._parallel()
-        for name, use in run.program.workflow.phases.items():
+        for name, use in self.run_.program.workflow.phases.items():
             if self.running and not parallel:
                 return
             if name in self.done or name in self.waiting or name in self.running.values() or name in self.later:
                 continue
+            if self.backs and name not in self.unfinished:
+                continue  # going back waits for what runs beside, and begins nothing
             if all(before in self.done for before in use.after):
                 self._open(name)
-        if not self.running and self.later:
-            name = self.later.pop(0)
-            self._open(name, in_turn=True)
+        if not self.running and self.later and not self.backs:
+            name = next(iter(self.later))
+            self._open(name, self.later.pop(name))
 
-    def _open(self, name: str, *, in_turn: bool = False) -> None:
+    def _open(self, name: str, before: PhaseRun | None = None) -> None:
         run = self.run_
         use = run.program.workflow.phases[name]
-        self.running[asyncio.create_task(run_phase(run, use, in_turn=in_turn), name=name)] = name
-        run.state.phase = sorted(self.running.values())
-        run.save()
+        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
+        self.unfinished.add(name)
+        self._save()
+
+    def _save(self) -> None:
+        self.run_.state.phase = sorted(self.unfinished)
+        self.run_.save()
 
     def _parallel(self) -> bool:
         from skillrun.runtime.scope import base_names
@@ -165,10 +185,17 @@ class Scheduler:
         value = self.run_.program.workflow.parallel
         return value is not None and truth(value.evaluate(base_names(self.run_, self.run_.state.state)))
 
+    def _take_task(self, task: asyncio.Task[Ended]) -> None:
+        name = self.running.pop(task)
+        try:
+            self._take(name, task.result())
+        except SkillrunError as error:
+            self.error = self.error or error
+
     def _take(self, name: str, ended: Ended) -> None:
         run = self.run_
-        if ended.failed_in_turn:
-            self.later.append(name)
+        if ended.in_turn is not None:
+            self.later[name] = ended.in_turn
         elif ended.status == "waiting":
             self.waiting[name] = ended
         elif ended.status == "failed":
@@ -176,23 +203,15 @@ class Scheduler:
         elif ended.status == "stopped":
             self.stopped = ended
         else:
-            self.done[name] = ended.status
-            summary = ended.summary or {}
-            for key, value in (summary.get("set") or {}).items():
-                run.state.state.pop(key, None)
-                if value is not None:
-                    run.state.state[key] = value
-            run.asked.update(summary.get("asked") or [])
-            if ended.status == "back":
-                self.backs.append((name, summary["goto"]["target"], summary["goto"]["step"]))
+            assert ended.summary is not None
+            self._settle(name, ended.summary, new=True)
         if not run.inline:
             run.log.append(f"{now()} {name}: {ended.status}{f' ({ended.reason})' if ended.reason else ''}")
-        run.state.phase = sorted(self.running.values())
-        run.save()
+        self._save()
 
     def _go_back(self) -> bool:
         """Apply the earliest target of the phases that went back; whether there was one."""
-        if not self.backs or self.failed or self.stopped:
+        if not self.backs or self._ending:
             return False
         run = self.run_
         order = list(run.program.workflow.phases)
@@ -203,27 +222,37 @@ class Scheduler:
             run.state.backs[key] = run.state.backs.get(key, 0) + 1
         run.state.going = {"target": target}
         run.save()
+        self.backs.clear()
+        for name in again:
+            for left in (self.done, self.waiting, self.later):
+                left.pop(name, None)
+            self.unfinished.discard(name)
         self._move(again)
         run.emit(WentBack(source, target, run.state.round))
         if not run.inline:
             run.log.append(f"{now()} round {run.state.round}: back from {source} to {target}")
-            run.save()
-        self.backs.clear()
-        for name in again:
-            self.done.pop(name, None)
-            self.waiting.pop(name, None)
+        self._save()
         return True
 
     def _finish_move(self) -> None:
-        """Finish what a killed run began: the target of its `goto` is in the state, the files may still be in place."""
-        going = self.run_.state.going
-        if going and going["target"] in self.run_.program.workflow.phases:
-            self._move(self.run_.program.workflow.followers(going["target"]))
+        """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
+        going = self.run_.state.going or {}
+        if "again" in going:
+            self.run_.folder.begin_again()
+            self.run_.state.going = None
             self.run_.save()
+        elif going.get("target") in self.run_.program.workflow.phases:
+            again = self.run_.program.workflow.followers(going["target"])
+            self.unfinished.difference_update(again)
+            self._move(again)
+            self._save()
 
-    def _move(self, phases: Iterable[str]) -> None:
+    def _move(self, phases: Collection[str]) -> None:
         run = self.run_
-        run.folder.move_to_round(run.state.round, phases, inline=run.inline)
+        if run.inline:
+            run.over.append({"round": run.state.round, "phases": summaries(run, phases)})
+        staying = [name for name in run.program.workflow.phases if name not in phases]
+        run.folder.move_to_round(run.state.round, phases, staying, inline=run.inline)
         run.state.round += 1
         run.state.going = None
 

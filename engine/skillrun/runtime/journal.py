@@ -113,7 +113,7 @@ class Journal:
         self._refuse_after_failure()
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
-        """The body of the latest such record, as it was put in. Failures that a later `void` covers are not seen."""
+        """The body of the latest such record, as it was put in."""
         seq = self._index.latest.get((kind, address, fingerprint))
         return None if seq is None else self._entry(seq).body
 
@@ -123,7 +123,7 @@ class Journal:
         return None if seq is None else self._entry(seq).body
 
     def entries(self, kind: Kind) -> Iterator[Entry]:
-        """All records of a kind, oldest first, voided ones too."""
+        """All records of a kind, oldest first."""
         return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
 
     def unanswered(self) -> list[tuple[str, str]]:
@@ -132,6 +132,10 @@ class Journal:
 
     def count(self, kind: Kind) -> int:
         return len(self._index.of_kind.get(kind, ()))
+
+    @property
+    def empty(self) -> bool:
+        return not self._index.count
 
     @property
     def head(self) -> str:

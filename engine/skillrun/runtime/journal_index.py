@@ -14,7 +14,6 @@ class Index:
         self.of_kind: dict[str, list[int]] = {}
         self.texts: dict[str, int] = {}
         self.unanswered: dict[tuple[str, str], None] = {}
-        self._failed: dict[tuple[str, str], None] = {}
 
     @property
     def witnessed(self) -> Witnessed:
@@ -34,13 +33,3 @@ class Index:
             self.unanswered[call] = None
         elif kind in ("reply", "failed"):
             self.unanswered.pop(call, None)
-        if kind == "failed":
-            self._failed[call] = None
-        elif kind == "void":
-            self._void(address)
-
-    def _void(self, address: str) -> None:
-        for failed, fingerprint in [call for call in self._failed if f"{call[0]}/".startswith(f"{address}/")]:
-            del self._failed[failed, fingerprint]
-            del self.latest["failed", failed, fingerprint]
-            self.latest_at.pop(("failed", failed), None)

@@ -24,10 +24,9 @@ class Limits:
 
     def check(self) -> None:
         """Raises BudgetSpent when one more call would pass a limit."""
-        minutes = (time.monotonic() - self._started) / 60
-        present = {**self.spent, "calls": self.spent["calls"] + self.in_flight, "minutes": minutes}
+        self.spent["minutes"] = (time.monotonic() - self._started) / 60
         for name, limit in self.budget.items():
-            if present.get(name, 0) >= limit:
+            if self.spent[name] + (self.in_flight if name == "calls" else 0) >= limit:
                 raise BudgetSpent(
                     f"the budget of {limit:g} {name} is spent",
                     f"go on with `skillrun resume RUN --budget {name}={_more(limit)}`",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.language.definitions import PhaseUse
+from skillrun.language.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, Waiting
 from skillrun.runtime.evaluate import evaluate
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said, Tripped
@@ -24,11 +25,15 @@ class Ended:
     summary: dict[str, Any] | None = None
     reason: str = ""
     next_step: str = ""
-    failed_in_turn: bool = False
+    in_turn: PhaseRun | None = None
+    """The failed attempt of a phase that is to be tried again when nothing runs beside it."""
 
 
-async def run_phase(run: Run, use: PhaseUse, *, in_turn: bool = False) -> Ended:
-    """Evaluate a phase to its end, with its breaker. Its summary is on disk when it is completed, skipped or back."""
+async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> Ended:
+    """Evaluate a phase to its end, with its breaker; in turn after an attempt that failed beside others.
+
+    Its summary is on disk when it is completed, skipped or back.
+    """
     started = time.monotonic()
     names = phase_names(run, use, dict(run.state.state))
     if use.when is not None and not truth(use.when.render(names)):
@@ -37,79 +42,77 @@ async def run_phase(run: Run, use: PhaseUse, *, in_turn: bool = False) -> Ended:
         run.emit(PhaseEnded(use.name, run.state.round, "skipped"))
         return Ended("skipped", summary)
     run.emit(PhaseStarted(use.name, run.state.round))
-    ended = await _attempts(run, use, in_turn=in_turn)
+    ended = await _attempts(run, use, before)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
 
 
-async def _attempts(run: Run, use: PhaseUse, *, in_turn: bool) -> Ended:
-    previous: PhaseRun | None = None
+async def _attempts(run: Run, use: PhaseUse, previous: PhaseRun | None) -> Ended:
+    in_turn = previous is not None
     asked = 0
     while True:
-        phase = open_phase(run, use, dict(run.state.state))
-        if previous is not None:
-            phase.tries, phase.answers = previous.tries, previous.answers
-        previous = phase
+        phase = previous = open_phase(run, use, dict(run.state.state), previous)
         frame = new_frame(phase, phase.address(), phase.phase, phase.names)
         frame.in_turn = in_turn
         try:
-            ended = await _once(phase, frame)
+            return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as failure:
-            if use.retry is not None and not run.breakers.failed(use.retry):
-                continue
-            then = run.breakers.limit(use.retry).then if use.retry else ""
-            if use.retry is not None:
-                run.emit(Tripped(use.retry, use.name, run.breakers.failures.get(use.retry, 0), then))
-            if then == "sequential" and not in_turn:
-                await _forgive(phase)
-                return Ended("failed", reason=failure.reason, failed_in_turn=True)
-            if then == "ask" and await offer_retry(
-                frame, f"{phase.address()}.retry-{asked + 1}", failure.reason, can_go_on=use.otherwise is not None
-            ):
-                asked += 1
-                continue
-            return await _gave_up(run, use, phase, frame, failure, then)
+            reason = failure.reason
+        then = ""
         if use.retry is not None:
-            run.breakers.succeeded(use.retry)
-        return ended
+            if not phase.breakers.failed(use.retry):
+                continue
+            then = phase.breakers.limit(use.retry).then
+            run.emit(Tripped(use.retry, use.name, phase.breakers.failures[use.retry], then))
+        if then == "sequential" and not in_turn:
+            return Ended("failed", reason=reason, in_turn=phase)
+        if then == "ask":
+            where = f"{phase.address()}.retry-{asked + 1}"
+            try:
+                again = await offer_retry(frame, where, reason, can_go_on=use.otherwise is not None)
+            except Waiting as waiting:
+                return Ended("waiting", reason=waiting.reason, next_step=waiting.next_step)
+            except StepFailed:
+                again = False
+            asked += 1
+            if again:
+                continue
+        return await _gave_up(use, phase, frame, reason, then)
 
 
-async def _gave_up(run: Run, use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, then: str) -> Ended:
+async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, then: str) -> Ended:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
     if use.otherwise is None and then != "skip":
-        await _forgive(phase)
-        return Ended("failed", reason=failure.reason)
-    text = f"{use.name} failed: {failure.reason}"
+        return await _failed(phase, reason)
+    text = f"{use.name} failed: {reason}"
     phase.warnings.append(text)
     phase.degraded.append(text)
-    run.emit(Said(use.name, text, "warn"))
+    phase.run.emit(Said(use.name, text, "warn"))
+    steps = [use.otherwise] if use.otherwise is not None else []
     try:
-        if use.otherwise is not None:
-            await evaluate(use.otherwise, frame)
+        return await _evaluated(phase, frame, steps, None, status="failed")
     except StepFailed as second:
-        await _forgive(phase)
-        return Ended("failed", reason=second.reason)
-    except Stopped as stopped:
-        return Ended("stopped", reason=stopped.reason, next_step=stopped.status)
-    phase.prompts = 0
-    summary = await summary_of(phase, {}, "failed")
-    run.folder.write_summary(stored_name(run, use.name), summary)
-    return Ended("completed", summary)
+        return await _failed(phase, second.reason)
 
 
-async def _forgive(phase: PhaseRun) -> None:
-    """What failed may be asked again when the run is resumed: attempts so far do not count then."""
+async def _failed(phase: PhaseRun, reason: str) -> Ended:
+    """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
     tries = {key: count for key, count in phase.tries.items() if key not in phase.answers}
-    phase.run.forgiven.update(tries)
-    await phase.run.journal.record("void", phase.address(), "", {"tries": tries})
+    if not phase.run.inline:
+        await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
+    return Ended("failed", reason=reason)
 
 
-async def _once(phase: PhaseRun, frame: Frame) -> Ended:
-    """One evaluation of the phase. Raises StepFailed; the outputs and the summary are made before it goes back."""
-    run = phase.run
+async def _evaluated(
+    phase: PhaseRun, frame: Frame, steps: Iterable[Step], breaker: str | None, status: str = "completed"
+) -> Ended:
+    """Evaluate the steps of a phase, or what stands in for it. Raises StepFailed.
+
+    Its outputs and its summary are made before it goes back; those of a failed phase have no outputs and no call.
+    """
     back: Back | None = None
     try:
-        for step in phase.phase.steps:
+        for step in steps:
             await evaluate(step, frame)
     except Back as going:
         back = going
@@ -117,8 +120,11 @@ async def _once(phase: PhaseRun, frame: Frame) -> Ended:
         return Ended("waiting", reason=waiting.reason, next_step=waiting.next_step)
     except Stopped as stopped:
         return Ended("stopped", reason=stopped.reason, next_step=stopped.status)
-    summary = await summary_of(phase, outputs_of(phase, frame.names), "completed")
+    if breaker is not None:
+        phase.breakers.succeeded(breaker)
+    outputs = outputs_of(phase, frame.names) if status == "completed" else {}
+    summary = await summary_of(phase, outputs, status)
     if back is not None:
         summary["goto"] = {"target": back.target, "step": back.step}
-    run.folder.write_summary(stored_name(run, phase.name), summary)
+    phase.run.folder.write_summary(stored_name(phase.run, phase.name), summary)
     return Ended("back" if back is not None else "completed", summary)

@@ -25,7 +25,7 @@ async def put(
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
     """
     run = frame.run
-    where = f"{address}@{frame.open.round}"
+    where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
     asking = Asking(address.partition("/")[2], frame.open.name, tuple(questions))
     known = run.journal.find("answer", where, fingerprint)

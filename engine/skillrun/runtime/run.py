@@ -39,7 +39,13 @@ class Person(Protocol):
 
     attended: bool
 
-    async def ask(self, asking: Asking) -> list[dict[str, Any]] | None: ...
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+        """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
+        ...
+
+    def earlier(self, asking: Asking) -> None:
+        """These questions were answered before: prepared lists of answers go on behind them."""
+        ...
 
 
 @dataclass
@@ -80,16 +86,16 @@ class Run:
     events: Events
     state: State
     log: list[str]
-    breakers: Breakers
     limits: Limits
     resolve: Callable[[str], Resolved]
     repository: Callable[[str], Repository] | None = None
     uses_tools: Callable[[str], bool] = lambda _name: True
     keeps_reads: bool = True
-    forgiven: dict[str, int] = field(default_factory=dict)
+    forgiven: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by key, then by round
+    tiers: tuple[str, ...] = ()
     inline: str = ""  # the address of the step that runs this workflow inside another run
-    asked: set[str] = field(default_factory=set)
-    estimate: Mapping[str, Any] | None = None
+    within: PhaseRun | None = None  # the phase of that step
+    over: list[dict[str, Any]] = field(default_factory=list)  # the earlier rounds of an inline workflow
 
     def emit(self, event: Event) -> None:
         self.events.emit(event)
@@ -97,7 +103,6 @@ class Run:
     def save(self) -> None:
         """Write `state.md`; an inline workflow has no state of its own there."""
         if not self.inline:
-            self.state.failures = dict(self.breakers.failures)
             self.folder.write_state(self.state, self.log)
 
 
@@ -111,6 +116,8 @@ class PhaseRun:
     round: int
     state: dict[str, Any]
     names: dict[str, Any]
+    breakers: Breakers
+    asked_before: frozenset[str] = frozenset()
     started: float = field(default_factory=time.monotonic)
     sets: dict[str, Any] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
@@ -127,6 +134,17 @@ class PhaseRun:
 
     def address(self) -> str:
         return f"{self.run.inline}/{self.name}" if self.run.inline else f"{self.run.program.workflow.name}/{self.name}"
+
+    @property
+    def rounds(self) -> str:
+        """The round; in an inline workflow behind that of the phase around it: `2`, or `2.1`."""
+        return f"{self.run.within.rounds}.{self.round}" if self.run.within is not None else str(self.round)
+
+    def forgiven(self, key: str) -> int:
+        """How many attempts do not count, because the run has failed on them and was resumed."""
+        found = self.run.forgiven.get(key, {})
+        outer = int(self.rounds.partition(".")[0])
+        return max((count for number, count in found.items() if number <= outer), default=0)
 
     def count(self, usage: Usage, price: float | None) -> None:
         self.spent.add(usage, price)
@@ -155,7 +173,7 @@ class Frame:
     members: tuple[Any, ...] = ()
     fresh: bool = False
     in_turn: bool = False
-    sessions: dict[str, list[Message]] = field(default_factory=dict)
+    sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
     degraded: list[str] = field(default_factory=list)
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from skillrun.language.configuration import resolve_features
 from skillrun.language.definitions import PhaseUse, Score, Step
 from skillrun.language.expressions import ABSENT
+from skillrun.runtime.breakers import Breakers
+from skillrun.runtime.files import digest
 from skillrun.runtime.run import Frame, PhaseRun, Run
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
@@ -22,22 +24,40 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 
 def phase_names(run: Run, use: PhaseUse, state: dict[str, Any]) -> dict[str, Any]:
     """What the templates of one phase see."""
-    before = {}
-    usage = {}
-    ancestors = run.program.workflow.ancestors(use.name)
-    for name in run.program.workflow.phases:
-        summary = run.folder.summary(stored_name(run, name)) if name in ancestors else None
-        if summary is None:
-            continue
-        usage[name] = summary.get("usage") or {}
-        if summary.get("status") == "completed":
-            before[name] = phase_value(run, summary)
+    before = summaries_before(run, use)
+    completed = {name: summary for name, summary in before.items() if summary.get("status") == "completed"}
     return {
         **base_names(run, state),
-        "phases": before,
-        "history": run.folder.history(run.state.round) if not run.inline else [],
-        "run": run_names(run, usage),
+        "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
+        "history": history(run),
+        "run": run_names(run, {name: summary.get("usage") or {} for name, summary in before.items()}),
     }
+
+
+def summaries_before(run: Run, use: PhaseUse) -> dict[str, dict[str, Any]]:
+    """The summaries of the phases that `use` follows, in file order."""
+    ancestors = run.program.workflow.ancestors(use.name)
+    return summaries(run, (name for name in run.program.workflow.phases if name in ancestors))
+
+
+def summaries(run: Run, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The summaries of this round, of those phases that have one."""
+    found = {name: run.folder.summary(stored_name(run, name)) for name in phases}
+    return {name: summary for name, summary in found.items() if summary is not None}
+
+
+def history(run: Run) -> list[dict[str, Any]]:
+    """The summaries of the rounds that are over, oldest first."""
+    return run.over if run.inline else run.folder.history(run.state.round)
+
+
+def past(run: Run, use: PhaseUse) -> list[dict[str, Any]]:
+    """The summaries of all that has certainly ended before this phase starts, oldest first."""
+    workflow = run.program.workflow
+    order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
+    earlier = [summary for one in history(run) for summary in one["phases"].values()]
+    found = [*earlier, *summaries_before(run, use).values()]
+    return sorted(found, key=lambda summary: (summary["round"], order.get(summary["phase"], ())))
 
 
 def stored_name(run: Run, phase: str) -> str:
@@ -45,14 +65,29 @@ def stored_name(run: Run, phase: str) -> str:
     return f"{run.inline.replace('/', '.')}/{phase}" if run.inline else phase
 
 
-def phase_value(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A phase as later phases see it: what its summary records, and its artifacts as they are now."""
-    artifacts = {name: text for name in summary.get("artifacts") or [] if (text := run.folder.text(name)) is not None}
+def phase_value(run: Run, summary: Mapping[str, Any], reader: str = "") -> dict[str, Any]:
+    """A phase as later phases see it: what its summary records, and its artifacts as they are now.
+
+    One that `reader` itself has written over since it was opened is what it was then, or a resumed phase would read
+    something else than before.
+    """
+    artifacts = {}
+    for name in summary.get("artifacts") or []:
+        text = run.folder.text(name)
+        if text is not None:
+            known = run.journal.find("note", overwritten(run, reader, name), digest(text)) if reader else None
+            artifacts[name] = known["text"] if known is not None else text
     record = {
         **SUMMARY_DEFAULTS,
         **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")},
     }
     return {"summary": record, "outputs": dict(summary.get("outputs") or {}), "artifacts": artifacts}
+
+
+def overwritten(run: Run, phase: str, name: str) -> str:
+    """Where the journal keeps what an artifact was when this phase was opened that has written over it."""
+    rounds = f"{run.within.rounds}.{run.state.round}" if run.within is not None else str(run.state.round)
+    return f"{run.inline or run.program.workflow.name}/{phase}@{rounds}/{name}"
 
 
 def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
@@ -77,11 +112,11 @@ def run_names(run: Run, before: Mapping[str, Any]) -> dict[str, Any]:
         "round": run.state.round,
         "started_at": run.state.started_at,
         "environment": run.state.environment,
-        "models": dict(run.state.models or {}),
+        "models": {name: model for name, model in (run.state.models or {}).items() if name in run.tiers},
         "before": before,
     }
-    if run.estimate is not None:
-        names["estimate"] = dict(run.estimate)
+    if run.state.estimate is not None:
+        names["estimate"] = dict(run.state.estimate)
     return names
 
 
@@ -142,7 +177,7 @@ def _bank(frame: Frame) -> Callable[..., list[dict[str, Any]]]:
 
     def bank(name: str, group: str, n: int = 3) -> list[dict[str, Any]]:
         groups = frame.run.program.library.bank(name) or {}
-        asked = frame.run.asked | set(frame.open.asked)
+        asked = frame.open.asked_before | set(frame.open.asked)
         return [dict(question) for question in groups.get(str(group), []) if question["id"] not in asked][:n]
 
     return bank
@@ -152,10 +187,21 @@ def truth(value: Any) -> bool:
     return bool(value) and value is not ABSENT
 
 
-def open_phase(run: Run, use: PhaseUse, state: dict[str, Any]) -> PhaseRun:
-    """A phase about to be evaluated, with its names."""
+def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
+    """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
     names = phase_names(run, use, state)
-    phase = PhaseRun(run, use.name, run.program.phases[use.name], run.state.round, state, names)
+    before = past(run, use)
+    failures: dict[str, int] = {}
+    for summary in before:
+        failures |= summary.get("failures") or {}
+    breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
+    asked = frozenset(question for summary in before for question in summary.get("asked") or [])
+    phase = PhaseRun(run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, asked)
+    if previous is not None:
+        phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
+    held = previous or run.within
+    if held is not None:
+        phase.tries, phase.answers = held.tries, held.answers
     names["run"]["usage"] = phase.usage_names()
     repository = run.program.workflow.repository
     folder = repository.render(names) if repository is not None else None

@@ -20,7 +20,6 @@ from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError, UsageError
 from skillrun.language.templates.functions import slug
 from skillrun.models.messages import Gateway
-from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.events import Events, Listener, Notice
 from skillrun.runtime.files import digest
 from skillrun.runtime.folder import RunFolder, State, Transcript
@@ -92,17 +91,28 @@ def new_slug(runs: Path, words: str) -> str:
 async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     path = _run_path(runs, name)
-    if (path / "state.md").exists() or (path / ".run").exists():
+    if (path / "state.md").exists():
         raise UsageError(
             f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`"
         )
     state = initial_state(session, inputs)
     path.mkdir(parents=True, exist_ok=True)
     with hold(path):
-        journal = Journal.create(path)
-        async with _opened(session, path, journal, state, []) as run:
+        async with _opened(session, path, _new_journal(path), state, []) as run:
+            run.folder.clean()
             await _pin(session, run)
             return await _interruptible(run_workflow(run))
+
+
+def _new_journal(path: Path) -> Journal:
+    """An empty journal; that of a run that was killed before its first line is one."""
+    if not any((path / ".run" / name).exists() for name in ("journal.db", "witness")):
+        return Journal.create(path)
+    journal = Journal.open(path)
+    if journal.empty:
+        return journal
+    journal.close()
+    raise UsageError(f"{path} has a journal and no state.md", "put state.md back, or choose another `--name`")
 
 
 async def resume(session: Session, runs: Path, name: str) -> Outcome:
@@ -136,8 +146,9 @@ async def again(session: Session, path: Path, journal: Journal, inputs: dict[str
     if (path / "state.md").is_file():
         state, log = read_state(path, journal)
         fresh.started_at, fresh.environment, fresh.models = state.started_at, state.environment, state.models
+        fresh.estimate = state.estimate
+    fresh.going = {"again": "from the start"}
     async with _opened(session, path, journal, fresh, log[-100:], close=False) as run:
-        run.folder.begin_again()
         await _pin(session, run)
         outcome = await _interruptible(run_workflow(run, resumed=True))
         if outcome.status == "completed":
@@ -184,6 +195,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
         files=files_of(program),
         budget={**(program.engine.get("budgets") or {}), **session.budget},
         project=str(session.project),
+        estimate=dict(session.estimate) if session.estimate is not None else None,
     )
 
 
@@ -255,14 +267,13 @@ async def _opened(
         events=Events(*listeners),
         state=state,
         log=log,
-        breakers=Breakers(session.program.config.get("breakers") or {}, state.failures),
         limits=Limits(state.budget or {}, _spent(journal)),
-        resolve=_resolver(session, state),
+        resolve=_resolver(session, state, lambda: run.save()),
         repository=lambda folder: _repository(session.project / folder),
-        uses_tools=lambda name: _resolver(session, state)(name).tools,
+        uses_tools=lambda name: run.resolve(name).tools,
         keeps_reads=session.keeps_reads,
         forgiven=_forgiven(journal),
-        estimate=session.estimate,
+        tiers=tuple(session.catalogue.tiers),
     )
     state.files = files_of(session.program)
     try:
@@ -284,16 +295,18 @@ def _spent(journal: Recording) -> dict[str, float]:
     return spent
 
 
-def _forgiven(journal: Recording) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _forgiven(journal: Recording) -> dict[str, dict[int, int]]:
+    """How many attempts do not count any more, by what was asked and by the round in which the run failed on it."""
+    found: dict[str, dict[int, int]] = {}
     for entry in journal.entries("void"):
-        for key, count in (entry.body.get("tries") or {}).items():
-            found[key] = max(count, found.get(key, 0))
+        number = entry.body["round"]
+        for key, count in entry.body["tries"].items():
+            found.setdefault(key, {})[number] = max(count, found.get(key, {}).get(number, 0))
     return found
 
 
-def _resolver(session: Session, state: State) -> Callable[[str], Resolved]:
-    """Names to models; what the run has pinned stays what it was."""
+def _resolver(session: Session, state: State, save: Callable[[], None]) -> Callable[[str], Resolved]:
+    """Names to models; what the run has pinned stays what it was, and is saved before the first call."""
     known: dict[str, Resolved] = {}
 
     def resolve(name: str) -> Resolved:
@@ -304,6 +317,7 @@ def _resolver(session: Session, state: State) -> Callable[[str], Resolved]:
             else:
                 known[name] = session.catalogue.resolve(name, session.environ, session.override)
                 state.models = {**(state.models or {}), name: known[name].model}
+                save()
         return known[name]
 
     return resolve

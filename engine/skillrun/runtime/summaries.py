@@ -34,7 +34,7 @@ def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
 async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> dict[str, Any]:
     """The summary's frontmatter, in the order in which it is written."""
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
-    told = await _told(phase, outputs, given) if phase.prompts else {}
+    told = await _told(phase, outputs, given) if phase.prompts and status == "completed" else {}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if value not in (None, "", False, [], {})}
     if phase.degraded:
         flags["degraded"] = True
@@ -53,6 +53,8 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> d
         summary["asked"] = list(phase.asked)
     summary["outputs"] = {key: value for key, value in outputs.items() if key != "flags"}
     summary["set"] = plain_data(phase.sets)
+    if failures := phase.breakers.changed():
+        summary["failures"] = failures
     summary["usage"] = phase.spent.to_dict()
     return summary
 

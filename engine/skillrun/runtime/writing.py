@@ -7,10 +7,12 @@ from typing import Any
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Said, Wrote
+from skillrun.runtime.files import digest
 from skillrun.runtime.folder import Written
 from skillrun.runtime.questions import put
 from skillrun.runtime.records_yaml import to_frontmatter
-from skillrun.runtime.run import Frame
+from skillrun.runtime.run import Frame, PhaseRun
+from skillrun.runtime.scope import overwritten
 from skillrun.tools.paths import PathRefused
 
 KEEP, TAKE = "keep mine", "take the new one"
@@ -27,6 +29,10 @@ async def put_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -
 async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     """Write an artifact and give its text: the person's, where they changed it and keep it."""
     phase, folder = frame.open, frame.run.folder
+    before = _before(phase, path)
+    if before not in (None, text):
+        address = overwritten(phase.run, phase.name, path)
+        await phase.run.journal.record("note", address, digest(text), {"text": before})
     try:
         outcome = await folder.put(path, text)
     except PathRefused as error:
@@ -39,6 +45,13 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     if outcome == "kept":
         return folder.text(path) or ""
     return text
+
+
+def _before(phase: PhaseRun, path: str) -> str | None:
+    """An earlier phase's artifact, as it was when this phase was opened."""
+    texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
+    found: str | None = next((text for text in texts if text is not None), None)
+    return found
 
 
 async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
@@ -56,8 +69,8 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     }
     answers = await put(frame, f"{frame.at(step)}/{path}", [question])
     if answers[0].get("answer") == TAKE:
-        await folder.replace(path, text)
         (folder.path / beside).unlink(missing_ok=True)
+        await folder.replace(path, text)
         return "written"
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
     frame.open.warnings.append(note)

@@ -9,8 +9,8 @@ from typing import Any
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer
-from skillrun.runtime.context import Seated, request_for, seat, worth_caching
-from skillrun.runtime.errors import PARTIAL, AgentFailed
+from skillrun.runtime.context import Seated, persistent, request_for, seat, worth_caching
+from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.tools import tools_of
@@ -44,8 +44,13 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
     """Everyone at once, or in turn when told so.
 
     Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead, and
-    its call makes the cache that the others read.
+    its call makes the cache that the others read. All requests are made before the first is sent: none of them depends
+    on who answers first.
     """
+    requests = {one.id: _asked(step, frame, one, shape) for one in seated}
+    if len(requests) < len(seated):
+        twice = next(one.id for index, one in enumerate(seated) if one in seated[:index])
+        raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
     groups = [seated]
     if frame.in_turn:
         groups = [[one] for one in seated]
@@ -54,35 +59,40 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
         groups = [list(ahead), [one for one in seated if one not in ahead]]
     answers: dict[str, Answer] = {}
     for group in groups:
-        found = await asyncio.gather(*(_ask(step, frame, one, shape) for one in group))
-        answers |= {one.id: answer for one, answer in zip(group, found, strict=True)}
+        calls = (_ask(step, frame, requests[one.id]) for one in group)
+        found = await asyncio.gather(*calls, return_exceptions=True)  # a call that is under way is never dropped
+        for one, came in zip(group, found, strict=True):
+            if isinstance(came, BaseException):
+                raise came
+            answers[one.id] = came
     return answers
 
 
-async def _ask(step: Step, frame: Frame, seated: Seated, shape: Shape | None) -> Answer:
-    """One attempt of one member; a member that has answered already is not asked again."""
+def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None) -> Asked:
     prompt = frame.prompts.get(step.id or "")
     task = prompt.template.render_text(frame_names(frame, seated.names)) if prompt is not None else ""
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
-    address = f"{frame.at(step)}{f'@{frame.open.round}' if fresh else ''}/{seated.id}"
+    address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
     request = request_for(frame, step, seated, task, shape.schema if shape else None, tools=bool(tools))
-    key = f"{address} {request.fingerprint()}"
-    known: Answer | None = frame.open.answers.get(key)
-    if known is not None:
-        return known
     drop = frame.value(step, "invalid", "") == "drop"
     turns = int((frame.run.program.engine.get("limits") or {}).get("tool_turns", 8)) if tools else 1
-    asked = Asked(seated.id, address, request, shape, drop, tools, turns)
-    while True:
-        attempt = frame.open.tries[key] = frame.open.tries.get(key, 0) + 1
-        found = await answer(frame.open, asked, attempt)
-        if found.ok or attempt > frame.run.forgiven.get(key, 0):
+    return Asked(seated.id, address, request, shape, drop, tools, turns)
+
+
+async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
+    """One attempt of one member; a member that has answered already is not asked again."""
+    phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
+    found: Answer | None = phase.answers.get(key)
+    while found is None or not found.ok:
+        attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
+        found = await answer(phase, asked, attempt)
+        if attempt > phase.forgiven(key):
             break
     if found.ok:
-        frame.open.answers[key] = found
-        if frame.value(step, "session", "fresh") == "persistent":
-            frame.sessions[seated.id] = list(found.messages)
+        phase.answers[key] = found
+        if persistent(frame, step):
+            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = found.messages
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import Waiting
+from skillrun.runtime.files import digest
 from skillrun.runtime.questions import put
 from skillrun.runtime.run import Frame
 
@@ -15,7 +16,7 @@ from skillrun.runtime.run import Frame
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.answers`, the records with their answers, and `.answer`, the first one's."""
     if "files" in step.values:
-        return _wait_for_files(step, frame)
+        return await _wait_for_files(step, frame)
     questions = _questions(step, frame)
     if not questions:
         return {"answers": []}
@@ -46,8 +47,13 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
     return questions
 
 
-def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
+async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
+    """The files that were there when there were any; more of them do not change what has been asked since."""
     pattern = str(frame.value(step, "files"))
+    where = f"{frame.at(step)}@{frame.open.rounds}"
+    known = frame.run.journal.find("tool", where, digest(pattern))
+    if known is not None and frame.run.keeps_reads:
+        return known
     found = frame.run.folder.matching(pattern)
     default = frame.value(step, "default", None)
     if not found and default is not None and not frame.run.person.attended:
@@ -59,4 +65,6 @@ def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
             str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}, then resume"
         )
     names = [path.relative_to(frame.run.folder.path).as_posix() for path in found]
-    return {"answers": [], "answer": ", ".join(names)}
+    result: dict[str, Any] = {"answers": [], "answer": ", ".join(names)}
+    await frame.run.journal.record("tool", where, digest(pattern), result)
+    return result

@@ -17,7 +17,7 @@ async def act(step: Step, frame: Frame) -> None:
     times = (run.state.backs or {}).get(key, 0)
     if times < cap(step, frame):
         raise Back(step.text, key)
-    then = run.breakers.limit(step.retry).then if step.retry else "fall back"
+    then = frame.open.breakers.limit(step.retry).then if step.retry else "fall back"
     run.emit(Tripped(step.retry or "at_most", frame.open.name, times, then))
     if then == "ask" and await offer_retry(
         frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True
