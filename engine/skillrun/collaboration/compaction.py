@@ -27,8 +27,8 @@ def estimate_tokens(text: str) -> int:
     per five letters from the eighth (a word in capitals 1 per four letters); a digit, tab or carriage return 1; blanks
     1 per eight (a single one belongs to the next word); line breaks and runs of one punctuation mark 1 per two, of
     marks that draw lines 1 per four; any other character 1 to 3 by its length in UTF-8 (é 1, я 1, 漢 1.5, 🙂 3).
-    Measured against cl100k, o200k, p50k and Claude's published tokenizer: English 1.0 to 1.2 times their counts, code
-    1.1 to 1.4, CJK 1.0 to 2.5 (p50k 0.7), base64 0.8; only made-up words fall far below.
+    Measured against cl100k, o200k and Claude's published tokenizer: English 1.0 to 1.2 times their counts, code 1.1 to
+    1.4, CJK 1.0 to 2.5, base64 0.8.
     """
     return ceil(sum(times * _price(piece) for piece, times in Counter(_PIECE.findall(text)).items()))
 
@@ -58,7 +58,6 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     `entries` are the summaries, oldest first; what they lack is skipped. A later record replaces an earlier one with
     its id, a question is closed by a decision of the same or a later summary that names its id in `resolves`, and then
     the oldest records go until the rest fits. `dropped` holds mappings of `kind` and `record`, in the order of leaving.
-    Source: seed 000, context protocol (decision propagation), requirements P9.
     """
     kept: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
@@ -102,10 +101,8 @@ def _boundary(text: str, end: int) -> int:
     """The last line end in the last fifth before `end`, or else the last word end in its second half, or else `end`."""
     if end >= len(text) or text[end].isspace():
         return end
-    line = text.rfind("\n", 0, end)
-    if line >= end * 0.8:
-        return line
-    return max((place for place in (text.rfind(" ", 0, end), line) if place >= end / 2), default=end)
+    line, word = text.rfind("\n", 0, end), text.rfind(" ", 0, end)
+    return line if line >= end * 0.8 else max(line, word) if max(line, word) >= end / 2 else end
 
 
 def _records(entry: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:

@@ -22,7 +22,6 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
     overlap alone. The overlap is also given under the name that reports use, `stability`. Numbers are rounded to four
     digits before the level is read off the thresholds, so that the two never contradict each other.
     Weights, words and thresholds are the settings'; raises ValueError when one of SETTINGS is not among them.
-    Source: seed 000, strategy 2 (Mysti's convergence assessment), requirements P4.
     """
     texts = [text for text in map(_text, replies) if text]
     if len(texts) < 2:

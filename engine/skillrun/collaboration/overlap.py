@@ -34,7 +34,7 @@ def dedupe(items: Iterable[Any], by: str | float | None = None, threshold: float
     """The items whose text overlaps none kept before them by `threshold` or more; order stays, the first stays.
 
     `by` names the field of records that holds the text; for plain strings leave it out, the threshold may take its
-    place. An item without text is kept. Source: requirements B6.
+    place. An item without text is kept.
     """
     if isinstance(by, (int, float)):
         threshold = by

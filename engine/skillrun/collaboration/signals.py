@@ -20,7 +20,7 @@ def matches(text: object, patterns: Patterns) -> dict[str, list[str]]:
 
     `patterns` maps names to a regular expression or a list of them; a plain list of expressions is named by itself.
     Case is ignored, in the search and in what counts as distinct; what is no text has no hits. Raises ValueError for an
-    expression that `suspicious` names. Source: the keyword scan of seed 000, requirements P10.
+    expression that `suspicious` names.
     """
     if not isinstance(text, str):
         return {}

@@ -1,9 +1,8 @@
-"""Bringing several members' structured replies together: means, counts, and the last word of each member."""
+"""Bringing several members' structured replies together: means, and the last word of each member."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
 def latest(*steps: Any) -> list[Mapping[str, Any]]:
     """Each member's last reply over several steps, members in the order in which they are first seen.
 
-    A member that was not asked again, or did not answer, keeps the earlier reply that has a text (requirements D6).
+    A member that was not asked again, or did not answer, keeps the earlier reply that has a text.
     Steps that did not run may be passed.
     """
     last: dict[str, Mapping[str, Any]] = {}
@@ -38,13 +37,6 @@ def latest(*steps: Any) -> list[Mapping[str, Any]]:
             if earlier is None or _answered(reply) or not _answered(earlier):
                 last[reply["member"]] = reply
     return list(last.values())
-
-
-def tally(items: Iterable[Any], by: str | None = None) -> dict[Any, int]:
-    """How often each value occurs, or each value of the field `by`; most frequent first, then as first seen."""
-    if by is not None:
-        items = [item[by] for item in items if isinstance(item, Mapping) and by in item]
-    return dict(Counter(items).most_common())
 
 
 def _answered(reply: Mapping[str, Any]) -> bool:

@@ -8,8 +8,6 @@ from skillrun.language.diagnostics import SkillrunError, UsageError
 from skillrun.language.fields import SLUG
 from skillrun.language.schemas import shown
 
-__all__ = ["SLUG", "PathRefused", "checked_slug", "confined"]
-
 
 class PathRefused(SkillrunError):
     """A path leads out of its folder, or cannot be one."""

@@ -10,10 +10,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.schemas import Shape
@@ -32,21 +32,18 @@ MAX_PATTERN: Final = 500  # characters
 SEARCH_SECONDS: Final = 5.0
 
 
-def _parameters(required: tuple[str, ...] = (), **types: str) -> Mapping[str, Any]:
-    properties = {name: {"type": kind, **({"minimum": 1} if kind == "integer" else {})} for name, kind in types.items()}
-    return MappingProxyType(
-        {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    )
+def _parameters(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-TOOLS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-    {
-        "Read": _parameters(("path",), path="string", offset="integer", limit="integer"),
-        "Grep": _parameters(("pattern",), pattern="string", path="string", glob="string"),
-        "Glob": _parameters(("pattern",), pattern="string"),
-        "List": _parameters(path="string"),
-    }
-)
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 1}
+TOOLS: Final[Mapping[str, dict[str, Any]]] = {
+    "Read": _parameters("path", path=_TEXT, offset=_COUNT, limit=_COUNT),
+    "Grep": _parameters("pattern", pattern=_TEXT, path=_TEXT, glob=_TEXT),
+    "Glob": _parameters("pattern", pattern=_TEXT),
+    "List": _parameters(path=_TEXT),
+}
 """The tools and their parameters, as JSON Schema."""
 
 _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
@@ -72,16 +69,12 @@ class Repository:
         return answer.encode("utf-8", "replace").decode("utf-8")
 
     def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
-        tools: dict[str, Callable[..., str]] = {
-            "Read": self._read,
-            "Grep": self._grep,
-            "Glob": self._glob,
-            "List": self._list,
-        }
+        tools: dict[str, Callable[..., str]]
+        tools = {"Read": self._read, "Grep": self._grep, "Glob": self._glob, "List": self._list}
         if name not in tools:
             return f"error: there is no tool `{name}`; there are {', '.join(TOOLS)}"
         given = {key: value for key, value in arguments.items() if value is not None}
-        if wrong := Shape(dict(TOOLS[name])).check(given):
+        if wrong := Shape(TOOLS[name]).check(given):
             return f"error: {'; '.join(each.message for each in wrong)}"
         try:
             return tools[name](**given)
@@ -106,10 +99,9 @@ class Repository:
         numbered = [f"{number:>6}\t{_short(line)}" for number, line in enumerate(wanted, offset)]
         kept = _bounded(numbered)
         last = offset + len(kept) - 1
-        more = (
-            f"\n(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})" if last < len(lines) else ""
-        )
-        return "\n".join(kept) + more
+        if last < len(lines):
+            kept = [*kept, f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})"]
+        return "\n".join(kept)
 
     def _grep(self, pattern: str, path: str = ".", glob: str | None = None) -> str:
         import regex  # type: ignore[import-untyped]  # unlike `re` it can be told when to give up
@@ -117,7 +109,7 @@ class Repository:
         if len(pattern) > MAX_PATTERN:
             raise _Failed(f"the pattern is longer than {MAX_PATTERN} characters")
         try:
-            compiled = regex.compile(pattern, regex.MULTILINE)
+            compiled = regex.compile(pattern)
         except (regex.error, OverflowError, RecursionError, ValueError) as error:
             raise _Failed(f"`{pattern}` is no regular expression: {error}") from None
         until = time.monotonic() + SEARCH_SECONDS
@@ -128,11 +120,10 @@ class Repository:
             if wanted is not None and not wanted.match_file(shown):
                 continue
             try:
-                hits += _hits(compiled, self._text(place, shown), shown, until)
+                hits += islice(_hits(compiled, self._text(place, shown), shown, until), MAX_HITS + 1)
             except TimeoutError:
-                ended = (
-                    f"(stopped in {shown} after {SEARCH_SECONDS:g} seconds; use a simpler pattern or a narrower path)"
-                )
+                slow = f"stopped in {shown} after {SEARCH_SECONDS:g} seconds"
+                ended = f"({slow}; use a simpler pattern or a narrower path)"
                 break
             except (_Failed, OSError):
                 continue
@@ -149,11 +140,8 @@ class Repository:
         folder = self._existing(path)
         if not folder.is_dir():
             raise _Failed(f"`{path}` is a file; use Read")
-        names = []
-        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-            place = folder / entry.name
-            if self._inside(place):
-                names.append(f"{_printable(entry.name)}{'/' if place.is_dir() else ''}")
+        places = sorted(place for place in folder.iterdir() if self._inside(place))
+        names = [f"{_printable(place.name)}{'/' if place.is_dir() else ''}" for place in places]
         return _joined(names, "", "(the folder is empty)")
 
     # files
@@ -237,36 +225,23 @@ def _glob_spec(pattern: str) -> GitIgnoreSpec:
     """Patterns as in `.gitignore`, and `{a,b}` for either."""
     from pathspec import GitIgnoreSpec
 
+    patterns = [pattern[:MAX_PATTERN].removeprefix("./")]
+    while len(patterns) < MAX_HITS and (match := re.search(r"\{([^{}]*)\}", patterns[0])):
+        patterns = [each.replace(match[0], choice, 1) for each in patterns for choice in match[1].split(",")]
     try:
-        return GitIgnoreSpec.from_lines(_alternatives(pattern[:MAX_PATTERN]))
+        return GitIgnoreSpec.from_lines(patterns)
     except ValueError as error:
         raise _Failed(f"`{pattern}` is no pattern: {error}") from None
 
 
-def _alternatives(pattern: str) -> list[str]:
-    patterns = [pattern.removeprefix("./")]
-    while len(patterns) < MAX_HITS and (match := re.search(r"\{([^{}]*)\}", patterns[0])):
-        patterns = [each.replace(match[0], choice, 1) for each in patterns for choice in match[1].split(",")]
-    return patterns
-
-
-def _hits(compiled: Any, text: str, shown: str, until: float) -> Iterable[str]:
-    """The lines in which the pattern begins to match. Raises TimeoutError."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    found: dict[int, str] = {}
-    line, start = 1, 0
-    for match in compiled.finditer(text, timeout=left, concurrent=True):
-        line += text.count("\n", start, match.start())
-        start = match.start()
-        if line not in found:
-            end = text.find("\n", start)
-            whole = text[text.rfind("\n", 0, start) + 1 : None if end < 0 else end]
-            found[line] = f"{shown}:{line}: {_short(whole.strip())}"
-        if len(found) > MAX_HITS:
-            break
-    return found.values()
+def _hits(compiled: Any, text: str, shown: str, until: float) -> Iterator[str]:
+    """The lines in which the pattern is found. Raises TimeoutError."""
+    for number, line in enumerate(text.split("\n"), 1):
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if compiled.search(line, timeout=left, concurrent=True):
+            yield f"{shown}:{number}: {_short(line.strip())}"
 
 
 def _joined(lines: list[str], ended: str, nothing: str) -> str:
