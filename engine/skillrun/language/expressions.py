@@ -1,36 +1,25 @@
 """Templates and bare expressions: compiled from a text with its places, rendered to a value, failing at a line.
 
-What templates may do is in `sandbox`, what they may call in `vocabulary`, how they read in `syntax` and `vetting`.
+How they read is in `templates.syntax`, what they may hold in `vetting` and `vocabulary`, what they do in `interpreter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from jinja2 import nodes
-from jinja2.exceptions import UndefinedError
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.diagnostics import Problem, Problems, SkillrunError, allowed, did_you_mean
+from skillrun.language.diagnostics import Problem, Problems, SkillrunError
 from skillrun.language.source import Span, Text
-from skillrun.language.templates.codegen import (
-    ENVIRONMENT,
-    VALUE,
-    Run,
-    Scope,
-    UnknownName,
-    compiled,
-    culprit,
-    leaving_a_value,
-    raised_by_template,
-)
-from skillrun.language.templates.limits import MAX_TEXT, Fault, budget
+from skillrun.language.templates import interpreter
+from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
+from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
-from skillrun.language.templates.tokens import Misread
 from skillrun.language.templates.values import plain, printed
-from skillrun.language.templates.vetting import vet
-from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TESTS
+from skillrun.language.templates.vetting import free_names, vet
+from skillrun.language.templates.vocabulary import FILTERS, TESTS
 
 __all__ = [
     "ABSENT",
@@ -58,18 +47,21 @@ class Template:
     """A compiled string or bare expression.
 
     A node's `lineno` is its offset in `text`; `span` gives its place in the file. `expression` is the single expression
-    of a template whose value keeps its type, `free` the places where it reads names from outside.
+    of a template whose value keeps its type.
     """
 
-    __slots__ = ("_run", "bare", "expression", "free", "text", "tree")
+    __slots__ = ("bare", "expression", "text", "tree")
 
-    def __init__(self, text: Text, tree: nodes.Template, bare: bool = False, free: tuple[nodes.Name, ...] = ()) -> None:
+    def __init__(self, text: Text, tree: nodes.Template, bare: bool = False) -> None:
         self.text = text
         self.tree = tree
         self.bare = bare
         self.expression = _single(tree)
-        self.free = free
-        self._run: Run | None = None
+
+    @property
+    def free(self) -> tuple[nodes.Name, ...]:
+        """The places where it reads names from outside."""
+        return free_names(self.tree)
 
     @property
     def undeclared(self) -> frozenset[str]:
@@ -96,44 +88,26 @@ class Template:
         found: str = self._rendered(names, printed)
         return found
 
-    def _rendered(self, names: Mapping[str, Any], finish: Any) -> Any:
+    def _rendered(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
         if self.tree is _CONSTANT:
             return self.text.value.removesuffix("\n")
-        scope = Scope(names)
         try:
-            if self._run is None:
-                self._run = compiled(self._program)
-            with budget():
-                text = _gathered(self._run(scope))
-                return text if self.expression is None else finish(scope.vars[VALUE])
-        except (Fault, UndefinedError, ArithmeticError, TypeError, ValueError, RecursionError, MemoryError) as error:
-            raise self._located(error, names) from error
+            with budget() as left:
+                scope = interpreter.Scope(names, left, {})
+                if self.expression is None:
+                    return interpreter.text(self.tree, scope)
+                return finish(interpreter.value(self.expression, scope))
+        except Fault as fault:
+            raise self._located(fault) from fault
+        except (RecursionError, MemoryError) as error:
+            raise self._located(Fault("the values are too large, or too deep inside one another")) from error
 
-    @property
-    def _program(self) -> nodes.Template:
-        return self.tree if self.expression is None else leaving_a_value(self.expression)
-
-    def _located(self, error: Exception, names: Mapping[str, Any]) -> Exception:
-        """The error with its place in the file, or itself when it is none of the template's."""
-        code, hint = "expression", ""
-        match error:
-            case UnknownName():
-                hint = did_you_mean(error.name, names) or allowed(names)
-                code, message = "unknown-name", error.message
-            case Fault():
-                message, hint = error.message, error.hint
-            case UndefinedError():
-                message = str(error)
-            case RecursionError() | MemoryError():
-                message = "the values are too large, or too deep inside one another"
-            case _ if raised_by_template(error.__traceback__):
-                message = f"this cannot be computed: {error}"
-            case _:
-                return error
-        node = culprit(self._program, error.__traceback__) or self.expression
-        span = self.text.at(node.lineno if node is not None else 0)
+    def _located(self, fault: Fault) -> RenderError:
+        start = 0 if self.expression is None else self.expression.lineno
+        span = self.text.at(start if fault.offset is None else fault.offset)
         line, column = span.source.position(span.offset)
-        return RenderError(Problem(span.path, line, column, code, message, hint, "error", span.source.line(line)))
+        shown = span.source.line(line)
+        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", shown))
 
 
 def compile_string(text: Text, problems: Problems) -> Template | None:
@@ -158,8 +132,6 @@ _CONSTANT: Final = nodes.Template([], lineno=0)
 
 
 def _compiled(text: Text, bare: bool, problems: Problems) -> Template | None:
-    if "\r" in text.value:
-        text = _without_returns(text)
     found = True
 
     def report(offset: int, code: str, message: str, hint: str) -> None:
@@ -168,19 +140,12 @@ def _compiled(text: Text, bare: bool, problems: Problems) -> Template | None:
         problems.report(text.at(offset), code, message, hint)
 
     try:
-        tree = read(ENVIRONMENT, text.value, bare)
-    except Misread as error:
-        report(error.offset, "syntax", error.message, error.hint)
+        tree = read(text.value.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
+    except Fault as fault:
+        report(fault.offset or 0, "syntax", fault.message, fault.hint)
         return None
-    free = vet(tree, report)
-    return Template(text, tree, bare, free) if found else None
-
-
-def _without_returns(text: Text) -> Text:
-    """The text with `\\n` line ends, as the parser takes it, each character where it was."""
-    kept = [at for at in range(len(text.value)) if not text.value.startswith("\r\n", at)]
-    value = "".join(text.value[at] for at in kept).replace("\r", "\n")
-    return Text(value, text.source, tuple((now, text.at(at).offset) for now, at in enumerate(kept)))
+    vet(tree, report)
+    return Template(text, tree, bare) if found else None
 
 
 def _single(tree: nodes.Template) -> nodes.Expr | None:
@@ -190,13 +155,3 @@ def _single(tree: nodes.Template) -> nodes.Expr | None:
             told = [one for one in parts if not (isinstance(one, nodes.TemplateData) and not one.data.strip())]
             return told[0] if len(told) == 1 and not isinstance(told[0], nodes.TemplateData) else None
     return None
-
-
-def _gathered(pieces: Iterable[str]) -> str:
-    length, parts = 0, []
-    for piece in pieces:
-        length += len(piece)
-        if length > MAX_TEXT:
-            raise Fault(f"the text is longer than {MAX_TEXT:,} characters", "clip what it is made of")
-        parts.append(piece)
-    return "".join(parts)

@@ -170,11 +170,11 @@ def test_a_name_of_the_caller_may_be_called_like_the_engines_own() -> None:
 def test_undeclared_names_are_those_read_from_outside() -> None:
     written = (
         "{% set a = b %}{{ a }}{% for c in d if c.e %}{{ c }}{{ loop.index }}{{ f }}{% else %}{{ c2 }}{% endfor %}"
-        "{% if g %}{% set h = 1 %}{% else %}{% set h = 2 %}{% set i = 3 %}{% endif %}{{ h }}{{ i }}"
+        "{% if g %}{% set h = 1 %}{% else %}{% set h = 2 %}{% endif %}{{ h }}"
         "{{ others(j) }}{{ k | default(l) | map(attribute=m) }}{{ n is eq(o) }}{{ p[q].r }}"
         "{% set s %}{{ t }}{% endset %}"
     )
-    expected = {"b", "d", "f", "c2", "g", "i", "j", "k", "l", "m", "n", "o", "p", "q", "t"}
+    expected = {"b", "d", "f", "c2", "g", "j", "k", "l", "m", "n", "o", "p", "q", "t"}
     made = template(written)
     assert made.undeclared == expected
     assert all(written.startswith(node.name, made.span(node).offset) for node in made.free)

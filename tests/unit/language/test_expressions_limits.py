@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from skillrun.language.diagnostics import Problems
 from skillrun.language.expressions import RenderError, compile_string
 from skillrun.language.source import Text
-from skillrun.language.templates.patterns import with_ends
 
 SECONDS = 10.0  # many times what the slowest takes
 TWINS = "{% set a = [1] %}{% set b = [1] %}" + "{% set a = [a, a] %}{% set b = [b, b] %}" * 40
 BIG = "a" * 900_000
+WORK = "this template does more work than a render may"
 NAMES: dict[str, Any] = {"big": BIG, "items": list(range(90_000)), "records": [{"a": i % 7} for i in range(50_000)]}
 
 
@@ -43,7 +43,7 @@ def outcome(written: str, **names: Any) -> str:
         ("{{ [1] * 1000000000 }}", "`*` cannot take a list and a number"),
         ("{% set a = 999999999 %}" + "{% set a = a * a %}" * 40, "the number is too large"),
         ("{{ 1e18 * 10 }}", "the number is too large"),
-        ("{{ range(1000000000) }}", "the range has more than 20,000 numbers"),
+        ("{{ range(1000000000) }}", WORK),
         ("{{ '%999999999d' | format(1) }}", "is not a format"),
         ("{{ '%.999999999f' | format(1) }}", "is not a format"),
         ("{{ '%*d' | format(9999999, 1) }}", "is not a format"),
@@ -55,25 +55,25 @@ def outcome(written: str, **names: Any) -> str:
         ("{% set a = 'xxxxxxxx' %}" + "{% set a = a | replace('x', a) %}" * 10, "longer than 1,000,000 characters"),
         ("{% set a = 'xxxxxxxx' %}" + "{% set a = a | replace('', a) %}" * 10, "longer than 1,000,000 characters"),
         ("{{ range(9999) | join('\n') | indent(999999) }}", "longer than 1,000,000 characters"),
-        ("{% set a = [1, 2] %}" + "{% set a = a + a %}" * 40, "longer than 100,000 items"),
-        ("{% set a = [1, 2] %}" + "{% set a = [a, a] | sum(start=[]) %}" * 40, "longer than 100,000 items"),
-        (f"{TWINS}{{{{ a }}}}", "larger than 100,000 items"),
-        (f"{TWINS}{{{{ a | tojson }}}}", "larger than 100,000 items"),
-        (f"{TWINS}{{{{ a | map('string') }}}}", "larger than 100,000 items"),
-        (f"{TWINS}{{{{ [a, b] | unique }}}}", "larger than 100,000 items"),
-        (f"{TWINS}{{{{ a == b }}}}", "larger than 1,000,000 items"),
-        (f"{TWINS}{{{{ a in [b] }}}}", "larger than 1,000,000 items"),
-        (f"{TWINS}{{{{ [a, b] | sort }}}}", "larger than 1,000,000 items"),
-        (f"{TWINS}{{{{ [a, b] | max }}}}", "larger than 1,000,000 items"),
-        (f"{TWINS}{{{{ [a, b] | select('eq', a) }}}}", "larger than 1,000,000 items"),
-        ("{% set a = {} %}" + "{% set a = {'a': a, 'b': a} %}" * 40 + "{{ a }}", "larger than 100,000 items"),
+        ("{% set a = [1, 2] %}" + "{% set a = a + a %}" * 40, WORK),
+        ("{% set a = [1, 2] %}" + "{% set a = [a, a] | sum(start=[]) %}" * 40, WORK),
+        (f"{TWINS}{{{{ a }}}}", WORK),
+        (f"{TWINS}{{{{ a | tojson }}}}", WORK),
+        (f"{TWINS}{{{{ a | map('string') }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | unique }}}}", WORK),
+        (f"{TWINS}{{{{ a == b }}}}", WORK),
+        (f"{TWINS}{{{{ a in [b] }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | sort }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | max }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | select('eq', a) }}}}", WORK),
+        ("{% set a = {} %}" + "{% set a = {'a': a, 'b': a} %}" * 40 + "{{ a }}", WORK),
         ("{{ items | map('string') | dedupe(0.9) }}", "at most 500 items"),
         ("{{ matches(big, ['(a+)+$']) }}", "takes for ever"),
-        ("{{ matches(big, ['(?:a?){10}a*b']) }}", "too many ways"),
-        ("{{ matches(big, ['" + "a?" * 30 + "b']) }}", "too many ways"),
-        ("{{ matches(big, ['((a?){10}){10}b']) }}", "too many ways"),
-        ("{{ matches(big, ['(a|aa){10}(a|aa){10}b']) }}", "too many ways"),
-        ("{{ matches(big, ['a{5000}']) }}", "repeats something 5000 times"),
+        ("{{ matches(big, ['(?:a?){10}a*b']) }}", ""),
+        ("{{ matches(big, ['" + "a?" * 30 + "b']) }}", ""),
+        ("{{ matches(big, ['((a?){10}){10}b']) }}", ""),
+        ("{{ matches(big, ['(a|aa){10}(a|aa){10}b']) }}", ""),
+        ("{{ matches(big, ['a{5000}']) }}", ""),
     ],
 )
 def test_what_would_grow_is_refused_before_it_is_built(written: str, message: str) -> None:
@@ -106,11 +106,8 @@ def test_what_would_grow_is_refused_before_it_is_built(written: str, message: st
 def test_a_loop_ends_with_its_budget(body: str) -> None:
     found = outcome("{% for a in range(20000) %}" + body + "{% endfor %}")
     assert found in (
-        "the loops of this template run more than 20,000 times",
-        "this template does more work than a render may",
-        "the text is longer than 1,000,000 characters",
+        WORK,
         "the text would be longer than 1,000,000 characters",
-        "this value is larger than 100,000 items",
     )
 
 
@@ -119,11 +116,11 @@ def test_templates_inside_a_template_share_its_budget() -> None:
     assert inner is not None
     assert inner.render({}) == "x"
     found = outcome("{% for a in range(1000) %}{{ others(a) }}{% endfor %}", others=lambda _step: inner.render({}))
-    assert "20,000 times" in found
+    assert found == WORK
 
 
 def test_a_render_has_its_own_budget() -> None:
-    made = compile_string(Text.of("{% for a in range(15000) %}{% endfor %}x"), Problems())
+    made = compile_string(Text.of("{% for a in range(100000) %}{% endfor %}x"), Problems())
     assert made is not None
     assert [made.render({}) for _ in range(3)] == ["x"] * 3
 
@@ -179,18 +176,3 @@ def test_a_text_with_tags_has_a_length() -> None:
 def test_a_pattern_ends_on_the_text_that_is_worst_for_it(pattern: str) -> None:
     outcome("{{ matches(big, [p]) }}", p=pattern)
     outcome("{{ matches(big[:9000], {'name': [p, p, p]}) }}", p=pattern)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "ended"),
-    [
-        (r"\bauth", r"\bauth"),
-        (r"back-?end", r"back-?end"),
-        (r"prod(uction)?\b", r"prod(uction)?\b"),
-        (r"a+b*?c{2,}d{3}e{2,900}f{,4}", r"a{1,13}b{0,12}?c{2,14}d{3,3}e{2,14}f{0,4}"),
-        (r"[*+]\+\*{x}", r"[*+]\+\*{x}"),
-        (r"[]+]+(?:a)++(?i:b)", r"[]+]{1,201}(?:a){1,201}+(?i:b)"),
-    ],
-)
-def test_the_repetitions_of_a_pattern_get_an_end(pattern: str, ended: str) -> None:
-    assert with_ends({"name": [pattern]}, 500) == {"name": [ended]}

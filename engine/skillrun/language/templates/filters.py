@@ -1,6 +1,6 @@
-"""The filters of texts, numbers and single values that templates share with Jinja.
+"""The filters of templates that are Jinja's in name and meaning, made safe for absent and for large values.
 
-They ask `sandbox` for room before they build anything. What the project adds is in `functions`.
+Lists in, lists out; a field is looked up as an expression looks it up, so what a record lacks is absent.
 """
 
 from __future__ import annotations
@@ -8,25 +8,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Final
+
+from jinja2 import filters as jinja
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.templates.limits import Fault, room, size
-from skillrun.language.templates.operators import bounded
-from skillrun.language.templates.values import kind, listed, number, printed, to_json, whole
+from skillrun.language.templates.functions import text_filter
+from skillrun.language.templates.limits import Fault, room, spend, weigh
+from skillrun.language.templates.values import bounded, compute, field, kind, listed, number, printed, to_json, whole
 
-P = ParamSpec("P")
-
-
-def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concatenate[Any, P], Any]:
-    """A filter of one text: an absent value stays absent, anything else is taken as it prints."""
-
-    @wraps(change)
-    def filtered(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
-        return value if isinstance(value, Absent) else change(printed(value), *arguments, **options)
-
-    return filtered
+# Texts, numbers and single values
 
 
 def default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
@@ -41,117 +32,151 @@ def length(value: Any) -> int:
     raise Fault(f"{kind(value)} has no length")
 
 
-def reverse(value: Any) -> Any:
-    return value[::-1] if isinstance(value, str) else listed(value)[::-1]
-
-
-@text_filter
-def lower(text: str) -> str:
-    return text.lower()
-
-
-@text_filter
-def upper(text: str) -> str:
-    return text.upper()
-
-
-@text_filter
-def capitalize(text: str) -> str:
-    return text.capitalize()
-
-
-@text_filter
-def title(text: str) -> str:
-    return "".join(part[:1].upper() + part[1:].lower() for part in re.split(r"([-\s({\[<]+)", text))
-
-
-@text_filter
-def trim(text: str, chars: str | None = None) -> str:
-    return text.strip(chars)
-
-
-@text_filter
-def string(text: str) -> str:
-    return text
-
-
 @text_filter
 def replace(text: str, old: str, new: Any, count: int = -1) -> str:
     inserted = printed(new)
-    times = text.count(old) if count < 0 else min(count, text.count(old))
-    room(len(text) + times * len(inserted))
-    return text.replace(old, inserted, times)
+    room(len(text) + text.count(old) * len(inserted))
+    return text.replace(old, inserted, count)
 
 
 @text_filter
 def indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) -> str:
     margin = width if isinstance(width, str) else " " * min(whole(width), 1000)
-    lines = text.split("\n")
-    room(len(text) + len(margin) * len(lines))
-    margined = [margin + line if line or blank else line for line in lines]
-    return "\n".join(margined if first else [lines[0], *margined[1:]])
+    room(len(text) + len(margin) * (1 + text.count("\n")))
+    return jinja.do_indent(text, margin, first, blank)
 
 
 @text_filter
 def format_values(text: str, *values: Any, **named: Any) -> str:
     """`%s`, `%d`, `%i`, `%f`, `%x` and `%%` with flags and a short width or precision; `%(name)s` with names."""
-    signs = [sign for sign in _DIRECTIVE.findall(text) if sign != "%"]
     if "%" in _DIRECTIVE.sub("", text):
         raise Fault(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
-    room(len(text) + 1000 * len(signs) + sum(size(one) << 5 for one in (*values, *named.values())))
-    try:
-        if named:
-            return text % {name: one if isinstance(one, (int, float)) else printed(one) for name, one in named.items()}
-        pairs = zip(values, signs, strict=True)
-        return text % tuple(printed(one) if sign == "s" else number(one) for one, sign in pairs)
-    except (TypeError, ValueError, KeyError) as error:
-        raise Fault(f"`{text}` and its values do not fit together: {error}") from None
+    filled = [one if type(one) in (int, float) else printed(one) for one in (*values, *named.values())]
+    room(len(text) + text.count("%") * (1000 + sum(len(one) for one in filled if isinstance(one, str))))
+    return text % (dict(zip(named, filled, strict=True)) if named else tuple(filled))
 
 
 _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdifx%])")
-
-
-def wordcount(value: Any) -> int:
-    return 0 if isinstance(value, Absent) else len(re.findall(r"\w+", printed(value)))
 
 
 def to_float(value: Any, default: Any = ABSENT) -> Any:
     """The number that a text holds; 0.0 when it holds none, unless there is a default. Absent stays absent."""
     if isinstance(value, Absent):
         return value if default is ABSENT else default
-    if isinstance(value, (int, float)) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
-        return bounded(float(value))
-    return 0.0 if default is ABSENT else default
+    return bounded(jinja.do_float(value, 0.0 if default is ABSENT else default))
 
 
 def to_int(value: Any, default: Any = ABSENT) -> Any:
     """As `to_float`, without what follows the point."""
-    if isinstance(value, int):
-        return int(value)
-    found = to_float(value, default)
-    return int(found) if isinstance(found, float) else found
-
-
-_NUMBER: Final = re.compile(r"[-+]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})")
+    found = bounded(value) if isinstance(value, int) else to_float(value, default)
+    return int(found) if isinstance(found, (int, float)) else found
 
 
 def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
     """Half to even as Python rounds; `method` may also be `ceil` or `floor`. A whole number without a precision."""
     if isinstance(value, Absent):
         return value
-    if not 0 <= precision <= 15 or method not in ("common", "ceil", "floor"):
+    if not 0 <= precision <= 15 or method not in _ROUNDING:
         raise Fault("`round` takes a precision from 0 to 15, and the method common, ceil or floor")
-    if method == "common":
-        found = round(number(value), precision)
-    else:
-        found = {"ceil": math.ceil, "floor": math.floor}[method](number(value) * 10**precision) / 10**precision
+    found = _ROUNDING[method](bounded(number(value)) * 10**precision) / 10**precision
     return found if precision else int(found)
 
 
-def absolute(value: Any) -> Any:
-    return value if isinstance(value, Absent) else abs(number(value))
+_ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": math.ceil, "floor": math.floor}
 
 
 def to_json_text(value: Any, indent: Any = None) -> Any:
     """JSON as a person would write it, keys in their order."""
     return value if isinstance(value, Absent) else to_json(value, None if indent is None else min(whole(indent), 8))
+
+
+# Lists and mappings
+
+
+def end(value: Any, at: int) -> Any:
+    found = value if isinstance(value, str) else listed(value)
+    return found[at] if found else ABSENT
+
+
+def items(value: Any) -> list[Any]:
+    """The pairs of a mapping, as lists of two."""
+    if not isinstance(value, (Mapping, Absent)):
+        raise Fault(f"{kind(value)} is not a mapping")
+    return [[key, value[key]] for key in value]
+
+
+def dictsort(value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> list[Any]:
+    """The pairs of a mapping in the order of their keys or values."""
+    return sort(items(value), reverse, case_sensitive, ("key", "value").index(by))
+
+
+def sort(value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None) -> list[Any]:
+    """Stable, by one field or by several (`priority,id`); items without the field come last either way."""
+    found = listed(value)
+    for name in reversed(attribute.split(",") if isinstance(attribute, str) else [attribute]):
+        pairs = keyed(found, name, case_sensitive)
+        there = [pair for pair in pairs if not isinstance(pair[0], Absent)]
+        weigh([key for key, _ in there])
+        try:
+            there.sort(key=lambda pair: pair[0], reverse=reverse)
+        except TypeError:
+            kinds = dict.fromkeys(kind(key) for key, _ in there)
+            raise Fault(f"{' and '.join(kinds)} cannot be put into an order") from None
+        found = [one for _, one in there] + [one for key, one in pairs if isinstance(key, Absent)]
+    return found
+
+
+def extreme(largest: bool) -> Callable[..., Any]:
+    """The first of the largest or smallest items; those without the field do not count."""
+
+    def found(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+        return end(sort(value, largest, case_sensitive, attribute), 0)
+
+    return found
+
+
+def unique(value: Any, case_sensitive: bool = False, attribute: Any = None) -> list[Any]:
+    """The items without those that equal an earlier one, or whose field does."""
+    kept: dict[tuple[Any, ...], Any] = {}
+    for key, one in keyed(value, attribute, case_sensitive):
+        kept.setdefault(_mark(key), one)
+    return list(kept.values())
+
+
+def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
+    """Pairs of a field's value and the items with it, in the order of the values; what lacks the field comes last."""
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    for key, one in keyed(value, attribute, True):
+        named = default if isinstance(key, Absent) else key
+        groups.setdefault(_mark(_folded(named, case_sensitive)), [named, []])[1].append(one)
+    return sort(list(groups.values()), False, case_sensitive, 0)
+
+
+def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
+    """The sum of numbers; with `start=[]` the lists one after the other, where absent ones add nothing."""
+    found = [one for one, _ in keyed(value, attribute, True)]
+    if isinstance(start, list):
+        lists = [listed(part) for part in (start, *found)]
+        spend(sum(map(len, lists)))
+        return [one for part in lists for one in part]
+    for one in found:
+        start = compute("+", start, one)
+    return start
+
+
+def keyed(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
+    """Each item behind its field, or behind itself."""
+    found = listed(value)
+    spend(4 * len(found))
+    return [(_folded(one if attribute is None else field(one, attribute), case_sensitive), one) for one in found]
+
+
+def _folded(value: Any, case_sensitive: bool) -> Any:
+    return value if case_sensitive or not isinstance(value, str) else value.casefold()
+
+
+def _mark(key: Any) -> tuple[Any, ...]:
+    """The same for equal values, and hashable; true is not 1, and what is absent equals what is absent."""
+    if isinstance(key, Absent):
+        return ()
+    return (key, isinstance(key, bool)) if isinstance(key, (str, int, float)) else (to_json(key), None)

@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 import unicodedata
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Callable, Mapping
+from functools import wraps
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec
 
 from skillrun.collaboration import compaction, signals, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import overlap as likeness
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.templates.filters import text_filter
-from skillrun.language.templates.limits import MAX_LOOPS, Fault, size, spend, weigh
-from skillrun.language.templates.patterns import with_ends
+from skillrun.language.templates.limits import WORK_PER_SECOND, Fault, budget, spend, weigh
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 
 MAX_COMPARED: Final = 500  # items that `dedupe` compares with each other
+P = ParamSpec("P")
+
+
+def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concatenate[Any, P], Any]:
+    """A filter of one text: an absent value stays absent, anything else is taken as it prints."""
+
+    @wraps(change)
+    def filtered(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
+        return value if isinstance(value, Absent) else change(printed(value), *arguments, **options)
+
+    return filtered
 
 
 @text_filter
@@ -40,14 +50,15 @@ def untrusted(text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
 
 
-def section(text: Any, heading: Any) -> Any:
+@text_filter
+def section(text: str, heading: Any) -> Any:
     """What stands under a markdown heading, its own subsections included; absent when no heading reads so.
 
     Level, case, numbering and emphasis of the heading do not matter.
     """
-    if isinstance(text, Absent) or isinstance(heading, Absent):
+    if isinstance(heading, Absent):
         return ABSENT
-    lines = printed(text).split("\n")
+    lines = text.split("\n")
     wanted, found, level, fence = _bare(printed(heading)), -1, 0, ""
     for at, line in enumerate(lines):
         if mark := _FENCE.match(line):
@@ -132,17 +143,37 @@ def convergence(replies: Any, settings: Any) -> Any:
 
 
 def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
-    """The names of the regular expressions that occur in the text, each with what was found."""
+    """The names of the regular expressions that occur in the text, each with its distinct hits in order.
+
+    Case does not matter. Only the beginning of a long text is searched.
+    """
     if isinstance(text, Absent):
         return {}
-    named = patterns if isinstance(patterns, Mapping) else {printed(one): one for one in listed(patterns)}
-    groups = {name: [one] if isinstance(one, str) else list(map(printed, listed(one))) for name, one in named.items()}
-    for one in chain.from_iterable(groups.values()):
-        if reason := signals.suspicious(one):
-            raise Fault(reason)
     searched = printed(text)[: signals.TEXT_CAP]
-    spend(size(searched) * sum(map(len, groups.values())))
-    return signals.matches(searched, with_ends(groups, len(searched)))
+    named = patterns if isinstance(patterns, Mapping) else {printed(one): one for one in listed(patterns)}
+    found = {name: _hits([one] if isinstance(one, str) else listed(one), searched) for name, one in named.items()}
+    return {name: hits for name, hits in found.items() if hits}
+
+
+def _hits(patterns: list[Any], text: str) -> list[str]:
+    import regex  # type: ignore[import-untyped]  # unlike `re` it can be told when to give up
+
+    hits = []
+    for pattern in map(printed, patterns):
+        if reason := signals.suspicious(pattern):
+            raise Fault(reason)
+        with budget() as paying:
+            began, seconds = time.monotonic(), paying.left / WORK_PER_SECOND
+            try:
+                found = regex.finditer(pattern, text, regex.IGNORECASE, timeout=seconds)
+                hits += [(hit.start(), hit.group()) for hit in found if hit.group()]
+            except (TimeoutError, regex.error) as error:
+                raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
+            paying.spend(int((time.monotonic() - began) * WORK_PER_SECOND))
+    distinct: dict[str, str] = {}
+    for _, hit in sorted(hits):
+        distinct.setdefault(hit.casefold(), hit)
+    return list(distinct.values())
 
 
 def mean(records: Any) -> dict[str, float]:
@@ -152,19 +183,9 @@ def mean(records: Any) -> dict[str, float]:
     return verdicts.mean(found)
 
 
-def latest(*steps: Any) -> list[Any]:
-    """Each member's last reply over the steps, in the order in which the members first spoke."""
-    return verdicts.latest(*steps)
-
-
 def numbers(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
-    """`range(n)` and `range(start, stop, step)`, at most as long as a render may loop."""
-    first, end = (0, whole(start)) if stop is None else (whole(start), whole(stop))
-    if whole(step) == 0:
-        raise Fault("`range` cannot have the step 0")
-    found = range(first, end, whole(step))
-    if len(found) > MAX_LOOPS:
-        raise Fault(f"the range has more than {MAX_LOOPS:,} numbers")
+    """`range(n)` and `range(start, stop, step)`."""
+    found = range(whole(start)) if stop is None else range(whole(start), whole(stop), whole(step))
     spend(len(found))
     return list(found)
 
@@ -174,3 +195,19 @@ def _paid(value: Any) -> str:
     text = printed(value)
     spend(len(text) >> 2)
     return text
+
+
+_NAMED: Final[tuple[Callable[..., Any], ...]] = (
+    *(clip, convergence, dedupe, matches, mean, overlap, section, slug, tokens, top, untrusted),
+    verdicts.latest,  # each member's last reply over some steps
+)
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "range": numbers,
+    **{one.__name__: one for one in _NAMED},
+}
+# These depend on the run, which hands them in among the names; here are the parameters that each takes.
+CONTEXT_FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "bank": ("name", "group", "n"),
+    "members": ("role", "models"),
+    "others": ("step",),
+}

@@ -1,73 +1,89 @@
-"""Reads the text of a template into Jinja's tree, and says in an author's words what cannot be read.
+"""Reads the text of a template into Jinja's tree, in which a node's `lineno` is its offset in the text.
 
-In these trees a node's `lineno` is its offset in the text. Evaluates nothing; what may be called is `vetting`'s.
+Evaluates nothing; what may be called is `vetting`'s.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator
+from typing import Final
 
-from jinja2 import nodes
+from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from skillrun.language.diagnostics import allowed, did_you_mean
-from skillrun.language.templates.limits import MAX_TEMPLATE
-from skillrun.language.templates.tokens import Misread, tokens, tokens_inside
+from skillrun.language.diagnostics import allowed
+from skillrun.language.templates.limits import MAX_TEMPLATE, Fault
 
-MAX_TAGS: Final = 12  # tags inside one another
 TAGS: Final = ("for", "if", "set")
-_CLOSING: Final = {"endfor": "for", "endif": "if", "endset": "set", "elif": "if", "else": "if"}
+_ENVIRONMENT: Final = Environment()  # noqa: S701  # only reads; nothing is made into HTML
 
 
-class SyntaxEnvironment(ImmutableSandboxedEnvironment):
-    """Gives the parser tokens that carry offsets."""
-
-    def _tokenize(
-        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
-    ) -> TokenStream:
-        return TokenStream(tokens_inside(source) if state else tokens(source), name, filename)
-
-
-def read(environment: SyntaxEnvironment, source: str, bare: bool) -> nodes.Template:
-    """The tree of a template, or of a bare expression as its only output. Raises Misread."""
+def read(source: str, bare: bool) -> nodes.Template:
+    """The tree of a template, or of a bare expression as its only output. Raises Fault with an offset."""
     if len(source) > MAX_TEMPLATE:
-        raise Misread(0, f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several")
+        raise Fault(f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
+    reader = _Reader(source)
     try:
-        reader = _Reader(environment, source, state="variable" if bare else None)
-        return nodes.Template([nodes.Output([reader.condition()], lineno=0)] if bare else reader.subparse(), lineno=0)
+        reader.start("variable" if bare else None)
+        if not bare:
+            return nodes.Template(reader.subparse(), lineno=0)
+        found = reader.parse_expression()
+        reader.stream.expect("eof")
+        return nodes.Template([nodes.Output([found], lineno=0)], lineno=0)
     except TemplateSyntaxError as error:
-        raise Misread(error.lineno, *_explained(error.message or "", bare)) from None
+        raise _explained(error, reader, bare) from None
     except RecursionError:
-        raise Misread(0, "the expressions are too deep inside one another", "use `set` for a part of them") from None
+        raise Fault("the expressions are too deep inside one another", "use `set` for a part of them", 0) from None
+
+
+def _explained(error: TemplateSyntaxError, reader: _Reader, bare: bool) -> Fault:
+    """Jinja's message with the signs that an author writes, at the place that the reader knows."""
+    message, at, source = str(error.message), min(error.lineno, len(reader.source)), reader.source
+    if not bare and re.search(r"nexpected end of template|'end of template'|Missing end", message):
+        at = reader.open[-2 if message.startswith("U") else -1]
+        opened = _OPENING.match(source, at)
+        return Fault(f"`{opened[0] if opened else message}` is never closed", _BRACES, at)
+    for word, sign in _WORDS.items():
+        message = message.replace(word, sign)
+    return Fault(message, _INSTEAD.get(source[at : at + 1], ""), at)
 
 
 class _Reader(Parser):
-    """Jinja's parser with better places, and with messages for what templates do not have."""
+    """Jinja's parser, fed with tokens that carry offsets, for the few tags that templates have."""
 
-    def __init__(self, environment: SyntaxEnvironment, source: str, state: str | None) -> None:
-        super().__init__(environment, source, state=state)
-        self._source = source
-        self._open: list[tuple[str, int]] = []
+    def __init__(self, source: str) -> None:
+        super().__init__(_ENVIRONMENT, "")
+        self.source = source
+        self.open = [0]  # where the statements and the tag that are not closed yet begin
 
-    def condition(self) -> nodes.Expr:
-        found = self.parse_expression()
-        if not self.stream.eos:
-            self.fail(f"expected token 'end of print statement', got {str(self.stream.current)!r}")
-        return found
+    def start(self, state: str | None) -> None:
+        self.stream = TokenStream(_ENVIRONMENT.lexer.wrap(self._tokens(state)), None, None)
+
+    def _tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
+        """The tokens of Jinja's lexer with offsets; a `\\` in quotes that escapes nothing is itself."""
+        at = 0
+        try:
+            for _, sort, value in _ENVIRONMENT.lexer.tokeniter(self.source, None, None, state):
+                at = self.source.index(value, at)
+                if sort.endswith("_begin"):
+                    self.open[-1:] = [at]
+                # of a number that is too long the beginning is enough to refuse it
+                yield at, sort, _ESCAPE.sub(_escape, value) if sort == "string" else value[: _LENGTHS.get(sort)]
+                at += len(value)
+        except TemplateSyntaxError as error:
+            raise TemplateSyntaxError(str(error.message).removesuffix(f" at {at}"), at) from None
 
     def parse_statement(self) -> nodes.Node | list[nodes.Node]:
         token = self.stream.current
-        if token.type == "name" and token.value not in TAGS:
-            self._refuse(token.value, token.lineno)
-        if len(self._open) >= MAX_TAGS:
-            raise Misread(token.lineno, f"more than {MAX_TAGS} tags stand inside one another")
-        self._open.append((token.value, token.lineno))
+        if token.value not in TAGS:
+            within = f"; `{{% {self._tag_stack[-1]} %}}` is open" if self._tag_stack else ""
+            raise Fault(f"there is no tag `{token.value}` here", allowed([*TAGS, "raw"]) + within, token.lineno)
+        self.open.append(self.open[-1])
         found = super().parse_statement()
-        self._open.pop()
+        self.open.pop()
         return found
 
     def parse_subscript(self, node: nodes.Expr) -> nodes.Getattr | nodes.Getitem:
@@ -80,61 +96,33 @@ class _Reader(Parser):
 
     def parse_test(self, node: nodes.Expr) -> nodes.Expr:
         """A test stands where its name is, not the `is`."""
-        name = _TEST.match(self._source, self.stream.current.lineno)
+        name = _TEST.match(self.source, self.stream.current.lineno)
         found = super().parse_test(node)
-        test = found.node if isinstance(found, nodes.Not) else found
-        test.lineno = name.end() if name else node.lineno
+        (found.node if isinstance(found, nodes.Not) else found).lineno = name.end() if name else node.lineno
         return found
 
-    def parse_tuple(self, *arguments: Any, **options: Any) -> nodes.Tuple | nodes.Expr:
-        """Several expressions stand where they begin."""
-        place = self.stream.current.lineno
-        found = super().parse_tuple(*arguments, **options)
-        if isinstance(found, nodes.Tuple):
-            found.lineno = place
-        return found
 
-    def parse_compare(self) -> nodes.Expr:
-        """A comparison stands where it begins."""
-        place = self.stream.current.lineno
-        found = super().parse_compare()
-        if isinstance(found, nodes.Compare):
-            found.lineno = place
-            for operand in found.ops:
-                operand.lineno = operand.expr.lineno
-        return found
-
-    def _fail_ut_eof(self, *_: object) -> NoReturn:
-        """The text ended while a tag was open."""
-        opened, place = self._open[-1]
-        raise Misread(place, f"`{{% {opened} %}}` is never closed", f"close it with `{{% end{opened} %}}`")
-
-    def _refuse(self, tag: str, place: int) -> NoReturn:
-        if tag in _CLOSING and self._open:
-            opened, _ = self._open[-1]
-            message = f"`{{% {tag} %}}` stands inside `{{% {opened} %}}`"
-            raise Misread(place, message, f"`{{% end{opened} %}}` is missing before it")
-        if tag in _CLOSING:
-            raise Misread(place, f"`{{% {tag} %}}` closes nothing", f"`{{% {_CLOSING[tag]} … %}}` is missing before it")
-        known = (*TAGS, "raw")
-        raise Misread(place, f"there is no tag `{tag}`", did_you_mean(tag, [*known, *_CLOSING]) or allowed(known))
+def _escape(found: re.Match[str]) -> str:
+    return found[0] if found[1] else r"\\"
 
 
+_ESCAPE: Final = re.compile(r"\\([nt\\'\"xu])?")
+_LENGTHS: Final = {"integer": 40, "float": 40}
 _TEST: Final = re.compile(r"is\s+(?:not\s+)?")
-_GOT: Final = re.compile(r"expected token '(.*)', got '(.*)'\Z", re.DOTALL)
-_ENDS: Final = {"end of print statement": "}}", "end of statement block": "%}"}
-_NOUNS: Final = {"begin of print statement": "{{", "begin of statement block": "{%", "end of template": "the end"}
-
-
-def _explained(message: str, bare: bool) -> tuple[str, str]:
-    """Jinja's message in an author's words, and a hint."""
-    if found := _GOT.match(message):
-        expected, got = (_ENDS.get(part) or _NOUNS.get(part, part) for part in found.groups())
-        if found[1] not in _ENDS:
-            return f"`{got}` stands where `{expected}` is expected", ""
-        if bare:
-            return f"`{got}` cannot stand here", "a condition is one expression; join two with `and` or `or`"
-        return f"`{got}` cannot stand here", f"a `{expected}` or an operator is missing before it"
-    if message.startswith(("Expected an expression", "unexpected 'end of", "unexpected end of")):
-        return "an expression is missing here", ""
-    return message[:1].lower() + message[1:].rstrip("."), ""
+_OPENING: Final = re.compile(r"\{%[-+]?\s*\w*|\{.")
+_BRACES: Final = "close it; to write braces as text, put them between `{% raw %}` and `{% endraw %}`"
+_WORDS: Final = {
+    "end of print statement": "}}",
+    "end of statement block": "%}",
+    "begin of print statement": "{{",
+    "begin of statement block": "{%",
+    "end of template": "the end",
+}
+_INSTEAD: Final = {
+    **dict.fromkeys("'\"", "close the quotes"),
+    "&": "write `and`",
+    "!": "write `not x`, or `x != y`",
+    "?": "write `a if condition else b`",
+    "`": "put text between quotes",
+    **dict.fromkeys("“”‘’„«»", "put text between straight quotes"),
+}

@@ -1,48 +1,41 @@
-"""Plain values as templates see them: what they are called, how they are looked up, taken and printed.
+"""Plain values as templates see them: what they are called, how they are looked up, computed with and printed.
 
-Knows neither syntax nor positions: what goes wrong is a `Fault`, and `expressions` says where it stands.
+Knows neither syntax nor positions: what goes wrong is a `Fault`. No comparison holds with an absent value.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.templates.limits import MAX_ITEMS, Fault, counted, room, size, spend, weigh
+from skillrun.language.templates.limits import MAX_NUMBER, Fault, room, size, spend, weigh
 
 CONTAINERS: Final = (list, tuple, Mapping)
+_KINDS: Final[tuple[tuple[Any, str], ...]] = (
+    (Absent, "an absent value"),
+    (type(None), "null"),
+    (bool, "true or false"),
+    ((int, float), "a number"),
+    (str, "a text"),
+    ((list, tuple), "a list"),
+    (Mapping, "a mapping"),
+)
 
 
 def kind(value: Any) -> str:
     """What a value is, for messages."""
-    match value:
-        case Absent():
-            return "an absent value"
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list() | tuple() | range():
-            return "a list"
-        case Mapping():
-            return "a mapping"
-    return "something that is no plain value"
+    return next((word for sort, word in _KINDS if isinstance(value, sort)), "something that is no plain value")
 
 
 def listed(value: Any) -> list[Any]:
     """The value as a list: of a mapping its keys, of an absent value nothing."""
     if type(value) is list:
         return value
-    if isinstance(value, Absent):
-        return []
-    if isinstance(value, (Mapping, list, tuple, range)):
+    if isinstance(value, (Absent, *CONTAINERS)):
         return list(value)
     raise Fault(f"{kind(value)} is not a list", "" if value is None else "put it in brackets: `[x]`")
 
@@ -64,63 +57,23 @@ def whole(value: Any) -> int:
     return int(found)
 
 
-def each(items: Any) -> Iterator[Any]:
-    """The items of a loop, counted."""
-    return counted(listed(items))
+# Look-ups
 
 
-def look(owner: Any, name: str, path: str) -> Any:
-    """The item of a mapping that an expression names; where none has the name, the one that writes `-` for its `_`.
-
-    `path` is how the expression says it.
-    """
-    if isinstance(owner, Mapping):
-        value = owner.get(name, ABSENT) if type(owner) is dict else _item(owner, name)
-        if value is ABSENT and "_" in name:
-            value = hyphened(owner, name, ABSENT)
-        return Absent(path) if value is ABSENT else value
-    return Absent(path, owner.gap if isinstance(owner, Absent) else "")
+def look(owner: Any, name: str, missing: Any = ABSENT) -> Any:
+    """The item of a mapping that a dot names; where none has the name, the one that writes `-` for its `_`."""
+    if not isinstance(owner, Mapping):
+        return missing
+    found = owner.get(name, missing)
+    if found is missing and "_" in name:
+        return next((owner[key] for key in owner if str(key).replace("-", "_") == name), missing)
+    return found
 
 
-def item(owner: Any, key: Any, path: str) -> Any:
+def item(owner: Any, key: Any) -> Any:
     """The item of a mapping with exactly this key, or of a list or text at this index."""
-    value: Any = ABSENT
-    if isinstance(owner, Absent) or isinstance(key, Absent):
-        return Absent(path, owner.gap if isinstance(owner, Absent) else key.gap)
-    if isinstance(owner, Mapping) or (isinstance(owner, (list, tuple, str)) and type(key) is int):
-        value = _item(owner, key)
-    return Absent(path) if value is ABSENT else value
-
-
-def field(owner: Any, path: str | int) -> Any:
-    """The item at a dotted path such as a filter's `attribute` gives it."""
-    if isinstance(path, int):
-        return item(owner, path, f"….{path}")
-    if not isinstance(path, str):
-        raise Fault(f"{kind(path)} is not the name of a field")
-    parts = path.split(".")
-    spend(len(parts))
-    for part in parts:
-        owner = item(owner, int(part), f"….{path}") if part.isdecimal() else look(owner, part, f"….{path}")
-        if isinstance(owner, Absent):
-            break
-    return owner
-
-
-def cut(owner: Any, start: Any, stop: Any, step: Any, path: str) -> Any:
-    """A slice of a list or text."""
-    if isinstance(owner, Absent):
-        return Absent(path, owner.gap)
-    if not isinstance(owner, (list, tuple, str)):
-        raise Fault(f"{kind(owner)} has no slices", "a list or a text has")
-    bounds = [None if bound is None else whole(bound) for bound in (start, stop, step)]
-    if bounds[2] == 0:
-        raise Fault("a slice cannot have the step 0")
-    spend(size(owner))
-    return owner[slice(*bounds)]
-
-
-def _item(owner: Any, key: Any) -> Any:
+    if not isinstance(owner, Mapping) and not (isinstance(owner, (list, tuple, str)) and type(key) is int):
+        return ABSENT
     try:
         return owner[key]
     except LookupError:
@@ -129,25 +82,117 @@ def _item(owner: Any, key: Any) -> Any:
         raise Fault(f"{kind(key)} cannot be a key") from None
 
 
-def hyphened(owner: Mapping[str, Any], name: str, default: Any) -> Any:
-    """The value of the first key that is the name with `-` for some of its `_`."""
-    found = owner.get(name.replace("_", "-"), default)
-    if found is default:
-        found = next((owner[key] for key in owner if str(key).replace("-", "_") == name), default)
-    return found
+def field(owner: Any, path: Any) -> Any:
+    """The item at a dotted path such as a filter's `attribute` gives it."""
+    if not isinstance(path, (str, int)):
+        raise Fault(f"{kind(path)} is not the name of a field")
+    parts = str(path).split(".")
+    spend(len(parts))
+    for part in parts:
+        owner = item(owner, int(part)) if part.isdecimal() else look(owner, part)
+    return Absent(f"….{path}") if owner is ABSENT else owner
+
+
+def cut(owner: Any, *bounds: Any) -> Any:
+    """A slice of a list or text."""
+    if not isinstance(owner, (list, tuple, str)):
+        raise Fault(f"{kind(owner)} has no slices", "a list or a text has")
+    spend(size(owner))
+    start, stop, step = (None if bound is None else whole(bound) for bound in bounds)
+    if step == 0:
+        raise Fault("a slice cannot have the step 0")
+    return owner[start:stop:step]
+
+
+# Operators
+
+
+def compute(sign: str, left: Any, right: Any) -> Any:
+    """`+` of numbers, texts or lists; `-`, `*`, `/`, `//` and `%` of numbers."""
+    if sign == "+" and isinstance(left, str) and isinstance(right, str):
+        return joined((left, right))
+    if sign == "+" and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        spend(len(left) + len(right))
+        return [*left, *right]
+    for side in (left, right):
+        if isinstance(side, Absent):
+            raise Fault(side.why, f"`{sign}` needs two values; give it a `default`, or write `(x or [])`")
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+        raise Fault(f"`{sign}` cannot take {kind(left)} and {kind(right)}", "`~` joins values into a text")
+    try:
+        return bounded(_ARITHMETIC[sign](left, right))
+    except ZeroDivisionError:
+        raise Fault("division by zero", "write `x // (y or 1)`, or ask whether there is anything first") from None
+
+
+def bounded(value: Any) -> Any:
+    """The value, which must not be too large a number."""
+    if isinstance(value, (int, float)) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise Fault("the number is too large")
+    return value
+
+
+def compare(left: Any, sign: str, right: Any) -> bool:
+    """Whether a comparison holds, by Jinja's name for it."""
+    if isinstance(left, Absent) or isinstance(right, Absent):
+        return False
+    if sign in ("in", "notin"):
+        return _contains(right, left) is (sign == "in")
+    if isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
+        weigh(left, right)
+    try:
+        return bool(_COMPARISONS[sign](left, right))
+    except TypeError:
+        raise Fault(f"{kind(left)} cannot be compared with {kind(right)}") from None
+
+
+def _contains(container: Any, value: Any) -> bool:
+    spend(size(container))
+    if isinstance(container, str):
+        if not isinstance(value, str):
+            raise Fault(f"{kind(value)} cannot be in a text")
+        return value in container
+    if isinstance(value, CONTAINERS):
+        weigh(container, value)
+    elif isinstance(container, Mapping):
+        return value in container
+    return any(value == other for other in listed(container))
+
+
+_Operation = Callable[[Any, Any], Any]
+_ARITHMETIC: Final[dict[str, _Operation]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+_COMPARISONS: Final[dict[str, _Operation]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lteq": operator.le,
+    "gt": operator.gt,
+    "gteq": operator.ge,
+}
+
+# What leaves a template
 
 
 def printed(value: Any) -> str:
     """A value as it stands in a text: whole numbers without a point, others with at most two digits after it, lists and
     mappings as JSON. Raises Fault for what is absent or null."""
-    if type(value) is str:
+    if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return _decimal(value)
-    if isinstance(value, (str, int)):
-        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Fault("the number is too large")
+    if isinstance(value, float) and not value.is_integer():
+        return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
+    if isinstance(value, (int, float)):
+        return str(int(value))
     if isinstance(value, Absent):
         raise Fault(value.why, "print it only `{% if … %}` it is there, or give it a `default`")
     if isinstance(value, CONTAINERS):
@@ -164,16 +209,9 @@ def joined(parts: Iterable[Any], between: str = "") -> str:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """JSON with its keys in the order given and nothing escaped that needs no escaping."""
-    weigh(value, MAX_ITEMS)
     text = json.dumps(plain(value), ensure_ascii=False, indent=indent)
     room(len(text))
     return text
-
-
-def _decimal(value: float) -> str:
-    if not math.isfinite(value):
-        raise Fault("the number is too large")
-    return str(int(value)) if value.is_integer() else f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
 
 
 def plain(value: Any) -> Any:

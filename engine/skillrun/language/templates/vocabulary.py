@@ -1,6 +1,6 @@
-"""Every filter, test and function that templates have, as literal tables, and the one way in which they are called.
+"""Every filter and test of templates as literal tables, and the one way in which filters and functions are called.
 
-A name that is not here does not exist for authors.
+A name that is neither here nor among `FUNCTIONS` does not exist for authors.
 """
 
 from __future__ import annotations
@@ -8,129 +8,141 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from jinja2 import filters as jinja
 from jinja2.exceptions import UndefinedError
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.templates import filters, functions, lists
-from skillrun.language.templates.limits import MAX_ITEMS, MAX_TEXT, Fault, size, spend
-from skillrun.language.templates.lists import TESTS, apply_test
-from skillrun.language.templates.values import field, kind, listed
+from skillrun.language.templates import filters
+from skillrun.language.templates.functions import FUNCTIONS, text_filter
+from skillrun.language.templates.limits import Fault, size, spend
+from skillrun.language.templates.values import compare, compute, joined, kind, listed, number, printed, whole
 
-__all__ = ["CONTEXT_FUNCTIONS", "FILTERS", "FUNCTIONS", "TESTS", "apply", "apply_test"]
+
+def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
+    """The result of a filter or function. Raises Fault for what it cannot take."""
+    spend(sum(map(size, arguments)))
+    function = FILTERS.get(name) or FUNCTIONS[name]
+    try:
+        return function(*arguments, **options)
+    except UndefinedError as error:
+        raise Fault(str(error), "give it a `default`") from None
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise Fault(f"`{name}` cannot take {' and '.join(map(kind, arguments))}: {error}") from error
+
+
+def apply_test(name: str, value: Any, *arguments: Any) -> bool:
+    """Whether a value passes a test; nothing absent does."""
+    spend(sum(map(size, arguments)))
+    if isinstance(value, Absent) or any(isinstance(one, Absent) for one in arguments):
+        return False
+    return TESTS[name](value, *arguments)
 
 
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002
     """Each item's field (`map(attribute='x')`, absent where there is none), or each item through a filter."""
-    found = listed(value)
     if filter:
-        return [apply(filter, one, *arguments, **options) for one in found]
-    attribute, missing = options["attribute"], options.get("default", ABSENT)
-    values = [field(one, attribute) for one in found]
-    return values if missing is ABSENT else [missing if isinstance(one, Absent) else one for one in values]
+        return [apply(filter, one, *arguments, **options) for one in listed(value)]
+    values = [one for one, _ in filters.keyed(value, options["attribute"], True)]
+    missing = options.get("default", ABSENT)
+    return [missing if isinstance(one, Absent) and missing is not ABSENT else one for one in values]
 
 
-def select(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-    return [one for one in listed(value) if _passes(one, test, arguments)]
+def select(wanted: bool) -> Callable[..., list[Any]]:
+    """The items that pass a test, or are true; or those that do not."""
+
+    def found(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+        return [one for one in listed(value) if passes(one, test, *arguments) is wanted]
+
+    return found
 
 
-def reject(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-    return [one for one in listed(value) if not _passes(one, test, arguments)]
+def selectattr(wanted: bool) -> Callable[..., list[Any]]:
+    """The items whose field passes a test, or is true; or those whose field does not."""
+
+    def found(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+        return [one for key, one in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
+
+    return found
 
 
-def selectattr(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-    return [one for one in listed(value) if _passes(field(one, attribute), test, arguments)]
-
-
-def rejectattr(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-    return [one for one in listed(value) if not _passes(field(one, attribute), test, arguments)]
-
-
-def _passes(value: Any, test: str, arguments: tuple[Any, ...]) -> bool:
+def passes(value: Any, test: str, *arguments: Any) -> bool:
     return apply_test(test, value, *arguments) if test else bool(value)
 
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "clip": functions.clip,
-    "convergence": functions.convergence,
-    "dedupe": functions.dedupe,
-    "latest": functions.latest,
-    "matches": functions.matches,
-    "mean": functions.mean,
-    "overlap": functions.overlap,
-    "range": functions.numbers,
-    "section": functions.section,
-    "slug": functions.slug,
-    "tokens": functions.tokens,
-    "top": functions.top,
-    "untrusted": functions.untrusted,
-}
-
-# These depend on the run, which hands them in among the names; here are the parameters that each takes.
-CONTEXT_FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "bank": ("name", "group", "n"),
-    "members": ("role", "models"),
-    "others": ("step",),
-}
-
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "range"},
-    "abs": filters.absolute,
-    "capitalize": filters.capitalize,
+    "abs": lambda value: value if isinstance(value, Absent) else abs(number(value)),
+    "capitalize": text_filter(str.capitalize),
     "count": filters.length,
     "default": filters.default,
-    "dictsort": lists.dictsort,
-    "first": lists.first,
+    "dictsort": filters.dictsort,
+    "first": lambda value: filters.end(value, 0),
     "float": filters.to_float,
     "format": filters.format_values,
-    "groupby": lists.groupby,
+    "groupby": filters.groupby,
     "indent": filters.indent,
     "int": filters.to_int,
-    "items": lists.items,
-    "join": lists.join,
-    "last": lists.last,
+    "items": filters.items,
+    "join": lambda value, d="", attribute=None: joined([one for one, _ in filters.keyed(value, attribute, True)], d),
+    "last": lambda value: filters.end(value, -1),
     "length": filters.length,
     "list": listed,
-    "lower": filters.lower,
+    "lower": text_filter(str.lower),
     "map": map_items,
-    "max": lists.largest,
-    "min": lists.smallest,
-    "reject": reject,
-    "rejectattr": rejectattr,
+    "max": filters.extreme(True),
+    "min": filters.extreme(False),
+    "reject": select(False),
+    "rejectattr": selectattr(False),
     "replace": filters.replace,
-    "reverse": filters.reverse,
+    "reverse": lambda value: value[::-1] if isinstance(value, str) else listed(value)[::-1],
     "round": filters.rounded,
-    "select": select,
-    "selectattr": selectattr,
-    "sort": lists.sort,
-    "string": filters.string,
-    "sum": lists.total,
-    "title": filters.title,
+    "select": select(True),
+    "selectattr": selectattr(True),
+    "sort": filters.sort,
+    "string": text_filter(lambda text: text),
+    "sum": filters.total,
+    "title": text_filter(jinja.do_title),
     "tojson": filters.to_json_text,
-    "trim": filters.trim,
-    "unique": lists.unique,
-    "upper": filters.upper,
-    "wordcount": filters.wordcount,
+    "trim": text_filter(str.strip),
+    "unique": filters.unique,
+    "upper": text_filter(str.upper),
+    "wordcount": lambda value: 0 if isinstance(value, Absent) else jinja.do_wordcount(printed(value)),
+}
+NAMED_IN: Final = {  # filters with an argument that names a filter or test, and its place
+    "map": ("filter", 0),
+    **dict.fromkeys(("select", "reject"), ("test", 0)),
+    **dict.fromkeys(("selectattr", "rejectattr"), ("test", 1)),
 }
 
-TAKES_A_TEST: Final = {"select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1}  # the place of the test's name
+
+def _comparing(sign: str) -> Callable[[Any, Any], bool]:
+    return lambda value, other: compare(value, sign, other)
 
 
-def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
-    """The result of a filter or function. Raises Fault for what it cannot take, and for a result that is too large."""
-    spend(sum(map(size, arguments)))
-    function = FILTERS.get(name) or FUNCTIONS[name]
-    try:
-        result = function(*arguments, **options)
-    except UndefinedError as error:
-        raise Fault(str(error), "give it a `default`") from None
-    except KeyError as error:
-        raise Fault(f"`{name}` misses {error}") from error
-    except ValueError as error:
-        raise Fault(str(error)) from error
-    except (TypeError, AttributeError) as error:
-        raise Fault(f"`{name}` cannot take {' and '.join(map(kind, arguments))}: {error}") from error
-    if result is ABSENT:
-        return Absent(f"… | {name}")
-    if (isinstance(result, str) and len(result) > MAX_TEXT) or (isinstance(result, list) and len(result) > MAX_ITEMS):
-        raise Fault(f"what `{name}` makes of this is too large")
-    return result
+def _divisible(value: Any, by: Any) -> bool:
+    return bool(compute("%", whole(value), whole(by)) == 0)
+
+
+TESTS: Final[dict[str, Callable[..., bool]]] = {
+    "defined": lambda _value: True,
+    "none": lambda value: value is None,
+    "true": lambda value: value is True,
+    "false": lambda value: value is False,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "float": lambda value: isinstance(value, float),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "mapping": lambda value: isinstance(value, Mapping),
+    "sequence": lambda value: isinstance(value, (list, tuple)),
+    "even": lambda value: _divisible(value, 2),
+    "odd": lambda value: not _divisible(value, 2),
+    "divisibleby": _divisible,
+    "in": _comparing("in"),
+    **dict.fromkeys(("eq", "equalto"), _comparing("eq")),
+    "ne": _comparing("ne"),
+    **dict.fromkeys(("lt", "lessthan"), _comparing("lt")),
+    "le": _comparing("lteq"),
+    **dict.fromkeys(("gt", "greaterthan"), _comparing("gt")),
+    "ge": _comparing("gteq"),
+}

@@ -1,0 +1,267 @@
+"""Runs the tree of a template over plain values, step by step: no Python code is made of it.
+
+A kind of node without a rule here cannot be run, which is what makes the list of rules the sandbox. Each step is paid
+for; what fails is a `Fault` at the innermost node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from jinja2 import nodes
+from jinja2.exceptions import UndefinedError
+
+from skillrun.language.absent import ABSENT, Absent
+from skillrun.language.diagnostics import allowed, did_you_mean
+from skillrun.language.templates.functions import FUNCTIONS
+from skillrun.language.templates.limits import Budget, Fault
+from skillrun.language.templates.values import compare, compute, cut, item, joined, listed, look, number, printed
+from skillrun.language.templates.vocabulary import apply, apply_test
+
+
+class Scope:
+    """The names at one point of a render: those handed in, and those that the template set."""
+
+    __slots__ = ("block", "budget", "names", "own")
+
+    def __init__(self, names: Mapping[str, Any], budget: Budget, own: dict[str, Any]) -> None:
+        self.names = names
+        self.budget = budget
+        self.own = own
+        self.block = ""  # the text of the `{% set %}` whose filters are running
+
+    def inner(self) -> Scope:
+        """What is set in it is forgotten after it."""
+        self.budget.spend(8 + len(self.own))
+        return Scope(self.names, self.budget, dict(self.own))
+
+
+def text(tree: nodes.Template, scope: Scope) -> str:
+    """The text of a template."""
+    out: list[str] = []
+    _statements(tree.body, scope, out)
+    return joined(out)
+
+
+def value(node: nodes.Node, scope: Scope) -> Any:
+    """The value of an expression."""
+    scope.budget.spend(1)
+    try:
+        found = EXPRESSIONS[type(node)](node, scope)
+    except Fault as fault:
+        raise fault.at(place(node)) from None
+    return Absent(shown(node)) if found is ABSENT else found
+
+
+def place(node: nodes.Node) -> int:
+    """The offset where an expression is said to stand: a call at its function, a comparison at its beginning."""
+    first = node.expr if isinstance(node, nodes.Compare) else node.node if isinstance(node, nodes.Call) else node
+    return first.lineno
+
+
+# Statements
+
+
+def _statements(body: Iterable[nodes.Node], scope: Scope, out: list[str]) -> None:
+    for node in body:
+        try:
+            STATEMENTS[type(node)](node, scope, out)
+        except Fault as fault:
+            raise fault.at(node.lineno) from None
+
+
+def _output(node: nodes.Output, scope: Scope, out: list[str]) -> None:
+    for part in node.nodes:
+        scope.budget.spend(1)
+        try:
+            out.append(part.data if isinstance(part, nodes.TemplateData) else printed(value(part, scope)))
+        except Fault as fault:
+            raise fault.at(part.lineno) from None
+
+
+def _if(node: nodes.If, scope: Scope, out: list[str]) -> None:
+    for branch in (node, *node.elif_):
+        if value(branch.test, scope):
+            return _statements(branch.body, scope, out)
+    return _statements(node.else_, scope, out)
+
+
+def _for(node: nodes.For, scope: Scope, out: list[str]) -> None:
+    items = listed(value(node.iter, scope))
+    if node.test is not None:
+        items = [one for one in items if value(node.test, _set(node.target, one, scope.inner()))]
+    count = len(items)
+    for at, one in enumerate(items):
+        inner = _set(node.target, one, scope.inner())
+        found = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
+        inner.own["loop"] = dict(zip(LOOP_FIELDS, found, strict=True))
+        _statements(node.body, inner, out)
+    if not items:
+        _statements(node.else_, scope.inner(), out)
+
+
+LOOP_FIELDS: Final = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
+
+
+def _assign(node: nodes.Assign, scope: Scope, _out: list[str]) -> None:
+    _set(node.target, value(node.node, scope), scope)
+
+
+def _assign_block(node: nodes.AssignBlock, scope: Scope, _out: list[str]) -> None:
+    parts: list[str] = []
+    _statements(node.body, scope.inner(), parts)
+    scope.block = joined(parts)
+    _set(node.target, scope.block if node.filter is None else value(node.filter, scope), scope)
+
+
+def _set(target: nodes.Node, found: Any, scope: Scope) -> Scope:
+    if isinstance(target, nodes.Tuple):
+        parts = listed(found)
+        if len(parts) != len(target.items):
+            raise Fault(f"{len(parts)} values cannot be set as {len(target.items)} names", offset=target.lineno)
+        for name, part in zip(target.items, parts, strict=True):
+            _set(name, part, scope)
+    elif isinstance(target, nodes.Name):
+        scope.own[target.name] = found
+    return scope
+
+
+# Expressions
+
+
+def _name(node: nodes.Name, scope: Scope) -> Any:
+    found = scope.own[node.name] if node.name in scope.own else look(scope.names, node.name, _UNKNOWN)
+    if found is _UNKNOWN:
+        hint = did_you_mean(node.name, scope.names) or allowed(scope.names)
+        raise Fault(f"unknown name `{node.name}`", hint, node.lineno, "unknown-name")
+    return found
+
+
+_UNKNOWN: Final = object()
+
+
+def _attribute(node: nodes.Getattr, scope: Scope) -> Any:
+    owner = value(node.node, scope)
+    return Absent(shown(node), owner.gap) if isinstance(owner, Absent) else look(owner, node.attr)
+
+
+def _item(node: nodes.Getitem, scope: Scope) -> Any:
+    owner = value(node.node, scope)
+    if isinstance(owner, Absent):
+        return Absent(shown(node), owner.gap)
+    if isinstance(node.arg, nodes.Slice):
+        bounds = (node.arg.start, node.arg.stop, node.arg.step)
+        return cut(owner, *(None if bound is None else value(bound, scope) for bound in bounds))
+    key = value(node.arg, scope)
+    return Absent(shown(node), key.gap) if isinstance(key, Absent) else item(owner, key)
+
+
+def _choice(node: nodes.CondExpr, scope: Scope) -> Any:
+    if value(node.test, scope):
+        return value(node.expr1, scope)
+    return ABSENT if node.expr2 is None else value(node.expr2, scope)
+
+
+def _pairs(node: nodes.Dict, scope: Scope) -> dict[Any, Any]:
+    try:
+        return {value(pair.key, scope): value(pair.value, scope) for pair in node.items}
+    except TypeError as error:
+        raise Fault(f"a key of this mapping is a list or a mapping: {error}") from None
+
+
+def _comparison(node: nodes.Compare, scope: Scope) -> bool:
+    left = value(node.expr, scope)
+    for operand in node.ops:
+        right = value(operand.expr, scope)
+        if not compare(left, operand.op, right):
+            return False
+        left = right
+    return True
+
+
+def _binary(node: nodes.BinExpr, scope: Scope) -> Any:
+    return compute(node.operator, value(node.left, scope), value(node.right, scope))
+
+
+def _signed(node: nodes.UnaryExpr, scope: Scope) -> Any:
+    found = number(value(node.node, scope))
+    return -found if node.operator == "-" else found
+
+
+def _given(node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
+    options = {one.key: value(one.value, scope) for one in node.kwargs}
+    return [value(one, scope) for one in node.args], options
+
+
+def _call(node: nodes.Call, scope: Scope) -> Any:
+    arguments, options = _given(node, scope)
+    name = node.node.name  # type: ignore[attr-defined]
+    if name in FUNCTIONS:
+        return apply(name, *arguments, **options)
+    function = scope.names.get(name)
+    if not callable(function):
+        raise Fault(f"`{name}` cannot be used here", "it needs a running step")
+    try:
+        return function(*arguments, **options)
+    except UndefinedError as error:
+        raise Fault(str(error), "give it a `default`") from None
+
+
+def _filter(node: nodes.Filter, scope: Scope) -> Any:
+    subject = scope.block if node.node is None else value(node.node, scope)
+    arguments, options = _given(node, scope)
+    return apply(node.name, subject, *arguments, **options)
+
+
+def _test(node: nodes.Test, scope: Scope) -> bool:
+    return apply_test(node.name, value(node.node, scope), *_given(node, scope)[0])
+
+
+STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Scope, list[str]], None]]] = {
+    nodes.Output: _output,
+    nodes.If: _if,
+    nodes.For: _for,
+    nodes.Assign: _assign,
+    nodes.AssignBlock: _assign_block,
+}
+EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Scope], Any]]] = {
+    nodes.Name: _name,
+    nodes.Const: lambda node, _: node.value,
+    nodes.List: lambda node, scope: [value(one, scope) for one in node.items],
+    nodes.Tuple: lambda node, scope: [value(one, scope) for one in node.items],
+    nodes.Dict: _pairs,
+    nodes.Getattr: _attribute,
+    nodes.Getitem: _item,
+    nodes.And: lambda node, scope: value(node.left, scope) and value(node.right, scope),
+    nodes.Or: lambda node, scope: value(node.left, scope) or value(node.right, scope),
+    nodes.Not: lambda node, scope: not value(node.node, scope),
+    nodes.CondExpr: _choice,
+    nodes.Compare: _comparison,
+    nodes.Concat: lambda node, scope: joined([value(one, scope) for one in node.nodes]),
+    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), _binary),
+    **dict.fromkeys((nodes.Neg, nodes.Pos), _signed),
+    nodes.Call: _call,
+    nodes.Filter: _filter,
+    nodes.Test: _test,
+}
+
+
+def shown(node: nodes.Node | None) -> str:
+    """An expression as an author writes it, long parts left out."""
+    match node:
+        case nodes.Name(name=name):
+            return str(name)
+        case nodes.Getattr(node=owner, attr=name):
+            return f"{shown(owner)}.{name}"
+        case nodes.Getitem(node=owner, arg=key):
+            return f"{shown(owner)}[{shown(key)}]"
+        case nodes.Const(value=value) if len(repr(value)) <= 40:
+            return repr(value)
+        case nodes.Filter(node=value, name=name):
+            return f"{shown(value)} | {name}"
+        case nodes.Call(node=nodes.Name(name=name)):
+            return f"{name}(…)"
+        case nodes.CondExpr(test=test, expr1=value, expr2=None):
+            return f"{shown(value)} if {shown(test)}"
+    return "…"
