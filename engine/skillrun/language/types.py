@@ -458,7 +458,8 @@ def _one(inference: Inference, node: nodes.Node, types: list[Type]) -> Type:
 
 
 def _summed(_: Inference, node: nodes.Node, types: list[Type]) -> Type:
-    return types[0].item.present() if _keyword(node, "start") is not None and types[0].item else NUMBER
+    starts = any(keyword.key == "start" for keyword in getattr(node, "kwargs", ()))
+    return (types[0].item or ANY).present() if starts else NUMBER
 
 
 def _text(_: Inference, __: nodes.Node, types: list[Type]) -> Type:

@@ -23,6 +23,7 @@ from skillrun.tools.paths import confined
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
 SUMMARIES: Final = "summaries"
+REQUIRED: Final = ("workflow", "started_at", "inputs", "state")
 FLUSH: Final = 0.1  # seconds
 Written = Literal["written", "same", "kept", "conflict"]
 
@@ -49,6 +50,7 @@ class State:
     files: dict[str, str] | None = None
     budget: dict[str, float] | None = None
     project: str = ""
+    override: str = ""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -176,7 +178,8 @@ class RunFolder:
     # state
 
     def write_state(self, state: State, log: Iterable[str]) -> None:
-        data = {key: value for key, value in plain_data(vars(state)).items() if value not in (None, "", {})}
+        told = plain_data(vars(state))
+        data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {})}
         ordered = {"schema_version": data.pop("schema_version"), **data}
         write_atomic(self.path / STATE, to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in log)))
 
@@ -193,7 +196,7 @@ class RunFolder:
                 "use the skillrun that wrote it",
             )
         known = {key: value for key, value in data.items() if key in State.__dataclass_fields__}
-        missing = [key for key in ("workflow", "started_at", "inputs", "state") if key not in known]
+        missing = [key for key in REQUIRED if key not in known]
         if missing:
             raise SkillrunError(
                 f"{path} lacks {', '.join(missing)}", "restore the file; the journal beside it is untouched"
@@ -226,7 +229,7 @@ class RunFolder:
 
 
 class Transcript:
-    """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment. The journal is the truth."""
+    """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -282,5 +282,6 @@ def workflow_outputs(run: Run) -> dict[str, Any]:
         if summary is not None and summary.get("status") == "completed":
             phases[name] = phase_value(run, summary)
     names = {**base_names(run, run.state.state), "phases": phases}
+    names["run"]["usage"] = spent_of(run).to_dict()
     found = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
     return {name: value for name, value in found.items() if not isinstance(value, Absent)}

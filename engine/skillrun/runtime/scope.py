@@ -96,6 +96,7 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
         "state": state,
         "config": run.program.config,
         "features": feature_names(run, state),
+        "run": run_names(run, {}),
     }
 
 

@@ -172,6 +172,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
             state, log = read_state(path, known)
         else:
             path.mkdir()
+        state.budget = {}
         try:
             async with _opened(session, path, MemoryJournal(known), state, log, transcript=False) as run:
                 await _pin(session, run)
@@ -195,6 +196,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
         files=files_of(program),
         budget={**(program.engine.get("budgets") or {}), **session.budget},
         project=str(session.project),
+        override=session.override,
         estimate=dict(session.estimate) if session.estimate is not None else None,
     )
 
@@ -257,6 +259,10 @@ async def _opened(
         listeners.append(
             lambda event: record.write({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.to_dict()})
         )
+
+    def save() -> None:
+        run.save()
+
     run = Run(
         name=path.name,
         program=session.program,
@@ -268,7 +274,7 @@ async def _opened(
         state=state,
         log=log,
         limits=Limits(state.budget or {}, _spent(journal)),
-        resolve=_resolver(session, state, lambda: run.save()),
+        resolve=_resolver(session, state, save),
         repository=lambda folder: _repository(session.project / folder),
         uses_tools=lambda name: run.resolve(name).tools,
         keeps_reads=session.keeps_reads,
@@ -308,6 +314,7 @@ def _forgiven(journal: Recording) -> dict[str, dict[int, int]]:
 def _resolver(session: Session, state: State, save: Callable[[], None]) -> Callable[[str], Resolved]:
     """Names to models; what the run has pinned stays what it was, and is saved before the first call."""
     known: dict[str, Resolved] = {}
+    override = session.override or state.override
 
     def resolve(name: str) -> Resolved:
         if name not in known:
@@ -315,7 +322,7 @@ def _resolver(session: Session, state: State, save: Callable[[], None]) -> Calla
             if pinned is not None:
                 known[name] = session.catalogue.resolve(pinned, session.environ)
             else:
-                known[name] = session.catalogue.resolve(name, session.environ, session.override)
+                known[name] = session.catalogue.resolve(name, session.environ, override)
                 state.models = {**(state.models or {}), name: known[name].model}
                 save()
         return known[name]
@@ -325,12 +332,13 @@ def _resolver(session: Session, state: State, save: Callable[[], None]) -> Calla
 
 async def _pin(session: Session, run: Run) -> None:
     """Settle what each tier means before the first call; say what an embedded model is."""
+    override = session.override or run.state.override
     for tier in session.catalogue.tiers:
         if tier in (run.state.models or {}):
             run.resolve(tier)
             continue
         if session.cache is not None:
-            resolved = await session.catalogue.resolve_live(tier, session.environ, session.cache, session.override)
+            resolved = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
             run.state.models = {**(run.state.models or {}), tier: resolved.model}
         run.resolve(tier)
     if any(model.startswith("embedded:") for model in (run.state.models or {}).values()):
@@ -358,4 +366,3 @@ async def _interruptible(work: Any) -> Outcome:
     finally:
         for number in caught:
             loop.remove_signal_handler(number)
-
