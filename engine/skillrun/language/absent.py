@@ -1,6 +1,6 @@
 """The absent value: what a skipped step, an optional field left out or an output that does not exist gives.
 
-Knows nothing of templates; `sandbox` gives operators and filters their rules for it.
+Knows nothing of templates; the operators and filters of `templates` have their rules for it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ class Absent(Undefined):
         self.gap = gap or path
 
     @property
-    def _undefined_message(self) -> str:
+    def why(self) -> str:
+        """A sentence for messages: which value is absent, and which part of its path is missing."""
         if not self.path:
             return "the value is absent"
         return f"`{self.path}` is absent" + (f": there is no `{self.gap}`" if self.gap != self.path else "")
 
-    @property
-    def why(self) -> str:
-        """A sentence for messages: which value is absent, and which part of its path is missing."""
-        return self._undefined_message
+    _undefined_message = why  # what Jinja says where it is used
 
     def _false(self, _other: Any) -> bool:
         return False

@@ -14,25 +14,14 @@ from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.diagnostics import Problem, Problems, SkillrunError
 from skillrun.language.source import Span, Text
 from skillrun.language.templates import interpreter
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
+from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
 from skillrun.language.templates.values import plain, printed
 from skillrun.language.templates.vetting import free_names, vet
 from skillrun.language.templates.vocabulary import FILTERS, TESTS
 
-__all__ = [
-    "ABSENT",
-    "CONTEXT_FUNCTIONS",
-    "FILTERS",
-    "FUNCTIONS",
-    "TESTS",
-    "Absent",
-    "RenderError",
-    "Template",
-    "compile_bare",
-    "compile_string",
-]
+__all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "compile_bare", "compile_string"]
 
 
 class RenderError(SkillrunError):

@@ -82,7 +82,17 @@ def test_null_is_not_printed() -> None:
 
 def test_a_dot_is_an_item_and_never_an_attribute() -> None:
     assert rendered("{{ x.items }}", x={"items": 1}) == 1
-    for path in ("x.keys", "x.y.upper", "x.y.format", "n.real", "x['keys']", "l.append", "x.y.join.strip"):
+    for path in (
+        "x.keys",
+        "x.y.upper",
+        "x.y.format",
+        "n.real",
+        "x['keys']",
+        "l.append",
+        "x.__class__",
+        "n.__class__.__mro__",
+        "x.y.join.strip",
+    ):
         assert isinstance(rendered(f"{{{{ {path} }}}}", x={"y": "text"}, n=1, l=[1]), Absent), path
 
 

@@ -1,1 +1,1 @@
-"""What stands behind `expressions`: reading templates, compiling them, and the sandbox that they run in."""
+"""What stands behind `expressions`: reading templates, vetting them, and running them over plain values."""

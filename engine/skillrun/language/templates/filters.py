@@ -59,17 +59,15 @@ def format_values(text: str, *values: Any, **named: Any) -> str:
 _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdifx%])")
 
 
-def to_float(value: Any, default: Any = ABSENT) -> Any:
-    """The number that a text holds; 0.0 when it holds none, unless there is a default. Absent stays absent."""
-    if isinstance(value, Absent):
-        return value if default is ABSENT else default
-    return bounded(jinja.do_float(value, 0.0 if default is ABSENT else default))
+def reads(jinjas: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
+    """The number that a text holds, or else a default. Absent stays absent without a default."""
 
+    def found(value: Any, default: Any = ABSENT) -> Any:
+        if isinstance(value, Absent):
+            return value if default is ABSENT else default
+        return bounded(jinjas(value, otherwise if default is ABSENT else default))
 
-def to_int(value: Any, default: Any = ABSENT) -> Any:
-    """As `to_float`, without what follows the point."""
-    found = bounded(value) if isinstance(value, int) else to_float(value, default)
-    return int(found) if isinstance(found, (int, float)) else found
+    return found
 
 
 def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:

@@ -58,25 +58,17 @@ def section(text: str, heading: Any) -> Any:
     """
     if isinstance(heading, Absent):
         return ABSENT
-    lines = text.split("\n")
-    wanted, found, level, fence = _bare(printed(heading)), -1, 0, ""
-    for at, line in enumerate(lines):
-        if mark := _FENCE.match(line):
-            if not fence:
-                fence = mark[1]
-            elif mark[1].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        if fence or not (head := _HEADING.match(line)):
-            continue
-        if found >= 0 and len(head[1]) <= level:
-            return "\n".join(lines[found:at]).strip()
-        if found < 0 and _bare(head[2]) == wanted:
-            found, level = at + 1, len(head[1])
-    return "\n".join(lines[found:]).strip() if found >= 0 else ABSENT
+    masked = _FENCED.sub(lambda fence: "·" * len(fence[0]), text)
+    heads, wanted = list(_HEADING.finditer(masked)), _bare(printed(heading))
+    for at, head in enumerate(heads):
+        if _bare(head[2]) == wanted:
+            ends = (other.start() for other in heads[at + 1 :] if len(other[1]) <= len(head[1]))
+            return text[head.end() : next(ends, len(text))].strip()
+    return ABSENT
 
 
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING: Final = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)", re.MULTILINE)
+_FENCED: Final = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBERING: Final = re.compile(r"[\d.]*\d[.)]?\s+")
 
 
@@ -206,8 +198,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{one.__name__: one for one in _NAMED},
 }
 # These depend on the run, which hands them in among the names; here are the parameters that each takes.
-CONTEXT_FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "bank": ("name", "group", "n"),
-    "members": ("role", "models"),
-    "others": ("step",),
+CONTEXT_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "bank": lambda name, group, n: None,  # noqa: ARG005
+    "members": lambda role, models: None,  # noqa: ARG005
+    "others": lambda step: None,  # noqa: ARG005
 }

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+from jinja2.sandbox import SandboxedEnvironment
 
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.templates.limits import MAX_NUMBER, Fault, room, size, spend, weigh
@@ -120,9 +122,9 @@ def compute(sign: str, left: Any, right: Any) -> Any:
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise Fault(f"`{sign}` cannot take {kind(left)} and {kind(right)}", "`~` joins values into a text")
     try:
-        return bounded(_ARITHMETIC[sign](left, right))
-    except ZeroDivisionError:
-        raise Fault("division by zero", "write `x // (y or 1)`, or ask whether there is anything first") from None
+        return bounded(SandboxedEnvironment.default_binop_table[sign](left, right))
+    except ArithmeticError as error:
+        raise Fault(f"this cannot be computed: {error}", "for a division, write `x // (y or 1)`") from None
 
 
 def bounded(value: Any) -> Any:
@@ -141,7 +143,7 @@ def compare(left: Any, sign: str, right: Any) -> bool:
     if isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
         weigh(left, right)
     try:
-        return bool(_COMPARISONS[sign](left, right))
+        return bool(getattr(operator, {"lteq": "le", "gteq": "ge"}.get(sign, sign))(left, right))
     except TypeError:
         raise Fault(f"{kind(left)} cannot be compared with {kind(right)}") from None
 
@@ -158,24 +160,6 @@ def _contains(container: Any, value: Any) -> bool:
         return value in container
     return any(value == other for other in listed(container))
 
-
-_Operation = Callable[[Any, Any], Any]
-_ARITHMETIC: Final[dict[str, _Operation]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-}
-_COMPARISONS: Final[dict[str, _Operation]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "lteq": operator.le,
-    "gt": operator.gt,
-    "gteq": operator.ge,
-}
 
 # What leaves a template
 

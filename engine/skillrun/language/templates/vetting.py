@@ -94,21 +94,14 @@ def _call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
 def _misfit(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...]) -> str:
     """What is wrong with a number of arguments and the names of further ones, or nothing."""
     try:
-        _signature(sort, name).bind(*[None] * count, **dict.fromkeys(named))
+        inspect.signature(_KNOWN[sort][1][name]).bind(*[None] * count, **dict.fromkeys(named))
     except TypeError as error:
         return str(error)
     return ""
 
 
-def _signature(sort: type[nodes.Node], name: str) -> inspect.Signature:
-    function = _KNOWN[sort][1][name]
-    if callable(function):
-        return inspect.signature(function)
-    return inspect.Signature([inspect.Parameter(one, inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in function])
-
-
 def _usage(sort: type[nodes.Node], name: str) -> str:
     """How a function, filter or test is written."""
-    before = _KNOWN[sort][2]
-    names = list(_signature(sort, name).parameters)[1 if before else 0 :]
+    _, known, before = _KNOWN[sort]
+    names = list(inspect.signature(known[name]).parameters)[1 if before else 0 :]
     return before + name + (f"({', '.join(names)})" if names or not before else "")
