@@ -1,9 +1,8 @@
-"""Finding keywords in a text by regular expressions that authors keep in config; nothing here judges what they mean."""
+"""Which regular expressions of authors are searched for, and in how much of a text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from re import _constants as opcodes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -12,58 +11,21 @@ from typing import Any
 TEXT_CAP = 200_000
 """Characters of a text that are searched; what stands behind them is not looked at."""
 
-Patterns = Mapping[str, str | Iterable[str]] | Iterable[str]
 
-
-def matches(text: object, patterns: Patterns) -> dict[str, list[str]]:
-    """Name → distinct hits in order of appearance, for the names that have any, in the order of the patterns.
-
-    `patterns` maps names to a regular expression or a list of them; a plain list of expressions is named by itself.
-    Case is ignored, in the search and in what counts as distinct; what is no text has no hits. Raises ValueError for an
-    expression that `suspicious` names.
-    """
-    if not isinstance(text, str):
-        return {}
-    named = patterns if isinstance(patterns, Mapping) else {pattern: pattern for pattern in patterns}
-    found = {name: _hits(text[:TEXT_CAP], [each] if isinstance(each, str) else each) for name, each in named.items()}
-    return {name: hits for name, hits in found.items() if hits}
-
-
+@lru_cache(maxsize=512)
 def suspicious(pattern: str) -> str | None:
     """Why a regular expression is refused: it cannot be read, or can run for ever on some text."""
     try:
-        _compiled(pattern)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _hits(text: str, expressions: Iterable[str]) -> list[str]:
-    places = sorted(
-        (hit.start(), hit.end(), hit.group())
-        for each in expressions
-        for hit in _compiled(each).finditer(text)
-        if hit.group()
-    )
-    distinct: dict[str, str] = {}
-    for _, _, hit in places:
-        distinct.setdefault(hit.casefold(), hit)
-    return list(distinct.values())
-
-
-@lru_cache(maxsize=512)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
         tree = parser.parse(pattern)
-        compiled = re.compile(pattern, re.IGNORECASE)
+        re.compile(pattern, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"`{pattern}` is not a regular expression: {error}") from None
+        return f"`{pattern}` is not a regular expression: {error}"
     if _explodes(tree, inside=False):
-        raise ValueError(
+        return (
             f"`{pattern}` repeats a part that can match in several ways, which takes for ever on some texts; "
             "simplify the part, or make it atomic: `(?>…)`"
         )
-    return compiled
+    return None
 
 
 _REPEATS = (opcodes.MAX_REPEAT, opcodes.MIN_REPEAT)
