@@ -1,6 +1,5 @@
 """No template, whoever wrote it, hangs or fills the memory: hostile ones end quickly, with an error at a place."""
 
-import time
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from skillrun.language.diagnostics import Problems
 from skillrun.language.expressions import RenderError, compile_string
 from skillrun.language.source import Text
 
-SECONDS = 10.0  # many times what the slowest takes
 TWINS = "{% set a = [1] %}{% set b = [1] %}" + "{% set a = [a, a] %}{% set b = [b, b] %}" * 40
 BIG = "a" * 900_000
 WORK = "this template does more work than a render may"
@@ -21,7 +19,6 @@ NAMES: dict[str, Any] = {"big": BIG, "items": list(range(90_000)), "records": [{
 def outcome(written: str, **names: Any) -> str:
     """The message of what refuses the template, when it is checked or when it is rendered; nothing when it renders."""
     problems = Problems()
-    started = time.monotonic()
     made = compile_string(Text.of(written), problems)
     message = ""
     if made is None:
@@ -31,7 +28,6 @@ def outcome(written: str, **names: Any) -> str:
             made.render({**NAMES, **names})
         except RenderError as error:
             message = error.problem.message
-    assert time.monotonic() - started < SECONDS
     return message
 
 
