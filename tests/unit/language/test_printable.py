@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillrun.language.printable import printable
 
-BIDI_CONTROLS = frozenset("LRE RLE LRO RLO PDF LRI RLI FSI PDI".split())
+BIDI_CONTROLS = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
 
 
 @pytest.mark.parametrize(
