@@ -30,6 +30,8 @@ class Program:
     engine: Mapping[str, Any]
     library: Library
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    inline: Mapping[str, Program] = field(default_factory=dict)
+    """The workflows that its phases run."""
 
     def protocol(self, name: str) -> Protocol | None:
         return self.library.protocol(name)
@@ -38,10 +40,13 @@ class Program:
         return self.library.role(name)
 
 
-def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
+def check_workflow(
+    library: Library, name: str, commands: Collection[str] = (), within: tuple[str, ...] = ()
+) -> Program | None:
     """The program of the workflow `name`; None where it or one of its phases cannot be read.
 
-    Problems are in `library.problems`; with an error among them the program must not be run.
+    Problems are in `library.problems`; with an error among them the program must not be run. `within` names the
+    workflows that run this one inline.
     """
     workflow = library.workflow(name)
     if workflow is None:
@@ -53,6 +58,9 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
         problems.report(span, "name", f"`{name}` is a command of skillrun", "give the workflow another name")
     config = _config(library, workflow)
     engine = library.config("skillrun")
+    for template in library.skills():
+        if template.startswith("system/"):
+            library.text(template)  # every run uses them
     phases = {use.name: phase for use in workflow.phases.values() if (phase := _phase(library, use)) is not None}
     order = _order(workflow, problems)
     checker = WorkflowCheck(library, workflow, phases, config, problems)
@@ -60,7 +68,18 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     check_sizes(library, engine.data if engine else {}, problems)
     if len(phases) != len(workflow.phases):
         return None
-    return Program(workflow, phases, config or {}, engine.data if engine else {}, library, reads)
+    inline = _inline(library, phases, (*within, name))
+    return Program(workflow, phases, config or {}, engine.data if engine else {}, library, reads, inline)
+
+
+def _inline(library: Library, phases: Mapping[str, Phase], within: tuple[str, ...]) -> dict[str, Program]:
+    found: dict[str, Program | None] = {}
+    for step in (step for phase in phases.values() for step in phase.walk() if step.verb == "run"):
+        if step.text in within:
+            library.problems.report(step.span, "cycle", f"the workflow `{step.text}` runs itself")
+        elif step.text and step.text not in found:
+            found[step.text] = check_workflow(library, step.text, within=within)
+    return {name: program for name, program in found.items() if program is not None}
 
 
 def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:

@@ -72,19 +72,6 @@ def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_se
     assert journal.unanswered() == [("c", "1"), ("a", "1")]
 
 
-def test_a_void_hides_the_earlier_failures_at_and_below_its_address(journal: Journal) -> None:
-    for address in ("a", "a/b", "ab"):
-        journal.record_now("failed", address, "1", {"at": address})
-    journal.record_now("reply", "a/b", "1", {})
-    journal.record_now("void", "a", "", {})
-    assert [journal.find("failed", address, "1") for address in ("a", "a/b", "ab")] == [None, None, {"at": "ab"}]
-    assert journal.latest("failed", "a/b") is None
-    assert journal.find("reply", "a/b", "1") == {}
-    assert len(list(journal.entries("failed"))) == 3
-    journal.record_now("failed", "a/b", "1", {"again": True})
-    assert journal.find("failed", "a/b", "1") == journal.latest("failed", "a/b") == {"again": True}
-
-
 @settings(max_examples=40)
 @given(st.lists(RECORDS, max_size=15), st.integers(0, 15))
 def test_any_records_come_back_the_same_after_closing_and_opening(records: list[Record], stop: int) -> None:

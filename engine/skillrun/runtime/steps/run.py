@@ -15,7 +15,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """The workflow's outputs. Its phases have their summaries in a folder of their own."""
     from skillrun.runtime.inline import run_inline
 
-    program = check_workflow(frame.run.program.library, step.text)
+    outer = frame.run.program
+    program = outer.inline.get(step.text) or check_workflow(outer.library, step.text)
     if program is None:
         raise StepFailed(f"the workflow `{step.text}` cannot be run", frame.at(step))
     given = frame.value(step, "with", {})
