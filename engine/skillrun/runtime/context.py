@@ -65,14 +65,16 @@ def request_for(
     run, phase = frame.run, frame.open
     resolved = run.resolve(seated.member.model or seated.role.model)
     system, pack = prefix(phase)
-    speaker = template(run, "system/role", _speaker(frame, seated))
+    speaker = phase.speakers.get(seated.id)
+    if speaker is None:
+        speaker = phase.speakers[seated.id] = template(run, "system/role", _speaker(frame, seated))
     final = template(run, "system/task", {"task": task})
     earlier = _conversation(frame, step, seated)
     if earlier:
         messages = (*earlier, Message("user", (Block(final),)))
     else:
         messages = (Message("user", (Block(pack, cache=True), Block(speaker), Block(final))),)
-    size = size_of(system, messages, schema)
+    size = size_of(system, messages, schema, resolved.window - resolved.max_output)
     if size + LEAST_REPLY > resolved.window and earlier:
         phase.warnings.append(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
         frame.sessions.pop(seated.id, None)
@@ -111,24 +113,17 @@ def _speaker(frame: Frame, seated: Seated) -> dict[str, Any]:
     return {"variant": ABSENT, "lens": ABSENT, **seated.names, "body": seated.role.body, "skills": skills}
 
 
-def size_of(system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None) -> int:
-    blocks = [*system, *(block for message in messages for block in message.blocks)]
-    return sum(_tokens(block.text) for block in blocks) + 8 * len(messages) + (_tokens(str(schema)) if schema else 0)
-
-
-_known: dict[int, tuple[str, int]] = {}
-
-
-def _tokens(text: str) -> int:
-    """The estimate, kept for the texts that many prompts share."""
-    found = _known.get(id(text))
-    if found is not None and found[0] is text:
-        return found[1]
-    if len(_known) > 4096:
-        _known.clear()
-    tokens = estimate_tokens(text)
-    _known[id(text)] = (text, tokens)
-    return tokens
+def size_of(
+    system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None, enough: int = 0
+) -> int:
+    """Estimated tokens of a request; no more than an upper bound of them where that is at most `enough`."""
+    texts = [block.text for block in system]
+    texts += [block.text for message in messages for block in message.blocks]
+    if schema:
+        texts.append(str(schema))
+    frames = 8 * len(messages)
+    bound = frames + sum(len(text) if text.isascii() else 3 * len(text) for text in texts)
+    return bound if bound <= enough else frames + sum(map(estimate_tokens, texts))
 
 
 def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
@@ -152,7 +147,7 @@ def prefix(phase: PhaseRun) -> tuple[tuple[Block, ...], str]:
 def worth_caching(phase: PhaseRun) -> bool:
     """Whether what the members of a phase share is long enough for a provider to keep."""
     system, pack = prefix(phase)
-    shared = sum(_tokens(block.text) for block in system) + _tokens(pack)
+    shared = sum(estimate_tokens(block.text) for block in system) + estimate_tokens(pack)
     return shared >= int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
 
 

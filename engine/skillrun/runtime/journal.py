@@ -55,7 +55,7 @@ class Journal:
     def __init__(self, database: sqlite3.Connection, witness: Witness, index: Index) -> None:
         self._database, self._witness, self._index = database, witness, index
         self._pending: list[Row] = []
-        self._waiting: list[asyncio.Future[None]] = []
+        self._commits = 0
         self._synchronous = ""
         self._failure = ""
 
@@ -99,12 +99,13 @@ class Journal:
     async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         """Append a record; it is durable on return. Raises SkillrunError when it cannot be written, and ever after."""
         self._append(kind, address, fingerprint, body)
-        loop = asyncio.get_running_loop()
-        durable = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._flush)
-        self._waiting.append(durable)
-        await durable
+        commit = self._commits
+        try:
+            await asyncio.sleep(0)  # whoever else has something to record in this turn does it now
+        finally:
+            if commit == self._commits:
+                self._flush()
+        self._refuse_after_failure()
 
     def record_now(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         """`record` for where no event loop runs; commits what is pending with it."""
@@ -172,7 +173,7 @@ class Journal:
         return seq
 
     def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        self._commits += 1
         try:
             if self._pending and not self._failure:
                 self._commit(self._pending)
@@ -182,12 +183,6 @@ class Journal:
         except BaseException as error:  # an interrupt or a bug: how far it came is unknown
             self._fail(type(error).__name__)
             raise
-        finally:
-            for waiter in waiting:
-                if self._failure and not waiter.done():
-                    waiter.set_exception(self._refusal())
-                elif not waiter.done():
-                    waiter.set_result(None)
 
     def _commit(self, rows: list[Row]) -> None:
         synced = not all(row.kind in _UNSYNCED for row in rows)

@@ -131,6 +131,7 @@ class PhaseRun:
     prompts: int = 0
     version: int = 0
     prefix: tuple[int, Any] | None = None
+    speakers: dict[str, str] = field(default_factory=dict)
 
     def address(self) -> str:
         return f"{self.run.inline}/{self.name}" if self.run.inline else f"{self.run.program.workflow.name}/{self.name}"
