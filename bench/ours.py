@@ -12,7 +12,8 @@ from bench.subject import Work, main
 from skillrun.dev.cycle import turn
 from skillrun.language.check import Program, check_workflow
 from skillrun.language.diagnostics import render
-from skillrun.language.library import Library, Root, package_library
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway

@@ -11,8 +11,9 @@ from skillrun.language.diagnostics import Problems, render
 from skillrun.language.document import parse_document
 from skillrun.language.expressions import CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, TESTS
 from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS, SUMMARY_KEYS, VERBS
-from skillrun.language.library import Library, search_path
+from skillrun.language.library import Library
 from skillrun.language.parse import parse_phase
+from skillrun.language.roots import search_path
 from skillrun.language.source import read_source
 
 TOP = Path(__file__).parents[2]

@@ -27,7 +27,8 @@ Script = Iterable[Mapping[str, Any]] | None
 
 
 def open_library(project: Path | None = None) -> Library:
-    from skillrun.language.library import Library, search_path
+    from skillrun.language.library import Library
+    from skillrun.language.roots import search_path
 
     return Library(search_path((project or Path.cwd()).resolve()))
 

@@ -20,7 +20,8 @@ from skillrun.cli.registry import COMMANDS
 def validate(path: Path, strict: bool, json: bool) -> int:
     from skillrun.language.check import check_library
     from skillrun.language.diagnostics import render
-    from skillrun.language.library import Library, search_path
+    from skillrun.language.library import Library
+    from skillrun.language.roots import search_path
 
     out = Output(json)
     library = Library(search_path(path.resolve()))

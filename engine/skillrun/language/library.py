@@ -17,21 +17,13 @@ from skillrun.language.expressions import Template, compile_string
 from skillrun.language.kinds import KINDS
 from skillrun.language.parse import Reader, kind_of, parse_phase, parse_protocol, parse_role, parse_workflow
 from skillrun.language.picoschema import ShapeSpec, parse_shape
+from skillrun.language.roots import Root
 from skillrun.language.source import Document, Mapping, Source, plain, read_source
 
 T = TypeVar("T")
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
 SKILL_KINDS: Final = ("phase", "protocol", "questions", "reference", "template")
-
-
-@dataclass(frozen=True)
-class Root:
-    """One folder of the search path; `shown` stands for it in messages."""
-
-    path: Path
-    shown: str
-    name: str
 
 
 @dataclass(frozen=True)
@@ -61,31 +53,6 @@ class Config:
     name: str
     data: dict[str, Any]
     layers: tuple[Mapping, ...]
-
-
-def package_library() -> Path:
-    """The folder of the shipped library: inside the wheel, or the repository's top in an editable install."""
-    inside = Path(__file__).parent.parent / "library"
-    return inside if inside.is_dir() else Path(__file__).parents[3]
-
-
-def search_path(project: Path) -> tuple[Root, ...]:
-    """The folders that are searched, the first match wins."""
-    from platformdirs import user_config_path
-
-    roots = (
-        Root(project, "", "project"),
-        Root(user_config_path("skillrun"), "~config/", "user"),
-        Root(package_library(), "skillrun:", "library"),
-    )
-    seen: set[Path] = set()
-    kept = []
-    for root in reversed(roots):
-        resolved = root.path.resolve()
-        if resolved not in seen:
-            seen.add(resolved)
-            kept.append(root)
-    return tuple(reversed(kept))
 
 
 class Library:

@@ -7,7 +7,8 @@ import pytest
 
 from skillrun.language.check import Program, check_workflow
 from skillrun.language.diagnostics import render
-from skillrun.language.library import Library, Root, search_path
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, search_path
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import asks, check_answers, refusal
 
