@@ -1,39 +1,54 @@
-"""Merges the layers of a config file, and resolves feature switches.
+"""Config: merges the layers of a file, resolves feature switches, and checks what the engine reads of them.
 
 A layer may change what the shipped file has. It may add entries only to a collection: a mapping whose values are all
 mappings, all lists or all strings (presets, features, breakers, categories); elsewhere a new key is a problem.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
 
-from skillrun.language.diagnostics import Problems, allowed, did_you_mean
-from skillrun.language.source import Mapping, Node, Scalar, Sequence, plain
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skillrun.language.diagnostics import Problems, Severity, allowed, did_you_mean
+from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS
+from skillrun.language.reader import Reader
+from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, plain
+
+_TYPES: Final = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
 
 
 def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """The merged data of `layers`, the strongest first. Wrong keys and types are reported and left out."""
-    order = list(layers)
-    merged: dict[str, Any] = plain(order[-1])
-    for layer in reversed(order[:-1]):
-        _overlay(merged, layer, problems, "", top=True)
+    shipped, *others = reversed(tuple(layers))
+    merged: dict[str, Any] = plain(shipped)
+    for layer in others:
+        _overlay(merged, layer, problems, "")
     return merged
 
 
-def _overlay(base: dict[str, Any], layer: Mapping, problems: Problems, path: str, *, top: bool = False) -> None:
-    collection = not top and is_collection(base)
+def _overlay(base: dict[str, Any], layer: Mapping, problems: Problems, path: str) -> None:
+    is_open = bool(path) and is_collection(base)
     for name, entry in layer.entries.items():
         where = f"{path}.{name}" if path else name
         if name not in base:
             close = did_you_mean(name, base)
-            if not collection or close:
-                hint = close or allowed(base)
-                problems.report(entry.key.span, "unknown-key", f"the shipped config has no `{where}`", hint, severity="warning" if collection else "error")
-            if collection and _fits(next(iter(base.values()), None), entry.value, problems, where):
+            if is_open and plain(entry.value) is None:
+                problems.report(entry.key.span, "empty", f"`{where}` has no value", close)
+            elif close or not is_open:
+                severity: Severity = "warning" if is_open else "error"
+                message = f"the shipped config has no `{where}`"
+                problems.report(entry.key.span, "unknown-key", message, close or allowed(base), severity)
+            if is_open and _fits(next(iter(base.values())), entry.value, problems, where):
                 base[name] = plain(entry.value)
-            continue
-        if isinstance(base[name], dict) and isinstance(entry.value, Mapping):
+        elif isinstance(base[name], dict) and isinstance(entry.value, Mapping):
             _overlay(base[name], entry.value, problems, where)
         elif _fits(base[name], entry.value, problems, where):
             base[name] = plain(entry.value)
@@ -45,16 +60,18 @@ def is_collection(mapping: dict[str, Any]) -> bool:
 
 
 def _fits(old: Any, new: Node, problems: Problems, where: str) -> bool:
+    """Whether a value may take the place of another; one that is left empty says nothing, and nothing changes."""
     value = plain(new)
-    if old is None or value is None or _type(old) == _type(value) or (_type(old), _type(value)) == ("number", "whole number"):
+    if value is None:
+        return False
+    if old is None or _type(old) == _type(value) or (isinstance(old, float) and _type(value) == "a whole number"):
         return True
     problems.report(new.span, "type", f"`{where}` is {_type(value)}; the shipped config has {_type(old)} there")
     return False
 
 
 def _type(value: Any) -> str:
-    names: list[tuple[type, str]] = [(bool, "true or false"), (int, "a whole number"), (float, "number"), (str, "text"), (list, "a list"), (dict, "a mapping")]
-    return next((name for kind, name in names if isinstance(value, kind)), "nothing")
+    return next((name for kind, name in _TYPES if isinstance(value, kind)), "nothing")
 
 
 @dataclass(frozen=True)
@@ -73,11 +90,10 @@ def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Fe
     def resolve(name: str, path: tuple[str, ...]) -> Feature:
         if name in resolved:
             return resolved[name]
-        entry = features.get(name) or {}
-        modes = entry.get("modes")
-        because = ""
         if name in path:
             return Feature(name, on=False, because="it requires itself")
+        entry = features.get(name) or {}
+        modes = entry.get("modes")
         if not entry.get("enabled", False):
             because = "not enabled"
         elif modes and mode is not None and mode not in modes:
@@ -91,20 +107,60 @@ def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Fe
     return {name: resolve(name, ()) for name in features}
 
 
-def check_features(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
-    """Unknown names in `requires`, and cycles, at the place where they stand."""
-    features = layer.get("features")
+def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
+    """The features and breakers of a layer: their keys and types, unknown names in `requires`, and cycles."""
+    reader = Reader(problems)
+    for _, entry in _entries(layer, "breakers", problems):
+        reader.read(entry, BREAKER_KEYS)
     known = data.get("features") or {}
-    if not isinstance(features, Mapping):
-        return
-    for name, entry in features.entries.items():
-        requires = entry.value.get("requires") if isinstance(entry.value, Mapping) else None
-        for item in requires.items if isinstance(requires, Sequence) else ():
-            need = item.value if isinstance(item, Scalar) else None
+    for name, entry in _entries(layer, "features", problems):
+        for need, span in reader.read(entry, FEATURE_KEYS).get("requires", {}).items():
             if need not in known:
-                problems.report(item.span, "unknown-feature", f"unknown feature `{need}`", did_you_mean(str(need), known) or allowed(known))
-            elif _reaches(known, str(need), name):
-                problems.report(item.span, "cycle", f"`{name}` requires itself through `{need}`")
+                hint = did_you_mean(need, known) or allowed(known)
+                problems.report(span, "unknown-feature", f"there is no feature `{need}`", hint)
+            elif _reaches(known, need, name):
+                problems.report(span, "cycle", f"`{name}` requires itself through `{need}`")
+
+
+def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
+    """The modes of a layer's features are modes of the workflow."""
+    for _, entry in _entries(layer, "features", Problems()):
+        listed = entry.get("modes") if isinstance(entry, Mapping) else None
+        for item in listed.items if isinstance(listed, Sequence) else ():
+            if plain(item) not in modes:
+                hint = did_you_mean(str(plain(item)), modes) or allowed(modes)
+                problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
+
+
+def place_of(layers: Iterable[Mapping], path: Iterable[str]) -> Span | None:
+    """Where the strongest layer that has it says something about a path of keys."""
+    for layer in layers:
+        node: Node | None = layer
+        span = None
+        for key in path:
+            entry = node.entries.get(key) if isinstance(node, Mapping) else None
+            node, span = (entry.value, entry.key.span) if entry is not None else (None, None)
+        if span is not None:
+            return span
+    return None
+
+
+def places_with(node: Node, text: Any) -> Iterator[Span]:
+    """Everywhere in a layer where a value is the text."""
+    if isinstance(node, Scalar):
+        if node.value == text:
+            yield node.span
+        return
+    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
+        yield from places_with(child, text)
+
+
+def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[str, Node]]:
+    node = layer.get(name)
+    if isinstance(node, Mapping):
+        yield from ((key, entry.value) for key, entry in node.entries.items())
+    elif node is not None and plain(node) is not None:
+        Reader(problems).wrong_type(node, f"a mapping of names to what each of the {name} is")
 
 
 def _reaches(features: dict[str, Any], start: str, goal: str) -> bool:
@@ -116,5 +172,6 @@ def _reaches(features: dict[str, Any], start: str, goal: str) -> bool:
             return True
         if name not in seen:
             seen.add(name)
-            pending.extend((features.get(name) or {}).get("requires") or [])
+            entry = features.get(name)
+            pending.extend(entry.get("requires") or [] if isinstance(entry, dict) else [])
     return False

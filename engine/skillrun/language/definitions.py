@@ -3,14 +3,18 @@
 Every definition keeps where it stands in its file, so that later checks and errors can point at it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from skillrun.language.expressions import ABSENT, Template
+from skillrun.language.absent import Absent
+from skillrun.language.expressions import Template
 from skillrun.language.fields import Field
 from skillrun.language.picoschema import ShapeSpec
-from skillrun.language.source import Document, Node, Span
+from skillrun.language.source import Document, Span
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,8 @@ class Value:
     span: Span
     plain: Any = None
     template: Template | None = None
-    items: tuple["Value", ...] | None = None
-    entries: Mapping[str, "Value"] | None = None
+    items: tuple[Value, ...] | None = None
+    entries: Mapping[str, Value] | None = None
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
@@ -31,7 +35,7 @@ class Value:
             return [item.evaluate(names) for item in self.items]
         if self.entries is not None:
             values = {key: value.evaluate(names) for key, value in self.entries.items()}
-            return {key: value for key, value in values.items() if value is not ABSENT and not _absent(value)}
+            return {key: value for key, value in values.items() if not isinstance(value, Absent)}
         return self.plain
 
     def templates(self) -> Iterator[Template]:
@@ -43,11 +47,7 @@ class Value:
     @property
     def literal(self) -> Any:
         """The plain value where nothing in it is a template; otherwise None."""
-        return None if any("{" in t.text.value and not t.constant for t in self.templates()) else self.evaluate({})
-
-
-def _absent(value: Any) -> bool:
-    return isinstance(value, type(ABSENT))
+        return self.evaluate({}) if all(template.constant for template in self.templates()) else None
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its verb, the verb's own value and the keys beside it."""
+    """One step: its verb, the verb's own value and the keys beside it. A broken one has the verb "".
+
+    `spans` says where the values of its keys stand.
+    """
 
     verb: str
     span: Span
+    spans: Mapping[str, Span] = field(default_factory=dict)
     id: str | None = None
-    id_span: Span | None = None
     when: Template | None = None
     retry: str | None = None
-    retry_span: Span | None = None
-    otherwise: "Step | None" = None
+    otherwise: Step | None = None
     main: Value | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     output: ShapeSpec | None = None
@@ -80,9 +82,9 @@ class Step:
     until: Template | None = None
     rows: tuple[Row, ...] = ()
     order: tuple[str, ...] = ()
-    steps: tuple["Step", ...] = ()
+    steps: tuple[Step, ...] = ()
 
-    def walk(self) -> "Iterator[Step]":
+    def walk(self) -> Iterator[Step]:
         """This step, the one that stands in for it, and all inside."""
         yield self
         if self.otherwise is not None:
@@ -92,19 +94,27 @@ class Step:
 
     @property
     def text(self) -> str:
-        """The verb's own value as written, for messages and look-ups of literal names."""
+        """The verb's own value where it is plain text."""
         literal = self.main.literal if self.main is not None else None
         return literal if isinstance(literal, str) else ""
+
+    @property
+    def artifact(self) -> Value | None:
+        """The path of the artifact that it writes."""
+        return self.main if self.verb == "write" else self.values.get("writes")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A text in front of a phase's prompts; `agent_skill` ones are never rendered."""
+    """A text in front of a phase's prompts; an Agent Skill is never rendered."""
 
     name: str
     span: Span
-    agent_skill: bool
     when: Template | None = None
+
+    @property
+    def agent_skill(self) -> bool:
+        return "/" not in self.name
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,10 @@ class Protocol(Score):
 
 @dataclass(frozen=True)
 class Role:
-    """Who speaks: a persona (never rendered), a model, tools, skills and variants (name to lens)."""
+    """Who speaks: a persona (never rendered), a model, tools, skills and variants (name to lens).
+
+    `spans` says where the names of tools and skills stand.
+    """
 
     name: str
     description: str
@@ -165,19 +178,20 @@ class Role:
     variants: Mapping[str, str]
     body: str
     document: Document
+    spans: Mapping[str, Span] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PhaseUse:
-    """A phase's place in a workflow: what it follows and when it runs."""
+    """A phase's place in a workflow: what it follows and when it runs. `spans` says where its keys' values stand."""
 
     name: str
     span: Span
     skill: str
     after: tuple[str, ...]
+    spans: Mapping[str, Span] = field(default_factory=dict)
     when: Template | None = None
     retry: str | None = None
-    retry_span: Span | None = None
     otherwise: Step | None = None
     was: str | None = None
 
@@ -192,7 +206,6 @@ class Workflow:
     state: tuple[Field, ...]
     outputs: Mapping[str, Value]
     config: str | None
-    config_span: Span | None
     repository: Template | None
     hint: Template | None
     parallel: Value | None
@@ -201,18 +214,22 @@ class Workflow:
 
     def ancestors(self, name: str) -> frozenset[str]:
         """Every phase that has ended when `name` starts."""
-        seen: set[str] = set()
-        pending = list(self.phases[name].after)
-        while pending:
-            phase = pending.pop()
-            if phase in self.phases and phase not in seen:
-                seen.add(phase)
-                pending.extend(self.phases[phase].after)
-        return frozenset(seen)
+        return self._ancestors[name]
 
     def followers(self, name: str) -> tuple[str, ...]:
         """`name` and every phase that follows it, in file order."""
         return tuple(other for other in self.phases if other == name or name in self.ancestors(other))
 
-
-Render = Callable[[Node], Any]
+    @cached_property
+    def _ancestors(self) -> dict[str, frozenset[str]]:
+        found: dict[str, frozenset[str]] = {}
+        for name in self.phases:
+            seen: set[str] = set()
+            pending = list(self.phases[name].after)
+            while pending:
+                phase = str(pending.pop())
+                if phase in self.phases and phase not in seen:
+                    seen.add(phase)
+                    pending.extend(self.phases[phase].after)
+            found[name] = frozenset(seen)
+        return found

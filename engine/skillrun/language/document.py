@@ -18,7 +18,7 @@ _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 
 
 def parse_document(source: Source, problems: Problems) -> Document | None:
-    """The parts of a markdown file; nothing when its frontmatter is broken (its sections are checked nevertheless)."""
+    """The parts of a markdown file; nothing when its frontmatter is broken."""
     front, start = _front(source, problems)
     headings, escapes = outline(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
@@ -26,7 +26,6 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
         Section(heading.name, Span(source, heading.start), _text(source, heading.text_start, end, escapes))
         for heading, end in zip(headings, ends[1:], strict=True)
     )
-    _check_names(sections, problems)
     if front is None:
         return None
     preface = _text(source, start, ends[0], escapes)
@@ -70,9 +69,10 @@ def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
     return Text.pieces(source, zip(starts, [*inside, end], strict=True))
 
 
-def _check_names(sections: tuple[Section, ...], problems: Problems) -> None:
+def check_sections(document: Document, problems: Problems) -> None:
+    """Sections that are looked up by their names have one each."""
     lines: dict[str, int] = {}
-    for section in sections:
+    for section in document.sections:
         if not section.name:
             problems.report(section.heading, "section", "a section needs a name", "write `## name`, or `\\##` for text")
         elif section.name in lines:

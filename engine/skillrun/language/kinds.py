@@ -1,7 +1,7 @@
 """The one set of definitions: which keys each kind of file and each verb has, and what each key takes.
 
-The parser, the checker, the command line's help and the editor schemas all read these tables, so a key that one of
-them accepts and another ignores cannot exist. Nothing here reads a file.
+Everything that reads, checks or explains files does so by these tables, so a key that one part accepts and another
+ignores cannot exist. Nothing here reads a file.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,10 @@ Takes = Literal[
     "text",  # a string, rendered as a template
     "value",  # anything; strings in it are templates
     "condition",  # a bare expression
+    "id",  # the name of a step
     "name",  # a literal name
-    "names",  # a list of literal names
+    "target",  # a literal name, kept with its place
+    "names",  # a list of literal names, or one
     "integer",
     "boolean",
     "choice",  # one of `values`, or a template that yields one
@@ -24,10 +26,8 @@ Takes = Literal[
     "fields",
     "step",
     "steps",
-    "phases",
-    "seats",
-    "references",
-    "literal",  # anything, never rendered
+    "sentence",  # text, never rendered
+    "node",  # read by the kind of file itself
 ]
 
 
@@ -39,6 +39,7 @@ class Key:
     doc: str
     required: bool = False
     values: tuple[str, ...] = ()
+    least: int | None = None
 
 
 Keys = MappingProxyType[str, Key]
@@ -60,7 +61,7 @@ class Verb:
 
 
 STEP_KEYS: Final = _keys(
-    id=Key("name", "the name that later steps, the section and the journal know it by"),
+    id=Key("id", "the name that later steps, the section and the journal know it by"),
     when=Key("condition", "run only when this holds"),
     retry=Key("name", "the breaker that counts its failures"),
     otherwise=Key("step", "the step that stands in for it when it fails"),
@@ -81,11 +82,11 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
                 schema=_SCHEMA,
                 writes=Key("text", "the artifact that takes the reply"),
                 session=Key("choice", "whether a member keeps its conversation", values=("fresh", "persistent")),
-                at_least=Key("integer", "how many of a list have to answer"),
+                at_least=Key("integer", "how many of a list have to answer", least=0),
                 invalid=Key("choice", "what happens to bad items of a list", values=("drop",)),
                 fresh=Key("boolean", "ask again in each round, even the same prompt"),
             ),
-            ("text", "data", "path", "replies", "degraded"),
+            gives=("text", "data", "path", "replies", "degraded"),
             section=True,
         ),
         "panel": Verb(
@@ -112,7 +113,7 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
                 form=Key("text", "the file to fill in while the run waits"),
                 files=Key("text", "the files to wait for"),
             ),
-            ("answers", "answer"),
+            gives=("answers", "answer"),
         ),
         "read": Verb(
             Key("text", "a file or a pattern"),
@@ -121,7 +122,7 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
                 from_=Key("text", "`project`, or the slug of another run"),
                 shape=Key("shape", "the shape of the frontmatter"),
             ),
-            ("text", "data", "files"),
+            gives=("text", "data", "files"),
         ),
         "write": Verb(
             Key("text", "the artifact's path"),
@@ -130,7 +131,7 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
                 template=Key("text", "the template to use instead of the step's section"),
                 frontmatter=Key("mapping", "the artifact's frontmatter"),
             ),
-            ("path", "text"),
+            gives=("path", "text"),
             section=True,
         ),
         "say": Verb(
@@ -143,22 +144,28 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
             Key("rows", "the rows, each with `then`"),
             "chooses by rules and keeps the reason",
             _keys(order=Key("names", "from the least to the most; the furthest holding row wins")),
-            ("value", "because"),
+            gives=("value", "because"),
         ),
         "repeat": Verb(
             Key("steps", "the steps of one pass"),
             "runs steps until a condition holds",
             _keys(until=Key("condition", "stop after the pass in which this holds"), at_most=_AT_MOST),
-            ("times", "exhausted"),
+            gives=("times", "exhausted"),
         ),
-        "run": Verb(Key("name", "the workflow"), "runs another workflow in this run", _keys(with_=_WITH)),
-        "goto": Verb(Key("name", "an earlier phase, or this one"), "goes back in a new round", _keys(at_most=_AT_MOST)),
+        "run": Verb(Key("target", "the workflow"), "runs another workflow in this run", _keys(with_=_WITH)),
+        "goto": Verb(
+            Key("target", "an earlier phase, or this one"), "goes back in a new round", _keys(at_most=_AT_MOST)
+        ),
         "stop": Verb(
             Key("choice", "how the run ends", values=("failed", "completed")),
             "ends the run",
             _keys(reason=Key("text", "why")),
         ),
     }
+)
+
+VERB_KEYS: Final[MappingProxyType[str, Keys]] = MappingProxyType(
+    {name: MappingProxyType({**STEP_KEYS, name: verb.main, **verb.keys}) for name, verb in VERBS.items()}
 )
 
 ROW_KEYS: Final = _keys(
@@ -174,14 +181,14 @@ PHASE_USE_KEYS: Final = _keys(
     retry=STEP_KEYS["retry"],
     otherwise=STEP_KEYS["otherwise"],
     skill=Key("name", "the phase's file, when not `<workflow>/<phase>`"),
-    was=Key("name", "what older state files called it"),
+    was=Key("sentence", "what older state files called it"),
 )
 
 REFERENCE_KEYS: Final = _keys(
     skill=Key("name", "the skill", required=True), when=Key("condition", "only when this holds")
 )
 
-_DESCRIPTION: Final = Key("literal", "one line that says what it is for")
+_DESCRIPTION: Final = Key("sentence", "one line that says what it is for")
 _KIND: Final = Key("name", "the kind of file")
 
 KINDS: Final[MappingProxyType[str, Keys]] = MappingProxyType(
@@ -196,37 +203,52 @@ KINDS: Final[MappingProxyType[str, Keys]] = MappingProxyType(
             repository=Key("text", "the folder that agents' tools may read"),
             hint=Key("text", "the one line of `skillrun hint`"),
             parallel=Key("value", "whether unordered phases run at the same time"),
-            phases=Key("phases", "its phases", required=True),
+            phases=Key("node", "its phases", required=True),
         ),
         "phase": _keys(
             kind=_KIND,
             description=_DESCRIPTION,
-            references=Key("references", "skills that go in front of its prompts"),
+            references=Key("node", "skills that go in front of its prompts"),
             steps=Key("steps", "its steps", required=True),
             outputs=Key("mapping", "what it returns"),
         ),
         "protocol": _keys(
             kind=_KIND,
             description=_DESCRIPTION,
-            seats=Key("seats", "the seats' names, or `members: 1..4`", required=True),
+            seats=Key("node", "the seats' names, or `members: 1..4`", required=True),
             inputs=Key("fields", "what it is given"),
             steps=Key("steps", "its steps", required=True),
             outputs=Key("mapping", "what it returns"),
         ),
         "role": _keys(
-            name=Key("name", "the role's name"),
+            name=Key("sentence", "the role's name"),
             description=_DESCRIPTION,
-            model=Key("name", "a tier, an alias or a model's name"),
-            tools=Key("literal", "the tools it may use"),
+            model=Key("sentence", "a tier, an alias or a model's name"),
+            tools=Key("names", "the tools it may use"),
             skills=Key("names", "the skills it brings"),
-            variants=Key("literal", "its variants, each with its lens"),
+            variants=Key("node", "its variants, each with its lens"),
         ),
         "questions": _keys(kind=_KIND, description=_DESCRIPTION),
         "reference": _keys(kind=_KIND, description=_DESCRIPTION),
         "template": _keys(kind=_KIND, description=_DESCRIPTION, output=_OUTPUT),
-        "skill": _keys(name=Key("name", "the skill's name"), description=_DESCRIPTION),
+        "skill": _keys(name=Key("sentence", "the skill's name"), description=_DESCRIPTION),
     }
 )
+
+BREAKER_KEYS: Final = _keys(
+    limit=Key("integer", "how many failures in a row it takes, or how often something is repeated", True, least=1),
+    then=Key("choice", "what happens then", True, ("fall back", "skip", "ask", "sequential")),
+)
+
+FEATURE_KEYS: Final = _keys(
+    enabled=Key("boolean", "whether it can be on at all", True),
+    description=_DESCRIPTION,
+    rollback=Key("sentence", "how to do without it"),
+    modes=Key("names", "the modes that it is on in; all of them without it"),
+    requires=Key("names", "the features that have to be on as well"),
+)
+
+TOOLS: Final = ("Read", "Grep", "Glob", "List")
 
 # Names that the interpreter gives every template; a step or a local cannot take one of them.
 RESERVED: Final = frozenset(

@@ -1,29 +1,35 @@
 """The library: where files are found, which one wins, and what each of them says.
 
-Search path: the project, the user's config folder, the library in the package; a file at the same relative path
-overrides, YAML config merges key by key. Loads on demand, each file once, and collects the problems of each.
+Loads on demand, each file once, and collects the problems of each. The first root that has a file wins; YAML config
+merges key by key.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from skillrun.language import source as nodes
+from skillrun.language.banks import Bank, parse_bank
 from skillrun.language.configuration import merge
 from skillrun.language.definitions import Phase, Protocol, Role, Workflow
 from skillrun.language.diagnostics import Problem, Problems
 from skillrun.language.document import parse_config, parse_document
-from skillrun.language.expressions import Template, compile_string
+from skillrun.language.expressions import Template
 from skillrun.language.kinds import KINDS
-from skillrun.language.parse import Reader, kind_of, parse_phase, parse_protocol, parse_role, parse_workflow
-from skillrun.language.picoschema import ShapeSpec, parse_shape
+from skillrun.language.parse import check_kind, parse_phase, parse_protocol, parse_role, parse_workflow
+from skillrun.language.picoschema import ShapeSpec
+from skillrun.language.reader import Reader, compiled
 from skillrun.language.roots import Root
-from skillrun.language.source import Document, Mapping, Source, plain, read_source
+from skillrun.language.source import Document, Source, plain, read_source
 
 T = TypeVar("T")
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
-SKILL_KINDS: Final = ("phase", "protocol", "questions", "reference", "template")
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,17 @@ class Config:
 
     name: str
     data: dict[str, Any]
-    layers: tuple[Mapping, ...]
+    layers: tuple[nodes.Mapping, ...]
+
+
+@dataclass
+class _File:
+    """A file as it was read: what it was then, what has been made of it, and what is wrong with it."""
+
+    stamp: tuple[int, ...]
+    source: Source | None
+    parsed: dict[str, Any] = field(default_factory=dict)
+    problems: Problems = field(default_factory=Problems)
 
 
 class Library:
@@ -61,129 +77,179 @@ class Library:
     def __init__(self, roots: Iterable[Root]) -> None:
         self.roots = tuple(roots)
         self.problems = Problems()
-        self.files: dict[Path, Source] = {}
-        self._parsed: dict[tuple[str, str], Any] = {}
+        self.files: dict[tuple[str, str], Source] = {}  # by root and path
+        self._places = _places(self.roots)
+        self._read: dict[Path, _File] = {}
+        self._earlier: Mapping[Path, _File] = {}
+        self._configs: dict[str, Config | None] = {}
+
+    def again(self) -> Library:
+        """The same search path as it is now; only what has changed is read and parsed."""
+        library = Library(self.roots)
+        library._earlier = self._read
+        return library
 
     def locate(self, relative: str) -> tuple[Root, Path] | None:
-        for root in self.roots:
-            path = root.path / relative
-            if path.is_file():
-                return root, path
-        return None
+        return next(iter(self._places.get(relative, ())), None)
 
     def names(self, folder: str) -> list[str]:
-        """The names of the markdown or YAML files in a folder of any root, sorted."""
-        found: set[str] = set()
-        for root in self.roots:
-            base = root.path / folder
-            if base.is_dir():
-                found.update(p.stem for p in base.iterdir() if p.suffix in (".md", ".yaml") and not p.name.startswith("."))
-        return sorted(found)
+        """The names of the files in a folder of any root, sorted."""
+        return self._names.get(folder, [])
 
     def skills(self) -> list[str]:
         """Every `area/name` below `skills/`, and the Agent Skills by their folder's name."""
-        found: set[str] = set()
-        for root in self.roots:
-            base = root.path / "skills"
-            if not base.is_dir():
-                continue
-            for path in base.glob("*/*.md"):
-                found.add(path.parent.name if path.name == "SKILL.md" else f"{path.parent.name}/{path.stem}")
-        return sorted(found)
+        return self._skills
+
+    @cached_property
+    def _skills(self) -> list[str]:
+        below = (one.removeprefix("skills/").removesuffix(".md") for one in self._places if one.startswith("skills/"))
+        return sorted(name.removesuffix("/SKILL") for name in below)
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for relative in sorted(self._places):
+            folder, _, name = relative.rpartition("/")
+            found.setdefault(folder, []).append(name.rpartition(".")[0])
+        return found
 
     # one method for each kind of file: None where there is none, or where it cannot be read
 
     def workflow(self, name: str) -> Workflow | None:
-        return self._load("workflow", f"workflows/{name}.md", lambda document, problems: parse_workflow(document, name, problems))
+        return self._parsed(f"workflows/{name}.md", "", lambda found, problems: parse_workflow(found, name, problems))
 
     def role(self, name: str) -> Role | None:
-        return self._load("role", f"roles/{name}.md", lambda document, problems: parse_role(document, name, problems))
+        return self._parsed(f"roles/{name}.md", "", lambda found, problems: parse_role(found, name, problems))
 
     def phase(self, name: str) -> Phase | None:
-        return self._skill("phase", name, lambda document, problems: parse_phase(document, name, problems))
+        return self._parsed(f"skills/{name}.md", "phase", lambda found, problems: parse_phase(found, name, problems))
 
     def protocol(self, name: str) -> Protocol | None:
-        return self._skill("protocol", f"protocols/{name}", lambda document, problems: parse_protocol(document, name, problems))
+        path = f"skills/protocols/{name}.md"
+        return self._parsed(path, "protocol", lambda found, problems: parse_protocol(found, name, problems))
 
     def text(self, name: str, kind: str = "template") -> TextFile | None:
         """A reference or template by `area/name`."""
 
         def parse(document: Document, problems: Problems) -> TextFile | None:
-            reader = Reader(document, problems)
-            entries = reader.entries(document.front, KINDS[kind])
-            template = compile_string(document.body, problems)
-            output = parse_shape(entries["output"], problems) if "output" in entries else None
-            description = reader.sentence(entries.get("description"))
-            return TextFile(name, description, template, document, output) if template else None
+            found = Reader(problems).read(document.front, KINDS[kind])
+            template = compiled(document.body, problems)
+            if template is None:
+                return None
+            return TextFile(name, found.get("description", ""), template, document, found.get("output"))
 
-        return self._skill(kind, name, parse)
+        return self._parsed(f"skills/{name}.md", kind, parse)
 
-    def bank(self, name: str) -> dict[str, list[dict[str, Any]]] | None:
-        """A question bank: group to questions, each a record of id, text and choices."""
-        from skillrun.language.banks import parse_bank
-
-        return self._skill("questions", name, lambda document, problems: parse_bank(document, problems))
+    def bank(self, name: str) -> Bank | None:
+        return self._parsed(f"skills/{name}.md", "questions", parse_bank)
 
     def agent_skill(self, name: str) -> AgentSkill | None:
         def parse(document: Document, problems: Problems) -> AgentSkill:
-            reader = Reader(document, problems)
-            entries = reader.entries(document.front, KINDS["skill"], foreign=True)
-            return AgentSkill(name, reader.sentence(entries.get("description")), document.body.value.strip())
+            found = Reader(problems).read(document.front, KINDS["skill"], foreign=True)
+            return AgentSkill(name, found.get("description", ""), document.body.value.strip())
 
-        return self._load("skill", f"skills/{name}/SKILL.md", parse)
+        return self._parsed(f"skills/{name}/SKILL.md", "", parse)
 
     def config(self, name: str) -> Config | None:
         """`config/<name>.yaml` of every root, merged; None where no root has it."""
-        key = ("config", name)
-        if key not in self._parsed:
-            layers = []
-            for root in self.roots:
-                path = root.path / "config" / f"{name}.yaml"
-                source = self._source(root, path) if path.is_file() else None
-                layer = parse_config(source, self.problems) if source else None
-                if layer is not None:
-                    layers.append(layer)
-            self._parsed[key] = Config(name, merge(layers, self.problems), tuple(layers)) if layers else None
-        found: Config | None = self._parsed[key]
-        return found
+        if name not in self._configs:
+            places = self._places.get(f"config/{name}.yaml", ())
+            found = (self._made(*place, "config", parse_config) for place in places)
+            layers = tuple(layer for layer in found if layer is not None)
+            self._configs[name] = Config(name, merge(layers, self.problems), layers) if layers else None
+        return self._configs[name]
 
     def kind(self, name: str) -> str | None:
-        """The `kind:` of the skill `area/name`, read without parsing the rest."""
+        """What the file of the skill `area/name` says it is."""
         document = self._document(f"skills/{name}.md")
-        return plain(document.front.get("kind")) if document and document.front.get("kind") else None
+        node = document.front.get("kind") if document is not None else None
+        return str(plain(node)) if node is not None else None
 
     # loading
 
-    def _skill(self, kind: str, name: str, parse: Callable[[Document, Problems], T | None]) -> T | None:
-        def checked(document: Document, problems: Problems) -> T | None:
-            return parse(document, problems) if kind_of(document, problems, (kind,)) else None
+    def _parsed(self, relative: str, kind: str, parse: Callable[[Document, Problems], T | None]) -> T | None:
+        """What `parse` makes of a file that says it is of the kind; files of some kinds need not say it."""
+        place = self.locate(relative)
+        if place is None:
+            return None
 
-        return self._load(kind, f"skills/{name}.md", checked)
-
-    def _load(self, kind: str, relative: str, parse: Callable[[Document, Problems], T | None]) -> T | None:
-        key = (kind, relative)
-        if key not in self._parsed:
+        def parsed(_: Source, problems: Problems) -> T | None:
             document = self._document(relative)
-            self._parsed[key] = parse(document, self.problems) if document is not None else None
-        found: T | None = self._parsed[key]
-        return found
+            if document is None or (kind and not check_kind(document, kind, problems)):
+                return None
+            return parse(document, problems)
+
+        return self._made(*place, f"{kind} ", parsed)
 
     def _document(self, relative: str) -> Document | None:
-        key = ("document", relative)
-        if key not in self._parsed:
-            located = self.locate(relative)
-            source = self._source(*located) if located else None
-            self._parsed[key] = parse_document(source, self.problems) if source else None
-        found: Document | None = self._parsed[key]
+        place = self.locate(relative)
+        return self._made(*place, "document", parse_document) if place is not None else None
+
+    def _made(self, root: Root, path: Path, what: str, make: Callable[[Source, Problems], T | None]) -> T | None:
+        """What `make` makes of a file's source, made once."""
+        file = self._file(root, path)
+        if file.source is None:
+            return None
+        if what not in file.parsed:
+            file.parsed[what] = make(file.source, file.problems)
+            self._collect(file.problems)
+        found: T | None = file.parsed[what]
         return found
 
-    def _source(self, root: Root, path: Path) -> Source | None:
-        shown = root.shown + path.relative_to(root.path).as_posix()
-        source = read_source(path, shown, self.problems)
-        if source is not None:
-            self.files[path] = source
-        return source
+    def _file(self, root: Root, path: Path) -> _File:
+        if path not in self._read:
+            relative = path.relative_to(root.path).as_posix()
+            stamp = _stamp(path)
+            file = self._earlier.get(path)
+            if file is None or file.stamp != stamp:
+                problems = Problems()
+                file = _File(stamp, read_source(path, root.shown + relative, problems), problems=problems)
+            self._read[path] = file
+            if file.source is not None:
+                self.files[root.name, relative] = file.source
+            self._collect(file.problems)
+        return self._read[path]
+
+    def _collect(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self.problems.add(problem)
 
 
-def sorted_problems(problems: Iterable[Problem]) -> list[Problem]:
-    return sorted(set(problems))
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _places(roots: Iterable[Root]) -> dict[str, list[tuple[Root, Path]]]:
+    """Every file that counts by its path below a root, and where it is: the root that wins first."""
+    places: dict[str, list[tuple[Root, Path]]] = {}
+    for root in roots:
+        for relative in _files(root.path):
+            places.setdefault(relative, []).append((root, root.path / relative))
+    return places
+
+
+def _files(base: Path) -> Iterator[str]:
+    for folder in FOLDERS:
+        inside = (
+            [folder]
+            if folder != "skills"
+            else [f"{folder}/{name}" for name, is_dir in _entries(base / folder) if is_dir]
+        )
+        suffix = ".yaml" if folder == "config" else ".md"
+        for one in inside:
+            for name, is_dir in _entries(base / one):
+                if not is_dir and name.endswith(suffix) and name != "README.md":
+                    yield f"{one}/{name}"
+
+
+def _entries(folder: Path) -> list[tuple[str, bool]]:
+    """The names in a folder, hidden ones left out, and whether each is a folder."""
+    try:
+        with os.scandir(folder) as found:
+            return [(entry.name, entry.is_dir()) for entry in found if not entry.name.startswith(".")]
+    except OSError:
+        return []

@@ -2,9 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-_MEMBER: Final = re.compile(r"(?P<role>[A-Za-z0-9][A-Za-z0-9_-]*)(?::(?P<variant>[A-Za-z0-9][A-Za-z0-9_-]*))?(?:@(?P<model>\S.*\S|\S))?")
+_MEMBER: Final = re.compile(
+    r"(?P<role>[A-Za-z0-9][A-Za-z0-9_-]*)(?::(?P<variant>[A-Za-z0-9][A-Za-z0-9_-]*))?(?:@(?P<model>\S.*\S|\S))?"
+)
 
 
 class MemberError(ValueError):
@@ -26,9 +28,9 @@ class Member:
         return f"{self.role}{variant}{f'@{self.model}' if self.model else ''}"
 
 
-def parse_member(written: str) -> Member:
+def parse_member(written: Any) -> Member:
     """The member that `written` names. Raises MemberError."""
-    match = _MEMBER.fullmatch(written.strip())
+    match = _MEMBER.fullmatch(written.strip()) if isinstance(written, str) else None
     if match is None:
         raise MemberError(f"`{written}` is no member")
     return Member(match["role"], match["variant"], match["model"])

@@ -6,19 +6,22 @@ The checker infers against these; `runtime/scope` gives the values. One name sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from skillrun.language.fields import Field
+from skillrun.language.results import REPLY
+from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
 from skillrun.language.types import (
     ANY,
     BOOLEAN,
-    MEMBER,
-    NEVER,
     NUMBER,
     TEXT,
     Type,
     list_of,
     map_of,
+    of_name,
     of_schema,
     record,
 )
@@ -27,9 +30,15 @@ DECISION: Final = record(
     {"id": TEXT, "decision": TEXT, "rationale": TEXT, "confidence": TEXT, "resolves": list_of(TEXT)}, "the decision"
 )
 OPEN_QUESTION: Final = record(
-    {"id": TEXT, "question": TEXT, "priority": TEXT, "candidates": list_of(TEXT)}, "the open question"
+    {"id": TEXT, "question": TEXT, "text": TEXT.maybe(), "priority": TEXT, "candidates": list_of(TEXT)},
+    "the open question",
 )
 RISK: Final = record({"id": TEXT, "risk": TEXT, "severity": TEXT, "mitigation": TEXT}, "the risk")
+_RECORDS: Final = {
+    "key_decisions": list_of(DECISION),
+    "open_questions": list_of(OPEN_QUESTION),
+    "risks_identified": list_of(RISK),
+}
 SUMMARY: Final = record(
     {
         "phase": TEXT,
@@ -37,13 +46,12 @@ SUMMARY: Final = record(
         "summary": TEXT.maybe(),
         "artifacts": list_of(TEXT),
         "flags": map_of(ANY),
-        "key_decisions": list_of(DECISION),
-        "open_questions": list_of(OPEN_QUESTION),
-        "risks_identified": list_of(RISK),
         "quality_warnings": list_of(TEXT),
+        **_RECORDS,
     },
     "the summary",
 )
+FLAGS: Final = ("degraded", "degraded_because", "recovered")  # those that the interpreter raises itself
 _USAGE: Final = {
     "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
 }  # fmt: skip
@@ -60,51 +68,75 @@ RUN: Final = record(
     },
     "run",
 )
-FUNCTIONS: Final = ("others", "bank", "members")
+_MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "skills": list_of(TEXT)}
+MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()}, "member")
+VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
+
+SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
+    "context-pack": {**_RECORDS, "request": TEXT, "dropped": NUMBER, "acceptance_criteria": TEXT.maybe()},
+    "others": {"replies": list_of(REPLY)},
+    "repair": {"errors": list_of(record({"path": TEXT, "message": TEXT}, "the error")), "schema": TEXT},
+    "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
+    "task": {"task": TEXT},
+    "tools": {},
+    "summarise": {
+        "phase": TEXT,
+        "description": TEXT,
+        "artifacts": list_of(record({"path": TEXT, "text": TEXT}, "the artifact")),
+        "outputs": map_of(ANY),
+        "open_questions": list_of(OPEN_QUESTION),
+    },
+}
+"""The engine's own templates in `skills/system/`, and what each of them reads."""
+
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "member": "who speaks is known in the sections of `agent` and `panel`, and in `writes`",
+    "pass": "a pass is known inside `repeat` with `until` or `at_most`",
+    "task": "only a protocol has a task: the section of the step that calls it",
+    "seats": "only a protocol has seats",
+    "state": "a protocol does not see the state: hand it over in `with`",
+    "phases": "only a phase, and the workflow's own outputs, see other phases",
+    "history": "only a phase sees earlier rounds",
+}
+"""Why a name of the language is not known in some places."""
 
 
-def of_fields(fields: Iterable[Field], label: str) -> Type:
-    """Declared inputs or state: those without a value and without a default may be absent."""
-    found = {}
-    for one in fields:
-        kind = _of_field(one, label)
-        found[one.name] = kind if one.required or one.default is not None else kind.maybe()
-    return record(found, label)
+def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
+    """Declared inputs or state: those without a value and without a default may be absent.
+
+    `choices` are the types of the templates that yield an enum's values.
+    """
+    found = {one.name: _of_field(one, f"{label}.{one.name}", choices.get(one.name)) for one in fields}
+    certain = {one.name for one in fields if one.required or one.default is not None}
+    return record({name: one if name in certain else one.maybe() for name, one in found.items()}, label)
 
 
-def _of_field(one: Field, label: str) -> Type:
-    if one.shape is not None:
-        schema = getattr(one.shape, "schema", None)
-        base = of_schema(schema, f"{label}.{one.name}") if isinstance(schema, dict) else ANY
-    else:
-        kinds = {"integer": NUMBER, "number": NUMBER, "boolean": BOOLEAN, "any": ANY, "object": ANY}
-        base = kinds.get(one.type, TEXT)
+def _of_field(one: Field, label: str, choices: Type | None) -> Type:
+    base = of_schema(one.shape.outline, label) if one.shape is not None else of_name(one.type, one.values)
+    if choices is not None and choices.kind in ("record", "list") and choices.values is not None:
+        base = replace(base, values=tuple(each for values in choices.values for each in values), tunable=True)
     return list_of(base) if one.array else base
+
+
+def base_names(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
+    """What every template of a workflow can read."""
+    names = {"inputs": inputs, "state": state, "config": config, "features": features, "run": RUN}
+    return names | dict.fromkeys(CONTEXT_FUNCTIONS, ANY)
 
 
 def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, Type] | None) -> Type:
     """What later phases see of a phase. `artifacts` is None where their names are only known in the run."""
     label = f"phases.{name}"
+    declared = outputs["flags"].fields if "flags" in outputs and outputs["flags"].kind == "record" else {}
+    flags = record({one: ANY.maybe() for one in (*declared, *FLAGS)}, f"{label}.summary.flags")
     return record(
         {
-            "summary": SUMMARY,
-            "outputs": record(dict(outputs), f"{label}.outputs"),
-            "artifacts": map_of(TEXT) if artifacts is None else record(dict(artifacts), f"{label}.artifacts"),
+            "summary": replace(SUMMARY, fields={**SUMMARY.fields, "flags": flags}),
+            "outputs": record(outputs, f"{label}.outputs"),
+            "artifacts": map_of(TEXT) if artifacts is None else record(artifacts, f"{label}.artifacts"),
         },
         label,
     )
-
-
-def base_names(inputs: Type, state: Type, config: Type, features: Iterable[str]) -> dict[str, Type]:
-    """What every template of a workflow can read."""
-    return {
-        "inputs": inputs,
-        "state": state,
-        "config": config,
-        "features": record(dict.fromkeys(features, BOOLEAN), "features"),
-        "run": RUN,
-        **dict.fromkeys(FUNCTIONS, ANY),
-    }
 
 
 def history_type(phases: Iterable[str]) -> Type:
@@ -116,18 +148,16 @@ def seats_type(names: tuple[str, ...]) -> Type:
     return record(dict.fromkeys(names, TEXT) if names else {"members": list_of(MEMBER)}, "seats")
 
 
-def replies_type(data: Type, *, several: bool) -> dict[str, Type]:
-    """The fields of an agent step's id."""
-    reply = record(
-        {"member": TEXT, "status": TEXT, "text": TEXT.maybe(), "data": data.maybe(), "reads": list_of(TEXT)}, "the reply"
+def replies_type(data: Type, label: str, *, several: bool, filled: bool) -> Type:
+    """What the id of an agent's step gives; its lists are `filled` where somebody has to answer."""
+    reply = record({**REPLY.fields, "data": data.maybe()}, REPLY.label)
+    return record(
+        {
+            "text": TEXT,
+            "data": list_of(data, filled=filled) if several else data,
+            "path": TEXT.maybe(),
+            "replies": list_of(reply, filled=filled),
+            "degraded": BOOLEAN,
+        },
+        label,
     )
-    return {
-        "text": TEXT,
-        "data": list_of(data) if several else data,
-        "path": TEXT.maybe(),
-        "replies": list_of(reply),
-        "degraded": BOOLEAN,
-    }
-
-
-SOMETIMES: Final = NEVER

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from yaml.error import MarkedYAMLError
+from yaml.events import ScalarEvent
 
 from skillrun.language.source import Source
 
@@ -50,6 +51,8 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any) -> S
     text, said = source.text, error.problem or ""
     at = min(error.problem_mark.index + offset, len(text)) if error.problem_mark else offset
     context = error.context_mark.index + offset if error.context_mark else at
+    if isinstance(last, ScalarEvent) and (begun := _begun_earlier(source, offset, at, last)) is not None:
+        return begun
     for place in (max(at - 1, 0), context, last.start_mark.index + offset if last is not None else at):
         if text[place : place + 2] in _TEMPLATE_MARKS:
             return unquoted(place, text[place : place + 2])
@@ -59,6 +62,20 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any) -> S
         if words in said:
             return explained(_Found(source, at, context))
     return Slip(at, f"YAML: {' '.join(filter(None, (error.context, said)))}")
+
+
+def _begun_earlier(source: Source, offset: int, at: int, last: ScalarEvent) -> Slip | None:
+    """The slip of a value before the error that goes on over several lines and should not."""
+    start, end = (mark.index + offset if mark is not None else at for mark in (last.start_mark, last.end_mark))
+    line, column = source.position(start)
+    if line == source.position(end)[0]:
+        return None
+    if last.style in ("'", '"') and source.position(end)[0] == source.position(at)[0]:
+        message = f"this quote is closed only by another one on line {source.position(at)[0]}"
+        return Slip(start, message, "close it where the value ends")
+    if not last.style and not source.line(line)[: column - 1].strip(" -"):
+        return _no_colon(_Found(source, start, start))
+    return None
 
 
 def _colon(found: _Found) -> Slip:

@@ -120,6 +120,9 @@ class _Builder:
             meaning = plain_value(value)
             if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
+            if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
+                hint = "put a quote in front, or the whole value in the other kind of quotes"
+                self.refuse(start, "quote", "a quote closes this value and none opens it", hint)
         end: int = event.end_mark.index + self.offset
         quote = 1 if style in {"'", '"'} else 0
         if end - start - 2 * quote == len(value) and style not in {"|", ">"}:  # neither escapes nor folded lines

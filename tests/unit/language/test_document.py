@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import Problem, Problems
-from skillrun.language.document import parse_config, parse_document
+from skillrun.language.document import check_sections, parse_config, parse_document
 from skillrun.language.source import Document, Mapping, Source, plain
 
 
@@ -68,11 +68,11 @@ def test_frontmatter_that_is_no_mapping_is_a_problem(front: str) -> None:
     assert [(problem.line, problem.column, problem.code) for problem in problems] == [(2, 1, "yaml")]
 
 
-def test_sections_are_checked_even_when_the_frontmatter_is_broken() -> None:
-    found, problems = parse("---\na: b: c\n---\n## x\n## y\n## x\n##\n")
-    assert found is None
-    assert [(problem.line, problem.code) for problem in problems] == [(2, "yaml"), (6, "section"), (7, "section")]
-    assert problems[1].hint == "the first is on line 4"
+def test_sections_that_are_looked_up_have_names_of_their_own() -> None:
+    problems = Problems()
+    check_sections(document("---\na: b\n---\n## x\n## y\n## x\n##\n"), problems)
+    assert [(problem.line, problem.code) for problem in problems] == [(6, "section"), (7, "section")]
+    assert next(iter(problems)).hint == "the first is on line 4"
 
 
 def test_a_heading_in_a_fence_is_text_and_an_escaped_one_loses_its_backslash() -> None:

@@ -1,0 +1,348 @@
+"""What a template's expressions yield, inferred from the syntax tree without running anything.
+
+Finds names that nothing defines, values printed into text that may be absent, and comparisons that never hold. Knows
+nothing of workflows: its caller says which names there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from jinja2 import nodes
+
+from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.expressions import Template
+from skillrun.language.facts import beginnings, denied, fact, facts
+from skillrun.language.results import RESULTS, TEXT_FILTERS, constant, keyword
+from skillrun.language.source import Span
+from skillrun.language.templates.interpreter import shown
+from skillrun.language.types import (
+    ANY,
+    BOOLEAN,
+    NEVER,
+    NOTHING,
+    NUMBER,
+    TEXT,
+    Facts,
+    Type,
+    identifier,
+    list_of,
+    merged,
+    of_value,
+    record,
+)
+
+_DESCRIBED: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
+
+
+@dataclass
+class Inference:
+    """Infers the types of one template; findings go to `problems`.
+
+    `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
+    `reads` are the names read with their first field, `calls` the calls with their arguments' types.
+    """
+
+    template: Template
+    names: dict[str, Type]
+    problems: Problems
+    known: Facts = NOTHING
+    explain: Callable[[str], str] = lambda _path: ""
+    place: Callable[[str], Span | None] = lambda _fact: None
+    reads: set[str] = field(default_factory=set)
+    calls: list[tuple[nodes.Call, list[Type]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        known, self.known = self.known, NOTHING
+        self.learn(known)
+
+    def result(self) -> Type:
+        """The type of the whole: of the expression where it is a single one, otherwise text."""
+        if self.template.expression is not None:
+            return self.infer(self.template.expression)
+        self.statements(self.template.tree.body)
+        return TEXT
+
+    def holding(self) -> Facts:
+        """What is known where the template, a condition, holds."""
+        expression = self.template.expression
+        return self.gained(expression) if expression is not None else NOTHING
+
+    # facts
+
+    def learn(self, new: Facts) -> None:
+        """Add facts, and what follows from them: where a name is present, so is what it needed to be."""
+        if new <= self.known:
+            return
+        self.known |= new
+        for name, one in self.names.items():
+            if one.unless is not None and name in self.known:
+                self.learn(one.unless - NEVER)
+
+    def gained(self, condition: nodes.Node) -> Facts:
+        """What is known where `condition` holds: its facts, and why the paths in it could have been absent."""
+        new = facts(condition)
+        problems, self.problems = self.problems, Problems()
+        for node in (condition, *condition.find_all((nodes.Getattr, nodes.Getitem))):
+            if isinstance(node, nodes.Getattr | nodes.Getitem) and fact(node) in new:
+                new |= (self.infer(node).unless or NOTHING) - NEVER
+        self.problems = problems
+        return new
+
+    def holds(self, node: nodes.Node, one: Type) -> bool:
+        return one.unless is None or one.unless <= self.known or fact(node) in self.known
+
+    @contextmanager
+    def under(self, new: Facts) -> Iterator[None]:
+        before = self.known
+        self.learn(new)
+        yield
+        self.known = before
+
+    # statements
+
+    def statements(self, body: Iterable[nodes.Node]) -> None:
+        for node in body:
+            match node:
+                case nodes.Output():
+                    for part in node.nodes:
+                        if not isinstance(part, nodes.TemplateData):
+                            self.printed(part)
+                case nodes.If():
+                    self.branches(node)
+                case nodes.For():
+                    self.loop(node)
+                case nodes.Assign(target=nodes.Name(name=name)):
+                    self.names[name] = self.infer(node.node)
+                case nodes.AssignBlock(target=nodes.Name(name=name)):
+                    self.statements(node.body)
+                    self.names[name] = TEXT
+
+    def printed(self, node: nodes.Node) -> None:
+        one = self.infer(node)
+        while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
+            node = node.node
+        guard = shown(node)
+        hint = (
+            f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
+        )
+        self.needed(node, one, hint)
+
+    def needed(self, node: nodes.Node, one: Type, hint: str) -> None:
+        """Report a value that may be absent: at what its config lacks, or else here."""
+        if one.unless is None or self.holds(node, one):
+            return
+        for missing in sorted(one.unless - self.known):
+            if (span := self.place(missing)) is not None:
+                line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
+                name = missing.rpartition(".")[2]
+                self.problems.report(span, "missing-key", f"`{name}` is missing here", f"{line} needs it")
+                return
+        self.report(node, "absent", f"`{shown(node)}` may be absent here", hint)
+
+    def branches(self, node: nodes.If) -> None:
+        failed: Facts = NOTHING
+        for branch in (node, *node.elif_):
+            with self.under(failed):
+                self.infer(branch.test)
+                with self.under(self.gained(branch.test)):
+                    self.statements(branch.body)
+            failed |= denied(branch.test)
+        with self.under(failed):
+            self.statements(node.else_)
+
+    def loop(self, node: nodes.For) -> None:
+        items = self.infer(node.iter)
+        outer, self.names = self.names, {**self.names, "loop": ANY}
+        item = items.item if items.kind == "list" and items.item is not None else ANY
+        if isinstance(node.target, nodes.Name):
+            self.names[node.target.name] = TEXT if items.kind in ("map", "record") else item
+        else:
+            for target, end in zip(node.target.find_all(nodes.Name), ("first", "last"), strict=False):
+                self.names[target.name] = item.fields.get(end, ANY)
+        new = NOTHING
+        if node.test is not None:
+            self.infer(node.test)
+            new = self.gained(node.test)
+        with self.under(new | beginnings(node.iter)):
+            self.statements(node.body)
+        self.names = outer
+        self.statements(node.else_)
+
+    # expressions
+
+    def infer(self, node: nodes.Node) -> Type:
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node)
+        for child in node.iter_child_nodes():
+            self.infer(child)
+        return BOOLEAN if isinstance(node, nodes.Test | nodes.Not) else ANY
+
+    def name(self, node: nodes.Name) -> Type:
+        one = self.names.get(node.name)
+        if one is None:
+            hint = self.explain(node.name) or did_you_mean(node.name, self.names) or allowed(sorted(self.names))
+            self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
+            return ANY
+        return one.present() if self.holds(node, one) else one
+
+    def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
+        owner = self.infer(node.node)
+        key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
+        if isinstance(node, nodes.Getitem) and key is None:
+            self.infer(node.arg)
+        if isinstance(node.node, nodes.Name) and isinstance(key, str):
+            self.reads.add(f"{node.node.name}.{identifier(key)}")
+        found = self.field(node, owner, key)
+        if owner.unless is not None:
+            found = found.maybe(owner.unless)
+        return found.present() if self.holds(node, found) else found
+
+    def field(self, node: nodes.Getattr | nodes.Getitem, owner: Type, key: Any) -> Type:
+        if owner.kind == "none":
+            return owner
+        if owner.kind == "record":
+            if not isinstance(key, str):
+                return merged(owner.fields.values())
+            return self.known_field(node, owner, key) or ANY
+        if owner.kind == "list" and isinstance(key, str):
+            self.report(node, "unknown-field", f"a list has no `{key}`", "use `| map(attribute=…)` or a `for`")
+        elif owner.kind == "list" and isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+            return owner
+        elif owner.kind in ("map", "list") and owner.item is not None:
+            return owner.item.maybe()
+        elif owner.kind in _DESCRIBED and isinstance(key, str):
+            message = f"`{shown(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
+            self.report(node, "unknown-field", message)
+        return ANY
+
+    def known_field(self, node: nodes.Node, owner: Type, key: str) -> Type | None:
+        """The field of a record; None, and a problem, where it does not have it."""
+        found = owner.fields.get(identifier(key))
+        if found is None:
+            label = owner.label or "it"
+            special = self.explain(f"{label}.{identifier(key)}")
+            hint = special or did_you_mean(key, owner.fields) or allowed(owner.fields) or "it has no fields"
+            self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
+        return found
+
+    def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
+        """The field at `path` of a list's items."""
+        current = items.item or ANY
+        for key in path.split("."):
+            if current.kind != "record":
+                return current if current.kind == "none" else ANY
+            current = self.known_field(node, current, key) or ANY
+        return current
+
+    def listing(self, node: nodes.List | nodes.Tuple) -> Type:
+        items = [self.infer(item) for item in node.items]
+        literal = [constant(item) for item in node.items]
+        values = (literal,) if all(one is not None for one in literal) else None
+        return replace(list_of(merged(items)), values=values)
+
+    def mapping(self, node: nodes.Dict) -> Type:
+        return record({str(constant(pair.key)): self.infer(pair.value) for pair in node.items}, "the mapping")
+
+    def both(self, node: nodes.And) -> Type:
+        left = self.infer(node.left)
+        with self.under(self.gained(node.left)):
+            right = self.infer(node.right)
+        return replace(merged([left, right]), unless=left.unless if left.unless is not None else right.unless)
+
+    def either(self, node: nodes.Or) -> Type:
+        left = self.infer(node.left)
+        with self.under(denied(node.left)):
+            right = self.infer(node.right)
+        return replace(merged([left.present(), right]), unless=right.unless)
+
+    def conditional(self, node: nodes.CondExpr) -> Type:
+        self.infer(node.test)
+        with self.under(self.gained(node.test)):
+            first = self.infer(node.expr1)
+        if node.expr2 is None:
+            return first.maybe(facts(node.test))
+        with self.under(denied(node.test)):
+            second = self.infer(node.expr2)
+        return merged([first, second])
+
+    def compare(self, node: nodes.Compare) -> Type:
+        left = self.infer(node.expr)
+        for operand in node.ops:
+            right = self.infer(operand.expr)
+            if operand.op in ("in", "notin") and isinstance(operand.expr, nodes.List | nodes.Tuple):
+                for item in operand.expr.items:
+                    self.possible(item, node.expr, left)
+            elif operand.op in ("eq", "ne"):
+                self.possible(operand.expr, node.expr, left)
+                self.possible(node.expr, operand.expr, right)
+            left = right
+        return BOOLEAN
+
+    def possible(self, literal: nodes.Node, node: nodes.Node, one: Type) -> None:
+        """Report a text that is compared with a value that is never this text."""
+        value = constant(literal)
+        fixed = one.kind == "text" and not one.tunable and not isinstance(node, nodes.Const)
+        if fixed and one.values is not None and isinstance(value, str) and value not in one.values:
+            known = [str(other) for other in dict.fromkeys(one.values)]
+            hint = did_you_mean(value, known) or allowed(known)
+            self.report(literal, "never", f"`{shown(node)}` is never `{value}`", hint)
+
+    def compute(self, node: nodes.BinExpr) -> Type:
+        sides = [(side, self.infer(side)) for side in (node.left, node.right)]
+        for side, one in sides:
+            self.needed(side, one, "write `(… or [])`, or give it a `default`")
+        if not isinstance(node, nodes.Add):
+            return NUMBER
+        filled = any(one.filled for _, one in sides)
+        return replace(merged(one for _, one in sides), values=None, unless=None, filled=filled)
+
+    def concat(self, node: nodes.Concat) -> Type:
+        for part in node.nodes:
+            self.printed(part)
+        return TEXT
+
+    def call(self, node: nodes.Call) -> Type:
+        arguments = self.arguments(node)
+        self.calls.append((node, arguments))
+        name = node.node.name if isinstance(node.node, nodes.Name) else ""
+        return RESULTS[name](self, node, arguments) if name in RESULTS else ANY
+
+    def filter(self, node: nodes.Filter) -> Type:
+        one = self.infer(node.node) if node.node is not None else TEXT
+        arguments = self.arguments(node)
+        attribute = keyword(node, "attribute")
+        if isinstance(attribute, str) and node.name != "map":
+            self.attribute(node, one, attribute)
+        return RESULTS[node.name](self, node, [one, *arguments]) if node.name in RESULTS else ANY
+
+    def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
+        for argument in node.kwargs:
+            self.infer(argument.value)
+        return [self.infer(argument) for argument in node.args]
+
+    def report(self, node: nodes.Node, code: str, message: str, hint: str = "") -> None:
+        self.problems.report(self.template.span(node), code, message, hint)
+
+
+_RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {
+    nodes.Name: Inference.name,
+    nodes.Getattr: Inference.look_up,
+    nodes.Getitem: Inference.look_up,
+    nodes.Const: lambda _, node: of_value(node.value, ""),
+    nodes.List: Inference.listing,
+    nodes.Tuple: Inference.listing,
+    nodes.Dict: Inference.mapping,
+    nodes.And: Inference.both,
+    nodes.Or: Inference.either,
+    nodes.CondExpr: Inference.conditional,
+    nodes.Compare: Inference.compare,
+    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), Inference.compute),
+    nodes.Concat: Inference.concat,
+    nodes.Call: Inference.call,
+    nodes.Filter: Inference.filter,
+}

@@ -1,0 +1,199 @@
+"""What one file says of others: looked up in the library, and reported where there is no such thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+from skillrun.language import source
+from skillrun.language.banks import Bank
+from skillrun.language.configuration import check_switches, place_of, places_with
+from skillrun.language.definitions import Role, Value, Workflow
+from skillrun.language.diagnostics import allowed, did_you_mean
+from skillrun.language.kinds import TOOLS
+from skillrun.language.library import Library, TextFile
+from skillrun.language.members import MemberError, parse_member
+from skillrun.language.source import Span
+from skillrun.language.types import ANY, BOOLEAN, Type, of_value, record
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A workflow's config as its templates see it; `data` is None where nobody knows it."""
+
+    data: Mapping[str, Any] | None = None
+    layers: tuple[source.Mapping, ...] = ()
+
+    @cached_property
+    def config(self) -> Type:
+        return ANY if self.data is None else of_value(self.data, "config", tunable=True)
+
+    @cached_property
+    def features(self) -> Type:
+        return ANY if self.data is None else record(dict.fromkeys(self.part("features"), BOOLEAN), "features")
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        found = (self.data or {}).get(name)
+        return found if isinstance(found, Mapping) else {}
+
+    def place(self, fact: str) -> Span | None:
+        """Where the config lacks what the fact says."""
+        owner, *path = fact.split(".")[:-1] or [""]
+        return place_of(self.layers, path) if owner == "config" else None
+
+
+class Lookups:
+    """Looks things up in one library; each role and config is checked once."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.problems = library.problems
+        self._roles: dict[str, Role | None] = {}
+        self._settings: dict[str, Settings] = {}
+
+    def unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
+        """Report that there is no such thing: with the name that is near, or else what to do or what there is."""
+        known = list(known)
+        code = f"unknown-{what.rpartition(' ')[2]}"
+        hint = did_you_mean(name, known) or otherwise or allowed(known)
+        self.problems.report(span, code, f"there is no {what} `{name}`", hint)
+
+    # config
+
+    def settings(self, workflow: Workflow) -> Settings:
+        """The workflow's config."""
+        name = workflow.config
+        if name is None:
+            return Settings({})
+        if name not in self._settings:
+            config = self.library.config(name)
+            if config is None and self.library.locate(f"config/{name}.yaml") is None:
+                span = workflow.document.front.entries["config"].value.span
+                self.unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
+            self._settings[name] = Settings() if config is None else Settings(config.data, config.layers)
+            for layer in self._settings[name].layers:
+                check_switches(layer, config.data if config else {}, self.problems)
+        return self._settings[name]
+
+    def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
+        found = settings.part("breakers").get(name)
+        if found is None and settings.data is not None:
+            known = settings.part("breakers")
+            self.unknown(span, "breaker", name, known, "" if known else "breakers are named in the workflow's config")
+        return found if isinstance(found, Mapping) else {}
+
+    # skills
+
+    def agent_skill(self, name: str, span: Span) -> None:
+        if self.library.agent_skill(name) is None and self.library.locate(f"skills/{name}/SKILL.md") is None:
+            self.unknown(span, "skill", name, (one for one in self.library.skills() if "/" not in one))
+
+    def text(self, name: str, span: Span, kind: str) -> TextFile | None:
+        """A reference or a template."""
+        return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
+
+    def bank(self, name: str, span: Span) -> Bank | None:
+        return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None
+
+    def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
+        """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
+        library = self.library
+        if library.locate(f"skills/{name}.md") is None:
+            near = (one for one in library.skills() if "/" in one and library.kind(one) == kind)
+            self.unknown(span, what or kind, name, near, f"make `skills/{name}.md`")
+            return False
+        found = library.kind(name)
+        if found in ("phase", "protocol", "questions", "reference", "template") and found != kind:
+            message = f"`{name}` is of the kind `{found}`; a {what or kind} belongs here"
+            self.problems.report(span, "kind", message)
+            return False
+        return True
+
+    # roles and members
+
+    def role(self, name: str) -> Role | None:
+        """The role, after checking the skills, tools and the model that it names."""
+        if name not in self._roles:
+            role = self._roles[name] = self.library.role(name)
+            if role is not None:
+                self._check_role(role)
+        return self._roles[name]
+
+    def _check_role(self, role: Role) -> None:
+        for skill in role.skills:
+            self.agent_skill(skill, role.spans[skill])
+        for tool in role.tools:
+            if tool not in TOOLS:
+                hint = did_you_mean(tool, TOOLS) or allowed(TOOLS)
+                message = f"there is no tool `{tool}`; the role does without it"
+                self.problems.report(role.spans[tool], "unknown-tool", message, hint, "warning")
+        node = role.document.front.get("model")
+        if node is not None:
+            self.model(role.model, node.span)
+
+    def model(self, name: str, span: Span) -> None:
+        """Report a name that no tier, alias, intent, provider or listed model has."""
+        symbols, listed, providers, patterns = self._models
+        provider, colon, _ = name.partition(":")
+        known = provider in providers if colon else name in listed
+        if not providers or known or name.casefold() in map(str.casefold, symbols):
+            return
+        if not any(fnmatchcase(name, pattern) for pattern in patterns):
+            self.unknown(span, "model", name, [*symbols, *listed, *(f"{one}:" for one in providers)])
+
+    @cached_property
+    def _models(self) -> tuple[list[str], list[str], list[str], list[str]]:
+        """From `config/models.yaml`: names that stand for models, models, providers, patterns of models' names."""
+        config = self.library.config("models")
+        data = {key: one for key, one in config.data.items() if isinstance(one, dict)} if config is not None else {}
+        symbols = [one for part in ("tiers", "aliases", "intents") for one in data.get(part, {})]
+        listed = [one.partition(":")[2] for one in data.get("models", {})]
+        providers = data.get("providers", {})
+        patterns = [str(one.get("names", "")) for one in providers.values() if isinstance(one, dict)]
+        return symbols, listed, [*providers, "scripted"] if providers else [], patterns
+
+    def members(self, value: Value, candidates: Iterable[Any], settings: Settings) -> None:
+        """Check every member that a value is known to name, in the config where it comes from there."""
+        for candidate in candidates:
+            several = candidate.values() if isinstance(candidate, Mapping) else candidate
+            for written in several if isinstance(several, Iterable) and not isinstance(several, str) else [several]:
+                if written is not None and not self._is_known(written):
+                    for span in self.places(value, written, settings):
+                        self.member(written, span)
+
+    def places(self, value: Value, written: Any, settings: Settings) -> list[Span]:
+        """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
+        parts = (value, *(value.items or ()), *(value.entries or {}).values())
+        here = [one.span for one in parts if one.literal == written]
+        layers = settings.layers if isinstance(written, str) else ()
+        return here or [span for layer in layers for span in places_with(layer, written)] or [value.span]
+
+    def _is_known(self, written: Any) -> bool:
+        """Whether the text names a member that there is, with a variant that it has."""
+        try:
+            member = parse_member(written)
+        except MemberError:
+            return False
+        role = self.role(member.role)
+        return role is not None and member.variant in {None, *role.variants} and not member.model
+
+    def member(self, written: Any, span: Span) -> None:
+        """Report what is wrong with a member."""
+        try:
+            member = parse_member(written)
+        except MemberError as error:
+            hint = "write `role`, `role:variant`, `role@model` or `role:variant@model`"
+            self.problems.report(span, "member", str(error), hint)
+            return
+        role = self.role(member.role)
+        if role is None and self.library.locate(f"roles/{member.role}.md") is None:
+            self.unknown(span, "role", member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
+        elif role is not None and member.variant and member.variant not in role.variants:
+            hint = did_you_mean(member.variant, role.variants) or allowed(role.variants) or "it has no variants"
+            message = f"the role `{member.role}` has no variant `{member.variant}`"
+            self.problems.report(span, "unknown-variant", message, hint)
+        if member.model:
+            self.model(member.model, span)

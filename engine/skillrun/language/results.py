@@ -1,0 +1,175 @@
+"""What functions and filters yield, by name, for the types of what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import nodes
+
+from skillrun.language.diagnostics import allowed
+from skillrun.language.facts import fact
+from skillrun.language.types import ANY, BOOLEAN, NUMBER, TEXT, Type, list_of, map_of, merged, record
+
+if TYPE_CHECKING:
+    from skillrun.language.inference import Inference
+
+REPLY: Final = record(
+    {"member": TEXT, "status": TEXT, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT)}, "the reply"
+)
+QUESTION: Final = record(
+    {
+        "id": TEXT, "text": TEXT, "choices": list_of(ANY).maybe(), "multiple": BOOLEAN.maybe(), "priority": ANY.maybe(),
+        "section": TEXT.maybe(), "notes": ANY.maybe(), "default": ANY.maybe(), "group": TEXT.maybe(),
+    },
+    "the question",
+)  # fmt: skip
+_LEVEL: Final = replace(TEXT, values=("high", "medium", "low"))
+CONVERGENCE: Final = record(
+    {
+        "score": NUMBER, "ratio": ANY, "overlap": NUMBER, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER,
+        "disagree": NUMBER, "agree_words": list_of(TEXT), "disagree_words": list_of(TEXT),
+    },
+    "the convergence",
+)  # fmt: skip
+
+Rule = Callable[["Inference", nodes.Call | nodes.Filter, list[Type]], Type]
+"""Makes the type of a result; a filter's own value is the first of the arguments."""
+
+
+def constant(node: nodes.Node | None) -> Any:
+    return node.value if isinstance(node, nodes.Const) else None
+
+
+def keyword(node: nodes.Call | nodes.Filter, name: str) -> Any:
+    return next((constant(one.value) for one in node.kwargs if one.key == name), None)
+
+
+def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None:
+    return node.args[number] if len(node.args) > number else None
+
+
+def _same(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """What keeps the items it is given, such as `sort`; an absent list becomes an empty one."""
+    return replace(_listed(types[0]), unless=None, values=None, filled=_filled(types[0]))
+
+
+def _fewer(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    return replace(_listed(types[0]), unless=None, values=None, filled=False)
+
+
+def _listed(one: Type) -> Type:
+    """The list that a mapping is when its keys are listed."""
+    return list_of(TEXT) if one.kind in ("map", "record") else one
+
+
+def _filled(one: Type) -> bool:
+    return one.filled and one.unless is None
+
+
+def _mapped(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    attribute, name = keyword(node, "attribute"), constant(_argument(node, 0))
+    item = types[0].item
+    found = ANY
+    if isinstance(attribute, str):
+        found = inference.attribute(node, types[0], attribute)
+    elif item is not None and isinstance(name, str):
+        found = item.fields.get(name, ANY)  # the ends of a pair
+    return list_of(found, filled=_filled(types[0]))
+
+
+def _selected(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    attribute, test, value = (_argument(node, number) for number in range(3))
+    path, found = constant(attribute), ANY
+    if attribute is not None and isinstance(path, str):
+        found = inference.attribute(attribute, types[0], path)
+        if value is not None and constant(test) in ("eq", "ne", "equalto"):
+            inference.possible(value, attribute, found)
+    kept = _fewer(inference, node, types)
+    selects = isinstance(node, nodes.Filter) and node.name == "selectattr"  # no test holds for an absent value
+    if selects and kept.item is not None and path in kept.item.fields:
+        kept = replace(kept, item=replace(kept.item, fields={**kept.item.fields, path: found.present()}))
+    return kept
+
+
+def _one(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    """`first`, `last`, `min`, `max`: absent for an empty list."""
+    item = _listed(types[0]).item or ANY
+    source = node.node
+    assert source is not None
+    certain = _filled(types[0]) or fact(source) in inference.known
+    return item if certain else item.maybe(frozenset({fact(source)}))
+
+
+def _summed(_: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    item = types[0].item
+    return item.present() if item is not None and any(one.key == "start" for one in node.kwargs) else NUMBER
+
+
+def _text(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """What turns text into text: nothing comes of an absent one."""
+    return replace(TEXT, unless=types[0].unless) if types else TEXT
+
+
+def _default(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    return merged([types[0].present(), *types[1:2]])
+
+
+def _pairs(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    """A list of pairs, each of a key and its value."""
+    by = keyword(node, "by")
+    if by not in (None, "key", "value"):
+        inference.report(node, "arguments", f"`by` is `{by}`", allowed(("key", "value")))
+    one = types[0]
+    if one.kind != "record":
+        return list_of(ANY)
+    key, value = replace(TEXT, values=tuple(one.fields)), merged(one.fields.values())
+    return list_of(Type("list", {"first": key, "last": value}, item=merged([key, value])), filled=bool(one.fields))
+
+
+def _means(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """A number for each numeric field of the records; of no records, none."""
+    item = types[0].item if types[0].kind == "list" else types[0]
+    if item is None or item.kind != "record":
+        return map_of(NUMBER)
+    numeric = {name: one for name, one in item.fields.items() if one.kind in ("number", "any")}
+    return record(numeric, "the means")
+
+
+def _hits(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """The hits of each pattern that has some, by its name."""
+    patterns = types[1] if len(types) > 1 else ANY
+    if patterns.kind != "record":
+        return map_of(list_of(TEXT))
+    return record({name: list_of(TEXT, filled=True).maybe() for name in patterns.fields}, patterns.label or "the hits")
+
+
+def _always(one: Type) -> Rule:
+    return lambda _inference, _node, _types: one
+
+
+TEXT_FILTERS: Final = (
+    "clip", "untrusted", "lower", "upper", "title", "capitalize", "trim", "replace", "indent",
+)  # fmt: skip
+
+RESULTS: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(("sort", "unique", "list", "reverse"), _same),
+    **dict.fromkeys(("dedupe", "top", "select", "reject"), _fewer),
+    **dict.fromkeys(("selectattr", "rejectattr"), _selected),
+    **dict.fromkeys(("first", "last", "min", "max"), _one),
+    **dict.fromkeys(TEXT_FILTERS, _text),
+    **dict.fromkeys(("length", "count", "tokens", "overlap", "round", "int", "float", "abs"), _always(NUMBER)),
+    **dict.fromkeys(("join", "string", "tojson", "format", "others", "slug"), _always(TEXT)),
+    **dict.fromkeys(("dictsort", "items"), _pairs),
+    "default": _default,
+    "map": _mapped,
+    "sum": _summed,
+    "section": _always(TEXT.maybe()),
+    "matches": _hits,
+    "mean": _means,
+    "convergence": _always(CONVERGENCE.maybe()),
+    "latest": _always(list_of(REPLY)),
+    "bank": _always(list_of(QUESTION)),
+    "members": _always(list_of(TEXT)),
+}

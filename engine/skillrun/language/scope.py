@@ -1,0 +1,168 @@
+"""What is known at one point of a phase or protocol: names, facts, and how templates are inferred against them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from jinja2 import nodes
+
+from skillrun.language.definitions import Prompt, Value, Workflow
+from skillrun.language.diagnostics import Problems
+from skillrun.language.expressions import Template, compile_string
+from skillrun.language.facts import conjuncts
+from skillrun.language.inference import Inference
+from skillrun.language.lookups import Lookups, Settings
+from skillrun.language.names import ELSEWHERE
+from skillrun.language.results import constant
+from skillrun.language.source import Span, Text
+from skillrun.language.types import ANY, NOTHING, Facts, Type, identifier, list_of, merged, of_value, record
+
+if TYPE_CHECKING:
+    from skillrun.language.check import Checker
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a workflow the steps of a phase stand."""
+
+    workflow: Workflow
+    phase: str
+
+    @property
+    def earlier(self) -> frozenset[str]:
+        return self.workflow.ancestors(self.phase)
+
+    def explain(self, path: str) -> str:
+        """Why a phase that exists cannot be read."""
+        name = next((one for one in self.workflow.phases if path == f"phases.{identifier(one)}"), None)
+        if name is None:
+            return ""
+        if name == self.phase:
+            return "a phase does not read itself; earlier rounds are in `history`"
+        return f"`{self.phase}` does not follow `{name}`: give it `after: [{name}]`, or read it later"
+
+
+@dataclass
+class Scope:
+    """The names so far, and what holds here.
+
+    `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
+    `writes_elsewhere` says that protocols or other workflows may write artifacts.
+    """
+
+    checker: Checker
+    settings: Settings
+    names: dict[str, Type]
+    problems: Problems
+    known: Facts = NOTHING
+    depends: Facts = NOTHING
+    place: Place | None = None
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    ids: dict[str, Span] = field(default_factory=dict)
+    looping: bool = False
+    writes_elsewhere: bool = False
+    reads: set[str] = field(default_factory=set)
+    protocols: tuple[str, ...] = ()
+
+    @property
+    def lookups(self) -> Lookups:
+        return self.checker.lookups
+
+    # templates
+
+    def infer(self, template: Template, extra: Mapping[str, Type] | None = None) -> Type:
+        inference = self._inference(template, extra)
+        found = inference.result()
+        self._note(inference)
+        return found
+
+    def condition(self, template: Template | None) -> Facts:
+        """Check a condition; the facts that hold where it does."""
+        if template is None:
+            return NOTHING
+        inference = self._inference(template)
+        inference.result()
+        self._note(inference)
+        return inference.holding()
+
+    def text(self, text: Text) -> Type:
+        """Check a text that is rendered only in the run."""
+        template = compile_string(text, self.problems)
+        return self.infer(template) if template is not None else ANY
+
+    def value(self, value: Value, extra: Mapping[str, Type] | None = None) -> Type:
+        """The type of a value; parts of lists and mappings are inferred one by one."""
+        if value.template is not None and not value.template.constant:
+            return self.infer(value.template, extra)
+        if value.items is not None:
+            items = [self.value(item, extra) for item in value.items]
+            values = ([item.values[0] for item in items if item.values],) if all(map(_single, items)) else None
+            return replace(list_of(merged(items), filled=bool(items)), values=values)
+        if value.entries is not None:
+            fields = {key: self.value(one, extra) for key, one in value.entries.items()}
+            known = {key: one.values[0] for key, one in fields.items() if one.values}
+            return record(fields, "the mapping", (known,) if all(map(_single, fields.values())) else None)
+        return of_value(value.plain, "")
+
+    def needed(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
+        """As `value`, for a place where an absent one cannot be used."""
+        found = self.value(value, extra)
+        template = value.template
+        if found.unless is not None and template is not None and template.expression is not None:
+            hint = f"`{what}` needs a value: give the step a `when`, or the value a `default`"
+            self._inference(template, extra).needed(template.expression, found, hint)
+        return found
+
+    def _inference(self, template: Template, extra: Mapping[str, Type] | None = None) -> Inference:
+        names = {**self.names, **(extra or {})}
+        return Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
+
+    def _explain(self, path: str) -> str:
+        return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
+
+    def _note(self, inference: Inference) -> None:
+        self.reads |= inference.reads
+        for call, arguments in inference.calls:
+            if isinstance(call.node, nodes.Name) and call.node.name == "bank":
+                self._bank(inference.template, call, arguments)
+
+    def _bank(self, template: Template, call: nodes.Call, arguments: list[Type]) -> None:
+        """Check the name of a question bank, and the groups that are asked of it."""
+        name = constant(call.args[0]) if call.args else None
+        groups = self.lookups.bank(name, template.span(call.args[0])) if isinstance(name, str) else None
+        if groups is not None and len(arguments) > 1:
+            for group in arguments[1].values or ():
+                if identifier(str(group)) not in map(identifier, groups):
+                    span = template.span(call.args[1])
+                    self.lookups.unknown(span, "group", str(group), groups, f"add `## {group}` to `skills/{name}.md`")
+
+    # facts and names
+
+    @contextmanager
+    def under(self, when: Template | None, known: Facts = NOTHING) -> Iterator[None]:
+        """What stands under a condition: it may rely on it, and what it binds depends on it."""
+        before = self.known, self.depends
+        self.known = self.known | known
+        if when is not None:
+            self.known = self.known | self.condition(when)
+            self.depends = self.depends | conjuncts(when.expression)
+        yield
+        self.known, self.depends = before
+
+    def bind(self, name: str, one: Type) -> None:
+        self.names[identifier(name)] = one
+
+    def local(self, name: str, one: Type) -> None:
+        """Bind what `set` names: on top of what it was, or present only where this is reached."""
+        before = self.names.get(identifier(name))
+        if before is None:
+            self.bind(name, one.maybe(self.depends) if self.depends else one)
+        else:
+            self.bind(name, merged([before, one]))
+
+
+def _single(one: Type) -> bool:
+    return one.values is not None and len(one.values) == 1

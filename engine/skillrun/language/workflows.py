@@ -1,0 +1,112 @@
+"""The check of one workflow: its phases in an order that respects what each follows, then its own file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillrun.language.declared import declared
+from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Workflow
+from skillrun.language.facts import conjuncts
+from skillrun.language.lookups import Settings
+from skillrun.language.names import base_names, history_type, phase_type
+from skillrun.language.order import Trace, artifacts, check_parallel, ordered, trace
+from skillrun.language.scope import Place, Scope
+from skillrun.language.types import ANY, TEXT, Type, identifier, record
+from skillrun.language.verbs import check_step, check_steps
+
+if TYPE_CHECKING:
+    from skillrun.language.check import Checker
+
+
+class WorkflowCheck:
+    """`phases` are those that can be read, `traces` what each of them touches."""
+
+    def __init__(self, checker: Checker, workflow: Workflow, settings: Settings) -> None:
+        self.checker = checker
+        self.workflow = workflow
+        self.settings = settings
+        self.problems = checker.problems
+        loaded = {use.name: checker.phase(use) for use in workflow.phases.values()}
+        self.phases = {name: phase for name, phase in loaded.items() if phase is not None}
+        self.traces: dict[str, Trace] = {}
+        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings)
+        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs)
+        self._base = base_names(inputs, state, settings.config, settings.features)
+        self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
+        breakers = settings.part("breakers").items()
+        self._skipped = frozenset(name for name, one in breakers if isinstance(one, dict) and one.get("then") == "skip")
+
+    def run(self) -> None:
+        for name in ordered(self.workflow, self.problems):
+            if name in self.phases:
+                self._phase(self.workflow.phases[name], self.phases[name])
+        check_parallel(self.workflow, self.traces, self.problems)
+        self._top()
+
+    def reads(self) -> dict[str, frozenset[str]]:
+        """The phases that each phase reads."""
+        names = {f"phases.{identifier(name)}": name for name in self.workflow.phases}
+        return {
+            name: frozenset(names[one] for one in found.reads & names.keys()) for name, found in self.traces.items()
+        }
+
+    def _phase(self, use: PhaseUse, phase: Phase) -> None:
+        before = self._visible(self.workflow.ancestors(use.name))
+        names = {**self._base, "phases": before, "history": history_type(self.workflow.phases)}
+        scope = Scope(
+            self.checker,
+            self.settings,
+            names,
+            self.problems,
+            place=Place(self.workflow, use.name),
+            prompts=phase.prompts,
+        )
+        if use.retry is not None:
+            self.checker.lookups.breaker(use.retry, use.spans["retry"], self.settings)
+        with scope.under(use.when):
+            scope.depends = frozenset()  # who reads the phase depends on its condition, not what is inside
+            for reference in phase.references:
+                with scope.under(reference.when):
+                    self._reference(reference, scope)
+            if phase.acceptance is not None:
+                scope.infer(phase.acceptance)
+            check_steps(scope, phase.steps)
+            outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
+            if use.otherwise is not None:
+                check_step(scope, use.otherwise)
+        written = list(artifacts(phase.steps, self._skipped))
+        writes: dict[str, Step] = {one.path: one.step for one in written if one.path is not None}
+        certain = {one.path for one in written if one.certain}
+        is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
+        known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
+        self._types[use.name] = phase_type(use.name, outputs, known)
+        self.traces[use.name] = trace(phase, scope.reads, writes)
+
+    def _visible(self, phases: frozenset[str]) -> Type:
+        """What is known of phases: one with a condition, or one that may fail, may be absent."""
+        found: dict[str, Type] = {}
+        for name in phases:
+            use, one = self.workflow.phases[name], self._types[name]
+            if use.when is not None:
+                one = one.maybe(conjuncts(use.when.expression))
+            if use.otherwise is not None or use.retry in self._skipped:
+                one = one.maybe()
+            found[name] = one
+        return record(found, "phases")
+
+    def _reference(self, reference: Reference, scope: Scope) -> None:
+        if reference.agent_skill:
+            self.checker.lookups.agent_skill(reference.name, reference.span)
+        elif (text := self.checker.lookups.text(reference.name, reference.span, "reference")) is not None:
+            scope.infer(text.template)
+
+    def _top(self) -> None:
+        """What stands in the workflow's own file."""
+        workflow = self.workflow
+        scope = Scope(self.checker, self.settings, self._base, self.problems)
+        for template in (workflow.preamble, workflow.repository, workflow.hint):
+            if template is not None:
+                scope.infer(template)
+        scope.bind("phases", self._visible(frozenset(workflow.phases)))
+        for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
+            scope.value(value)
