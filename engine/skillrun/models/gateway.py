@@ -11,9 +11,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from skillrun.language.diagnostics import allowed, did_you_mean
-from skillrun.models import failures
 from skillrun.models.catalogue import Catalogue, Provider
+from skillrun.models.failures import model_error
 from skillrun.models.messages import ModelError, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 
@@ -21,12 +20,8 @@ if TYPE_CHECKING:
     from skillrun.models.providers import Backend
 
 
-def unheard(_line: str) -> None:
-    """For callers that show no progress."""
-
-
 def open_gateway(
-    catalogue: Catalogue, environ: Mapping[str, str], cache: Path, progress: Callable[[str], None] = unheard
+    catalogue: Catalogue, environ: Mapping[str, str], cache: Path, progress: Callable[[str], None]
 ) -> ModelGateway:
     """A gateway to every provider of the catalogue; each is set up at its first call.
 
@@ -52,7 +47,7 @@ class ModelGateway:
         """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address)
-        provider = self._provider(request.model)
+        provider = self._catalogue.providers[request.model.partition(":")[0]]
         started = perf_counter()
         for attempt in count(1):
             try:
@@ -70,76 +65,60 @@ class ModelGateway:
         raise AssertionError("the loop has no end")
 
     async def close(self) -> None:
-        backends, self._backends = self._backends, {}
-        for backend in backends.values():
+        for backend in self._backends.values():
             await backend.close()
-
-    def _provider(self, model: str) -> Provider:
-        name = model.partition(":")[0]
-        provider = self._catalogue.providers.get(name)
-        if provider is None:
-            known = self._catalogue.providers
-            hint = did_you_mean(name, known) or allowed(known)
-            raise ModelError("not_found", f"`{model}` names the provider `{name}`, which is not known; {hint}")
-        return provider
+        self._backends.clear()
 
     async def _attempt(self, provider: Provider, request: Request) -> Reply:
         slots = self._slots.setdefault(provider.name, asyncio.Semaphore(provider.concurrency))
         async with slots:
-            backend = await self._backend(provider, request.model)
+            if provider.name not in self._backends:
+                async with self._opening:
+                    await self._open(provider, request.model.partition(":")[2])
             try:
                 async with asyncio.timeout(provider.timeout):
-                    return await backend.send(request)
+                    return await self._backends[provider.name].send(request)
             except TimeoutError:
-                raise failures.out_of_time(provider, provider.timeout) from None
+                late = TimeoutError(f"{provider.timeout:g} seconds")
+                raise model_error(late, provider, request.model, "") from None
 
-    async def _backend(self, provider: Provider, model: str) -> Backend:
+    async def _open(self, provider: Provider, name: str) -> None:
         if provider.name in self._backends:
-            return self._backends[provider.name]
-        async with self._opening:
-            if provider.name not in self._backends:
-                self._backends[provider.name] = await self._open(provider, model.partition(":")[2])
-            return self._backends[provider.name]
-
-    async def _open(self, provider: Provider, name: str) -> Backend:
+            return
         if not provider.ready(self._environ):
-            raise failures.no_key(provider)
+            step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
+            raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)
+        # In threads: the imports alone take a second, for which the other branches of a run need not stand still.
         if provider.kind == "embedded":
             from skillrun.models import embedded
 
-            settings = self._catalogue.embedded
-            if settings is None:
-                raise ModelError("not_found", "models.yaml has no `embedded` entry")
-            return await embedded.open_backend(provider, settings, self._cache, self._progress)
-        # Imported in a thread: it takes a second, for which the other branches of a run need not stand still.
-        return await asyncio.to_thread(_prepared, provider, self._environ.get(provider.key, ""), name)
+            assert self._catalogue.embedded is not None
+            backend: Backend = await asyncio.to_thread(
+                embedded.open_backend, provider, self._catalogue.embedded, self._cache, self._progress
+            )
+        else:
+            from skillrun.models.providers import Backend
+
+            backend = Backend(provider, self._environ.get(provider.key, ""))
+            await asyncio.to_thread(backend.prepare, name)
+        self._backends[provider.name] = backend
 
     def _wait(self, error: ModelError, attempt: int, passed: float) -> float | None:
         """Seconds until the next try, or None when there is none."""
         rules = self._catalogue.retry
         if not error.retryable or attempt >= rules.attempts:
             return None
-        longest = min(rules.longest, rules.seconds - passed)
-        if error.wait is not None:
-            return error.wait if error.wait <= longest else None
-        wait = min(rules.first * 2 ** (attempt - 1), rules.longest)
-        wait *= random.uniform(0.75, 1)  # noqa: S311 -- so that many calls do not come back at the same moment
+        wait = error.wait
+        if wait is None:
+            wait = rules.first * 2 ** (attempt - 1)
+            wait *= random.uniform(0.75, 1)  # noqa: S311 -- so that many calls do not come back at the same moment
         return wait if passed + wait <= rules.seconds else None
 
 
-def _prepared(provider: Provider, key: str, name: str) -> Backend:
-    from skillrun.models.providers import Backend
-
-    backend = Backend(provider, key)
-    backend.prepare(name)
-    return backend
-
-
 def _given_up(error: ModelError, attempt: int, passed: float) -> ModelError:
-    said = []
+    message = error.message
     if attempt > 1:
-        said.append(f"given up after {attempt} attempts in {passed:.0f} s")
+        message += f"; given up after {attempt} attempts in {passed:.0f} s"
     if error.retryable and error.wait:
-        said.append(f"it asks to wait {error.wait:.0f} s")
-    message = "; ".join([error.message, *said])
+        message += f"; it asks to wait {error.wait:.0f} s"
     return ModelError(error.kind, message, error.retryable, error.next_step)

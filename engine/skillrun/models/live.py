@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,11 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
+DAY = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
 _failed: dict[str, ModelList] = {}  # by address; so that many names do not each wait for the same lost network
-_NUMBER = re.compile(r"\d+")
-_LONGEST_VERSION = 3  # a longer number is a date
 
 
 @dataclass(frozen=True)
@@ -37,19 +35,20 @@ class ModelList:
 
     def newest(self, match: str) -> str | None:
         """The name with the highest version that fits the pattern; of one version, the name without a date."""
-        fitting = [name for name in self.names if fnmatchcase(name, match)]
-        return max(fitting, key=_rank, default=None)
+        return max((name for name in self.names if fnmatchcase(name, match)), key=_rank, default=None)
 
 
-async def fetch(provider: Provider, key: str, cache: Path, hours: float) -> ModelList:
-    """The provider's list, from `cache` when it is younger than `hours`. Never raises: a failure is in `error`."""
+async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
+    """The provider's list, from `cache` for a day. Never raises: a failure is in `error`."""
     from skillrun.models.messages import ModelError
 
-    path = cache / "models" / f"{provider.name}.json"
-    kept = _kept(path)
     now = time.time()
-    if kept is not None and 0 <= now - kept.fetched < hours * 3600:
-        return kept
+    path = cache / "models" / f"{provider.name}.txt"
+    with suppress(OSError, ValueError):
+        fetched = path.stat().st_mtime
+        names = path.read_text(encoding="utf-8").split()
+        if names and 0 <= now - fetched < DAY:
+            return ModelList(tuple(names), fetched)
     failed = _failed.get(provider.base_url)
     if failed is not None and now - failed.fetched < FAILURE_SECONDS:
         return failed
@@ -61,30 +60,15 @@ async def fetch(provider: Provider, key: str, cache: Path, hours: float) -> Mode
         failed = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
         _failed[provider.base_url] = failed
         return failed
-    _keep(path, found)
+    with suppress(OSError):  # a cache that cannot be written only means that the list is fetched again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text("\n".join(found.names), encoding="utf-8")
+        partial.replace(path)
     return found
 
 
 def _rank(name: str) -> tuple[list[int], int, str]:
-    version = [int(number) for number in _NUMBER.findall(name) if len(number) <= _LONGEST_VERSION]
+    """A number of more than three digits is a date and no version."""
+    version = [int(number) for number in re.findall(r"\d+", name) if len(number) <= 3]
     return version, -len(name), name
-
-
-def _kept(path: Path) -> ModelList | None:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return ModelList(tuple(map(str, data["names"])), float(data["fetched"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _keep(path: Path, found: ModelList) -> None:
-    """Best effort: a cache that cannot be written only means that the list is fetched again."""
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(asdict(found)), encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()

@@ -6,7 +6,7 @@ Owns no behaviour of any provider and imports none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -17,20 +17,12 @@ from skillrun.language.diagnostics import SkillrunError
 MessageRole = Literal["user", "assistant", "tool"]
 Stop = Literal["end", "tool", "length", "refusal", "other"]
 ErrorKind = Literal[
-    "auth",
-    "not_found",
-    "rate_limit",
-    "overloaded",
-    "connection",
-    "timeout",
-    "invalid_request",
-    "too_long",
-    "budget",
-    "other",
-]
+    "auth", "not_found", "rate_limit", "overloaded", "connection",
+    "timeout", "invalid_request", "too_long", "budget", "other",
+]  # fmt: skip
 
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
-RETRYABLE_KINDS: frozenset[str] = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
+RETRYABLE_KINDS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
@@ -50,7 +42,7 @@ class ModelError(SkillrunError):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelError:
-        return cls(data["kind"], data["message"], data["retryable"], data.get("next_step", ""))
+        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -68,18 +60,12 @@ class ToolCall:
     name: str
     arguments: dict[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"id": self.id, "name": self.name, "arguments": self.arguments}
-
 
 @dataclass(frozen=True)
 class ToolSpec:
     name: str
     description: str
     parameters: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
 
 @dataclass(frozen=True)
@@ -91,23 +77,13 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
 
-    @property
-    def text(self) -> str:
-        return "\n\n".join(block.text for block in self.blocks)
-
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {"role": self.role, "blocks": _blocks(self.blocks)}
         if self.calls:
-            data["calls"] = _dicts(self.calls)
+            data["calls"] = [dict(vars(call)) for call in self.calls]
         if self.call_id:
             data["call_id"] = self.call_id
         return data
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Message:
-        return cls(
-            data["role"], _blocks_from(data["blocks"]), _calls_from(data.get("calls", ())), data.get("call_id", "")
-        )
 
 
 @dataclass(frozen=True)
@@ -134,9 +110,9 @@ class Request:
         asked = [
             self.model,
             [block.text for block in self.system],
-            [[m.role, [block.text for block in m.blocks], _dicts(m.calls), m.call_id] for m in self.messages],
+            [[m.role, [b.text for b in m.blocks], [vars(c) for c in m.calls], m.call_id] for m in self.messages],
             self.max_tokens,
-            _dicts(self.tools),
+            [vars(tool) for tool in self.tools],
             self.schema,
             self.temperature,
         ]
@@ -148,22 +124,10 @@ class Request:
             "system": _blocks(self.system),
             "messages": [message.to_dict() for message in self.messages],
             "max_tokens": self.max_tokens,
-            "tools": _dicts(self.tools),
+            "tools": [dict(vars(tool)) for tool in self.tools],
             "schema": self.schema,
             "temperature": self.temperature,
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        return cls(
-            model=data["model"],
-            system=_blocks_from(data["system"]),
-            messages=tuple(Message.from_dict(message) for message in data["messages"]),
-            max_tokens=data["max_tokens"],
-            tools=tuple(ToolSpec(**tool) for tool in data["tools"]),
-            schema=data["schema"],
-            temperature=data["temperature"],
-        )
 
 
 @dataclass(frozen=True)
@@ -184,12 +148,7 @@ class Usage:
         )
 
     def to_dict(self) -> dict[str, int]:
-        return {
-            "input": self.input,
-            "output": self.output,
-            "cache_read": self.cache_read,
-            "cache_write": self.cache_write,
-        }
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -205,27 +164,12 @@ class Reply:
     price: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "calls": _dicts(self.calls),
-            "usage": self.usage.to_dict(),
-            "stop": self.stop,
-            "model": self.model,
-            "seconds": self.seconds,
-            "price": self.price,
-        }
+        return {**vars(self), "calls": [dict(vars(call)) for call in self.calls], "usage": self.usage.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reply:
-        return cls(
-            text=data["text"],
-            calls=_calls_from(data["calls"]),
-            usage=Usage(**data["usage"]),
-            stop=data["stop"],
-            model=data["model"],
-            seconds=data["seconds"],
-            price=data["price"],
-        )
+        calls = tuple(ToolCall(**call) for call in data["calls"])
+        return cls(**{**data, "calls": calls, "usage": Usage(**data["usage"])})
 
 
 class Gateway(Protocol):
@@ -238,17 +182,5 @@ class Gateway(Protocol):
     async def close(self) -> None: ...
 
 
-def _blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+def _blocks(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
     return [{"text": block.text, "cache": True} if block.cache else {"text": block.text} for block in blocks]
-
-
-def _blocks_from(data: Iterable[Mapping[str, Any]]) -> tuple[Block, ...]:
-    return tuple(Block(item["text"], item.get("cache", False)) for item in data)
-
-
-def _dicts(items: Iterable[ToolCall | ToolSpec]) -> list[dict[str, Any]]:
-    return [item.to_dict() for item in items]
-
-
-def _calls_from(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(item["id"], item["name"], item["arguments"]) for item in data)

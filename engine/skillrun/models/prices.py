@@ -8,9 +8,6 @@ from typing import Any
 
 from skillrun.models.messages import Usage
 
-MILLION = 1_000_000
-RATES = ("input", "output", "cache_read", "cache_write")
-
 
 @dataclass(frozen=True)
 class Price:
@@ -23,28 +20,22 @@ class Price:
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
-    above: int | None = None
+    above: int = 0
     long: Price | None = None
 
     def of(self, usage: Usage) -> float:
-        if self.above is not None and self.long is not None and usage.input > self.above:
+        if self.long is not None and usage.input > self.above:
             return self.long.of(usage)
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cache_read - usage.cache_write
         spent = fresh * self.input + usage.output * self.output + usage.cache_read * read + usage.cache_write * write
-        return spent / MILLION
+        return spent / 1_000_000
 
 
 def read_price(entry: Mapping[str, Any]) -> Price | None:
     """The price that an entry of the model table states; None when it names no rate for input and output."""
     if entry.get("input") is None or entry.get("output") is None:
         return None
-    long = entry.get("long")
-    rates = {name: float(entry[name]) for name in RATES if entry.get(name) is not None}
-    return Price(**rates, above=entry.get("above"), long=read_price(long) if long else None)
-
-
-def price(usage: Usage, rates: Price | None) -> float | None:
-    """Dollars for the usage, or None when the rates are unknown."""
-    return None if rates is None else rates.of(usage)
+    rates = {name: entry[name] for name in ("input", "output", "cache_read", "cache_write", "above") if name in entry}
+    return Price(**rates, long=read_price(entry.get("long", {})))

@@ -10,31 +10,26 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillrun.models.failures import model_error
-from skillrun.models.messages import Block, Message, Reply, Request, Stop, ToolCall, Usage
-from skillrun.models.schema_limits import Limits, limited
+from skillrun.models.messages import Block, Reply, Request, Stop, ToolCall, Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, UserContent
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.profiles import ModelProfile
-    from pydantic_ai.settings import ModelSettings
 
     from skillrun.models.catalogue import Provider
 
-BREAKPOINTS = 4  # Anthropic takes no more in one request
-SYSTEM = -1  # its place among the turns
 OUTPUT_TOOL = "reply"
 NO_KEY = "no-key"  # the SDKs refuse an empty one
 STOPS: Mapping[str | None, Stop] = {"stop": "end", "tool_call": "tool", "length": "length", "content_filter": "refusal"}
 
 
 class Backend:
-    """One provider. `limits` bound the structured replies of a model that would not end by itself."""
+    """One provider."""
 
-    def __init__(self, provider: Provider, key: str, limits: Limits | None = None) -> None:
+    def __init__(self, provider: Provider, key: str) -> None:
         self.provider = provider
         self._key = key
-        self._limits = limits
         self._client: Any = None
         self._models: dict[str, Model[Any]] = {}
 
@@ -44,53 +39,41 @@ class Backend:
         from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UserError
 
         name = request.model.partition(":")[2]
-        model = self._model(name)
-        schema = limited(request.schema, self._limits, request.max_tokens) if self._limits else request.schema
+        model = self.prepare(name)
         try:
             response = await model_request(
                 model,
-                history(request, caching=self.provider.kind == "anthropic"),
-                model_settings=self._settings(request, model.profile),
-                model_request_parameters=_parameters(request, schema),
+                _history(request, marked=self.provider.kind == "anthropic"),
+                model_settings=self.settings(request, model.profile),  # type: ignore[arg-type]
+                model_request_parameters=_parameters(request),
             )
         except (ModelAPIError, UnexpectedModelBehavior, UserError) as error:
             raise model_error(error, self.provider, name, self._key) from None
         return _reply(response, request)
 
+    def prepare(self, name: str) -> Model[Any]:
+        """Imports and sets up what calls to the model need: more than a second, so best done in a thread first."""
+        if name not in self._models:
+            self._client = self._client or _client(self.provider, self._key)
+            self._models[name] = _model(self.provider, self._client, name)
+        return self._models[name]
+
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
 
-    def prepare(self, name: str) -> None:
-        """Imports and sets up what calls to the model need: more than a second, so best done in a thread."""
-        self._model(name)
-
-    def own_fields(self, _request: Request) -> dict[str, Any]:
-        """What the body of a call holds besides, for a server with settings of its own."""
-        return {}
-
-    def _model(self, name: str) -> Model[Any]:
-        if name not in self._models:
-            if self._client is None:
-                self._client = _client(self.provider, self._key)
-            self._models[name] = _model(self.provider, self._client, name)
-        return self._models[name]
-
-    def _settings(self, request: Request, profile: ModelProfile) -> ModelSettings:
+    def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         thinks = profile.get("thinking_enabled_by_default", False)
         # Of the models of other endpoints nothing is known, so there the configuration alone decides.
         room = self.provider.thinking if thinks or self.provider.kind == "openai" else 0
         settings: dict[str, Any] = {"max_tokens": request.max_tokens + room}
         if request.temperature is not None and not thinks and not profile.get("anthropic_disallows_sampling_settings"):
             settings["temperature"] = request.temperature
-        extra = self.own_fields(request)
         if self.provider.kind == "anthropic":
-            extra["system"] = _anthropic_system(request)
+            settings["anthropic_cache_instructions"] = any(block.cache for block in request.system)
         elif self.provider.kind == "responses":
             settings["openai_store"] = False
-        if extra:
-            settings["extra_body"] = extra
-        return settings  # type: ignore[return-value]
+        return settings
 
 
 async def list_models(provider: Provider, key: str, seconds: float) -> list[str]:
@@ -111,82 +94,50 @@ async def list_models(provider: Provider, key: str, seconds: float) -> list[str]
         await client.close()
 
 
-def history(request: Request, *, caching: bool) -> list[ModelMessage]:
-    """The messages of a request for Pydantic AI. With `caching`, breakpoints and no system prompt, which goes apart."""
+def _history(request: Request, *, marked: bool) -> list[ModelMessage]:
+    """The messages of a request for Pydantic AI, with the cache breakpoints of the user's blocks where `marked`."""
     from pydantic_ai import messages as ai
 
     called = {call.id: call.name for message in request.messages for call in message.calls}
-    marked = _breakpoints(request) if caching else frozenset()
     parts: list[ModelRequestPart] = []
-    if not caching and any(block.text for block in request.system):
-        parts.append(ai.SystemPromptPart(joined(request.system)))
+    if system := _joined(request.system):
+        parts.append(ai.SystemPromptPart(system))
     turns: list[ModelMessage] = []
-    for turn, message in enumerate(request.messages):
-        places = {place for where, place in marked if where == turn}
+    for message in request.messages:
         if message.role == "assistant":
             if parts:
                 turns.append(ai.ModelRequest(parts))
                 parts = []
-            said: list[ai.ModelResponsePart] = [ai.TextPart(joined(message.blocks))] if message.text.strip() else []
+            said: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _joined(message.blocks)) else []
             said += [ai.ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
             if said:
                 turns.append(ai.ModelResponse(said))
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
-            parts.append(ai.ToolReturnPart(name, joined(message.blocks), tool_call_id=message.call_id))
-            if places:
-                parts.append(ai.UserPromptPart([ai.CachePoint()]))
+            parts.append(ai.ToolReturnPart(name, _joined(message.blocks), tool_call_id=message.call_id))
         else:
-            parts.append(ai.UserPromptPart(_user_content(message, places)))
+            parts.append(ai.UserPromptPart(_marked(message.blocks) if marked else _joined(message.blocks)))
     if parts:
         turns.append(ai.ModelRequest(parts))
     return turns
 
 
-def joined(blocks: Sequence[Block]) -> str:
+def _joined(blocks: Sequence[Block]) -> str:
     """Blocks as one text: each is a paragraph of its own."""
-    return "\n\n".join(block.text for block in blocks if block.text)
+    return "\n\n".join(block.text for block in blocks if block.text.strip())
 
 
-def _user_content(message: Message, places: set[int]) -> str | list[UserContent]:
-    if not places:
-        return joined(message.blocks)
+def _marked(blocks: Sequence[Block]) -> list[UserContent]:
     from pydantic_ai.messages import CachePoint
 
     content: list[UserContent] = []
-    for place, block in enumerate(message.blocks):
-        if block.text:
-            content.append(block.text)
-        if place in places:
-            content.append(CachePoint())
+    for block in blocks:
+        if block.text.strip():
+            content += [block.text, CachePoint()] if block.cache else [block.text]
     return content
 
 
-def _breakpoints(request: Request) -> frozenset[tuple[int, int]]:
-    """The blocks that get one, as turn and place: of too many the first, which most calls share, and the longest."""
-    turns = [request.system, *(() if m.role == "assistant" else m.blocks for m in request.messages)]
-    found = [
-        (turn, place)
-        for turn, blocks in enumerate(turns, SYSTEM)
-        for place, block in enumerate(blocks)
-        if block.cache and block.text.strip()
-    ]
-    return frozenset(found[:1] + found[1:][1 - BREAKPOINTS :])
-
-
-def _anthropic_system(request: Request) -> list[dict[str, Any]]:
-    """The system blocks as Anthropic takes them: Pydantic AI would join them and place a breakpoint of its own."""
-    marked = _breakpoints(request)
-    return [
-        {"type": "text", "text": block.text, "cache_control": {"type": "ephemeral"}}
-        if (SYSTEM, place) in marked
-        else {"type": "text", "text": block.text}
-        for place, block in enumerate(request.system)
-        if block.text.strip()
-    ]
-
-
-def _parameters(request: Request, schema: dict[str, Any] | None) -> ModelRequestParameters:
+def _parameters(request: Request) -> ModelRequestParameters:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
@@ -195,6 +146,7 @@ def _parameters(request: Request, schema: dict[str, Any] | None) -> ModelRequest
         ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
         for tool in request.tools
     ]
+    schema = request.schema
     if schema is None:
         return ModelRequestParameters(function_tools=tools)
     # `auto` is the provider's structured output where the model has it and takes this schema, otherwise a forced tool.

@@ -4,39 +4,35 @@ the original accepts, so its replies are valid for both."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-CHARACTERS_PER_TOKEN = 1  # of the worst text of a small model; of ordinary English it is four
-SHORTEST_TEXT = 40
+STEPS = (
+    (4, 400),
+    (4, 270),
+    (4, 180),
+    (4, 120),
+    (4, 80),
+    (4, 40),
+    (3, 120),
+    (3, 40),
+    (2, 120),
+    (2, 40),
+    (1, 120),
+    (1, 40),
+)
+"""Items of a list and characters of a text, where the schema states no limit: the first that fit are taken."""
 _OVERHEAD = 8  # characters of a value's own punctuation and white space
-_BOUNDED = frozenset({"enum", "const", "pattern"})
-_SHORT_FORMATS = frozenset({"date", "time", "date-time", "uuid"})
 
 
-@dataclass(frozen=True)
-class Limits:
-    longest_list: int
-    longest_text: int
-
-
-def limited(schema: dict[str, Any] | None, limits: Limits, max_tokens: int) -> dict[str, Any] | None:
-    """The schema with `maxItems` and `maxLength` where it has none, so small that the longest reply fits `max_tokens`.
-
-    Limits of the schema itself stay, even where they are too wide to fit.
-    """
-    if schema is None:
-        return None
-    room = max_tokens * CHARACTERS_PER_TOKEN
-    lists, text = limits.longest_list, limits.longest_text
-    while True:
-        smaller: dict[str, Any] = _limited(schema, lists, text)
-        if size(smaller) <= room or (text <= SHORTEST_TEXT and lists <= 1):
-            return smaller
-        if text > SHORTEST_TEXT:
-            text = max(SHORTEST_TEXT, text * 2 // 3)
-        else:
-            lists, text = lists - 1, limits.longest_text
+def limited(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+    """The schema with `maxItems` and `maxLength` where it has none, so small that the longest reply fits `max_tokens`,
+    at a token for each character, as in the worst text of a small model. Limits of the schema itself stay."""
+    smaller = schema
+    for items, characters in STEPS:
+        smaller = _limited(schema, items, characters)
+        if size(smaller) <= max_tokens:
+            break
+    return smaller
 
 
 def size(schema: Any) -> int:
@@ -56,22 +52,20 @@ def size(schema: Any) -> int:
     return _OVERHEAD + sum(len(name) + _OVERHEAD + size(value) for name, value in properties.items())
 
 
-def _limited(schema: Any, lists: int, text: int) -> Any:
+def _limited(schema: Any, items: int, characters: int) -> Any:
     if isinstance(schema, list):
-        return [_limited(item, lists, text) for item in schema]
+        return [_limited(item, items, characters) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    smaller: dict[str, Any] = {
-        key: {name: _limited(value, lists, text) for name, value in inner.items()}
-        if key in {"properties", "$defs"} and isinstance(inner, Mapping)
-        else inner
-        if key in {"enum", "const", "default", "examples", "required"}
-        else _limited(inner, lists, text)
-        for key, inner in schema.items()
-    }
-    if smaller.get("type") == "array":
-        smaller.setdefault("maxItems", max(lists, int(smaller.get("minItems", 0))))
-    free = not _BOUNDED & set(smaller) and smaller.get("format") not in _SHORT_FORMATS
-    if smaller.get("type") == "string" and free:
-        smaller.setdefault("maxLength", max(text, int(smaller.get("minLength", 0))))
+    smaller: dict[str, Any] = {}
+    for key, inner in schema.items():
+        if key in {"properties", "$defs"}:
+            smaller[key] = {name: _limited(value, items, characters) for name, value in inner.items()}
+        else:
+            values = key in {"enum", "const", "default", "examples", "required"}
+            smaller[key] = inner if values else _limited(inner, items, characters)
+    if schema.get("type") == "array":
+        smaller.setdefault("maxItems", max(items, schema.get("minItems", 0)))
+    elif schema.get("type") == "string":
+        smaller.setdefault("maxLength", max(characters, schema.get("minLength", 0)))
     return smaller

@@ -24,8 +24,12 @@ def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]
     config = shipped()
     for name, changes in providers.items():
         config["providers"][name] = {**config["providers"].get(name, {}), **changes}
-    config["retry"] = {"attempts": 3, "seconds": 60, "first": 0.01, "longest": 0.05, **(retry or {})}
+    config["retry"] = {"attempts": 3, "seconds": 60, "first": 0.01, **(retry or {})}
     return Catalogue.of(config)
+
+
+def unheard(_line: str) -> None:
+    """Progress is not shown."""
 
 
 def request(model: str = "anthropic:claude-opus-5-5", words: str = "Say hello.", **more: Any) -> Request:

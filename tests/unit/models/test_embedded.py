@@ -15,9 +15,9 @@ import pytest
 
 from skillrun.models import embedded
 from skillrun.models.embedded import EmbeddedBackend
-from skillrun.models.gateway import open_gateway, unheard
+from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import Block, Message, ModelError, Request
-from tests.unit.models.settings import catalogue
+from tests.unit.models.settings import catalogue, unheard
 
 pytestmark = [pytest.mark.embedded, pytest.mark.row("X5")]
 
@@ -43,7 +43,7 @@ def ask(words: str, schema: dict[str, Any] | None = None, max_tokens: int = 400)
 
 def test_the_small_model_does_what_a_provider_does() -> None:
     async def conversation() -> str:
-        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")))
+        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
         try:
             text = await gateway.send(ask("What is a rate limiter? One sentence."), "plan/a")
             assert text.stop == "end"
@@ -77,7 +77,7 @@ def test_the_small_model_does_what_a_provider_does() -> None:
 
 def test_an_unfinished_call_does_not_keep_the_model_from_closing() -> None:
     async def interrupted() -> None:
-        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")))
+        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
         call = asyncio.create_task(gateway.send(ask("Write a very long story.", max_tokens=1000), "plan/a"))
         await asyncio.sleep(2)
         call.cancel()
@@ -94,7 +94,9 @@ def test_a_server_that_was_never_asked_can_be_closed() -> None:
         assert settings is not None
         cache = Path(platformdirs.user_cache_dir("skillrun"))
         for _ in range(3):
-            backend = await embedded.open_backend(known.providers["embedded"], settings, cache, unheard)
+            backend = await asyncio.to_thread(
+                embedded.open_backend, known.providers["embedded"], settings, cache, unheard
+            )
             await backend.close()
 
     asyncio.run(opened_and_closed())
@@ -102,7 +104,7 @@ def test_a_server_that_was_never_asked_can_be_closed() -> None:
 
 def test_nothing_of_the_server_reaches_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     async def once() -> None:
-        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")))
+        gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
         await gateway.send(ask("Hello.", max_tokens=20), "plan/a")
         await gateway.close()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.models.messages import Usage
-from skillrun.models.prices import Price, price, read_price
+from skillrun.models.prices import Price, read_price
 from tests.unit.models.settings import shipped
 
 MILLION = 1_000_000
@@ -17,21 +17,20 @@ MILLION = 1_000_000
 def test_cached_tokens_are_charged_at_their_own_rates_and_once() -> None:
     rates = Price(input=4, output=20, cache_read=0.2, cache_write=5)
     usage = Usage(input=3 * MILLION, output=MILLION, cache_read=MILLION, cache_write=MILLION)
-    assert price(usage, rates) == pytest.approx(4 + 20 + 0.2 + 5)
+    assert rates.of(usage) == pytest.approx(4 + 20 + 0.2 + 5)
 
 
 def test_without_a_rate_for_the_cache_its_tokens_cost_what_input_does() -> None:
-    assert price(Usage(2 * MILLION, 0, MILLION), Price(input=4, output=20)) == pytest.approx(8)
+    assert Price(input=4, output=20).of(Usage(2 * MILLION, 0, MILLION)) == pytest.approx(8)
 
 
 def test_a_long_input_is_charged_at_the_long_rates() -> None:
     rates = Price(1, 2, above=1000, long=Price(10, 20))
-    assert price(Usage(1000, 0), rates) == pytest.approx(0.001)
-    assert price(Usage(1001, 0), rates) == pytest.approx(0.01001)
+    assert rates.of(Usage(1000, 0)) == pytest.approx(0.001)
+    assert rates.of(Usage(1001, 0)) == pytest.approx(0.01001)
 
 
 def test_an_unknown_price_is_unknown_and_not_zero() -> None:
-    assert price(Usage(5, 5), None) is None
     assert read_price({"window": 8192, "input": 3}) is None
 
 

