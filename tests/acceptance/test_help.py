@@ -97,8 +97,8 @@ def test_a_broken_workflow_is_listed_and_says_where_it_is_broken(project: Call, 
 def test_list_says_where_everything_comes_from(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("list")
-    assert "  greeting  project  Write a greeting and send it." in done.out
-    assert "library  Propose, attack, defend; what survives is the result." in done.out
+    assert "  greeting  Write a greeting and send it. (project)" in done.out
+    assert "Propose, attack, defend; what survives is the result. (library)" in done.out
     found = skillrun("list", "--json").json
     assert {"name": "writer", "description": "Writes short texts.", "origin": "project"} in found["roles"]
 

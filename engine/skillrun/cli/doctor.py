@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillrun.cli.figures import table
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
+from skillrun.cli.words import listed
 
 if TYPE_CHECKING:
     from skillrun.language.library import Library
@@ -41,23 +41,14 @@ def doctor(runs: Path, json: bool) -> int:
 
     out = Output(json)
     library = open_library()
-    found = [_python(), *_packages(), _library(library)]
+    found = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), *_packages(), _library(library)]
     if not library.problems.errors:
-        catalogue = open_catalogue(library)
-        found += [*_keys(catalogue), *_models(catalogue)]
+        found += _models(open_catalogue(library), cache_folder())
     found += [_writable("cache", cache_folder()), _writable("runs", runs)]
-    rows = [[one.state, one.what, one.text] for one in found]
-    for line in table(["", "", ""], rows)[1:]:
-        out.line(line)
-    for one in found:
-        if one.hint:
-            out.line(f"{one.what}: {one.hint}")
+    rows = [(f"{one.state:7}  {one.what}", f"{one.text}{'; ' if one.hint else ''}{one.hint}") for one in found]
+    out.line(listed(rows))
     out.data([asdict(one) for one in found])
     return 1 if any(one.state == "missing" for one in found) else 0
-
-
-def _python() -> Finding:
-    return Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}")
 
 
 def _packages() -> Iterator[Finding]:
@@ -65,12 +56,8 @@ def _packages() -> Iterator[Finding]:
     import re
     from importlib import metadata
 
-    names = [
-        match[0]
-        for line in metadata.requires("skillrun") or ()
-        if "extra ==" not in line and (match := re.match(r"[\w.-]+", line))
-    ]
-    for name in ["skillrun", *names, LOCAL]:
+    declared = [line for line in metadata.requires("skillrun") or () if "extra ==" not in line]
+    for name in ["skillrun", *(re.split(r"[^\w.-]", line)[0] for line in declared), LOCAL]:
         try:
             yield Finding("ok", name, metadata.version(name))
         except metadata.PackageNotFoundError:
@@ -83,52 +70,43 @@ def _packages() -> Iterator[Finding]:
 
 def _library(library: Library) -> Finding:
     from skillrun.cli.registry import COMMANDS
+    from skillrun.cli.words import counted
     from skillrun.language.check import check_library
 
     library.config("models")
     check_library(library, COMMANDS)
     errors = sum(problem.severity == "error" for problem in library.problems)
     if errors:
-        return Finding("missing", "library", f"{errors} problems", "`skillrun validate` shows them")
-    return Finding("ok", "library", f"{len(library.files)} files, no problems")
+        return Finding("missing", "library", counted(errors, "problem"), "`skillrun validate` shows them")
+    return Finding("ok", "library", f"{counted(len(library.files), 'file')}, no problems")
 
 
-def _keys(catalogue: Catalogue) -> Iterator[Finding]:
+def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
+    """Which keys are set, what the tiers mean, and whether the embedded model's weights are there."""
+    from skillrun.language.diagnostics import SkillrunError
+
     for provider in catalogue.providers.values():
         if provider.key:
             state, text = ("ok", "set") if provider.ready(os.environ) else ("note", "not set")
             yield Finding(state, provider.key, text)
-
-
-def _models(catalogue: Catalogue) -> Iterator[Finding]:
-    """What the tiers mean, and whether the embedded model's weights are there."""
-    from skillrun.cli.loading import cache_folder
-    from skillrun.language.diagnostics import SkillrunError
-
-    embedded = False
     for tier in catalogue.tiers:
         try:
             resolved = catalogue.resolve(tier, os.environ, os.environ.get("SKILLRUN_MODEL", ""))
+            yield Finding("ok", tier, f"{resolved.model} ({resolved.why})")
         except SkillrunError as error:
             yield Finding("missing", tier, error.message, error.next_step)
-            continue
-        embedded |= resolved.provider == "embedded"
-        yield Finding("ok", tier, f"{resolved.model} ({resolved.why})")
     settings = catalogue.embedded
     if settings is not None:
-        kept = cache_folder() / "models" / settings.sha256[:12] / Path(settings.file).name
+        kept = cache / "models" / settings.sha256[:12] / Path(settings.file).name
         path = Path(settings.path).expanduser() if settings.path else kept
-        if path.is_file():
-            yield Finding("ok", "weights", str(path))
-        elif embedded:
-            yield Finding("note", "weights", "not fetched yet", "the first run fetches them, about 90 MB")
+        there = path.is_file()
+        text = str(path) if there else "not fetched yet; a run on the embedded model fetches them, about 90 MB"
+        yield Finding("ok" if there else "note", "weights", text)
 
 
 def _writable(what: str, folder: Path) -> Finding:
     """Whether files can be made there, or in the folder where it would be made."""
-    place = folder.absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    place = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return Finding("ok", what, str(folder))
     return Finding("missing", what, f"{folder} cannot be written", f"`chmod u+w {place}`, or choose another folder")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from skillrun.cli.figures import table
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-
-if TYPE_CHECKING:
-    from skillrun.language.check import Program
+from skillrun.cli.words import listed
 
 
 @click.command(help="Show the phases of WORKFLOW: what each follows, whose results it reads, when it runs.")
@@ -22,33 +19,28 @@ def graph(workflow: str, mermaid: bool, json: bool) -> int:
     from skillrun.cli.loading import load
 
     out = Output(json)
-    phases = _phases(load(workflow, out).program)
-    out.data({"workflow": workflow, "phases": phases})
-    for line in _mermaid(phases) if mermaid else _text(phases):
-        out.line(line)
-    return 0
-
-
-def _phases(program: Program) -> list[dict[str, Any]]:
-    order = list(program.workflow.phases)
-    return [
+    program = load(workflow, out).program
+    phases: list[dict[str, Any]] = [
         {
             "phase": use.name,
             "after": list(use.after),
-            "reads": [name for name in order if name in program.reads.get(use.name, ())],
+            "reads": [name for name in program.workflow.phases if name in program.reads.get(use.name, ())],
             "when": use.when.text.value if use.when is not None else "",
             "description": program.phases[use.name].description,
         }
         for use in program.workflow.phases.values()
     ]
+    out.line(_mermaid(phases) if mermaid else listed((one["phase"], _words(one)) for one in phases))
+    out.data({"workflow": workflow, "phases": phases})
+    return 0
 
 
-def _text(phases: list[dict[str, Any]]) -> list[str]:
-    rows = [[one["phase"], ", ".join(one["after"]), ", ".join(one["reads"]), one["when"]] for one in phases]
-    return table(["phase", "after", "reads", "when"], rows)
+def _words(one: dict[str, Any]) -> str:
+    parts = {"after": ", ".join(one["after"]), "reads": ", ".join(one["reads"]), "when": one["when"]}
+    return "; ".join(f"{name} {text}" for name, text in parts.items() if text) or "first"
 
 
-def _mermaid(phases: list[dict[str, Any]]) -> list[str]:
+def _mermaid(phases: list[dict[str, Any]]) -> str:
     lines = ["flowchart TD"]
     for one in phases:
         name = one["phase"]
@@ -56,4 +48,4 @@ def _mermaid(phases: list[dict[str, Any]]) -> list[str]:
         lines.append(f'    {name}["{name}{when}"]')
         lines += [f"    {before} --> {name}" for before in one["after"]]
         lines += [f"    {read} -.-> {name}" for read in one["reads"] if read not in one["after"]]
-    return lines
+    return "\n".join(lines)

@@ -7,29 +7,19 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli import shelf
-from skillrun.cli.figures import table
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
+from skillrun.cli.shelf import FOLDERS, items
+from skillrun.cli.words import listed
 
 
 @click.command(name="list", help="Show the workflows, protocols and roles that are found, and where each comes from.")
 @as_json
 def listing(json: bool) -> int:
     out = Output(json)
-    project = Path.cwd()
-    found = {
-        "workflows": shelf.workflows(project),
-        "protocols": shelf.protocols(project),
-        "roles": shelf.roles(project),
-    }
-    if json:
-        out.data({title: [asdict(item) for item in items] for title, items in found.items()})
-        return 0
-    for number, (title, items) in enumerate(found.items()):
-        if number:
-            out.line()
+    found = {title: items(Path.cwd(), folder) for title, folder in FOLDERS.items()}
+    for title, all_of_it in found.items():
         out.line(f"{title}:")
-        for line in table(["", "", ""], [[f"  {item.name}", item.origin, item.description] for item in items])[1:]:
-            out.line(line)
+        out.line(listed((f"  {item.name}", f"{item.description} ({item.origin})") for item in all_of_it))
+    out.data({title: [asdict(item) for item in all_of_it] for title, all_of_it in found.items()})
     return 0

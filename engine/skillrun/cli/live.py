@@ -5,23 +5,25 @@ The picture is for terminals; while a question is open it makes room for it.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillrun.cli.figures import counted, duration, money
-from skillrun.cli.lines import line_of
-from skillrun.cli.printing import Output, console
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted, duration, line_of, money
 from skillrun.language.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from skillrun.runtime.events import Event
+    from skillrun.runtime.events import CallEnded, Event
 
 MARKS: Final = {"completed": "✓", "skipped": "–", "failed": "✗", "waiting": "?", "back": "↺", "running": "▸", "": " "}
+SCROLLS: Final = frozenset({"Notice", "Said", "Tripped", "WentBack", "CallEnded"})
 
 
 @dataclass
@@ -32,7 +34,7 @@ class PhaseLine:
     since: float | None = None
 
     def took(self) -> float:
-        return self.seconds + (time.monotonic() - self.since if self.since is not None else 0.0)
+        return self.seconds if self.since is None else time.monotonic() - self.since
 
 
 @dataclass
@@ -66,22 +68,22 @@ class Picture:
                 self.speaking[event.address] = (event.phase, event.member, event.model, time.monotonic())
             case CallEnded():
                 self.speaking.pop(event.address, None)
-                self._count(event.replayed, event.usage.get("input", 0), event.usage.get("output", 0), event.price)
+                self._count(event)
 
-    def _count(self, replayed: bool, tokens_in: int, tokens_out: int, price: float | None) -> None:
-        if replayed:
+    def _count(self, call: CallEnded) -> None:
+        if call.replayed:
             self.reused += 1
             return
         self.calls += 1
-        self.tokens_in += tokens_in
-        self.tokens_out += tokens_out
-        self.price = None if self.price is None or price is None else self.price + price
+        self.tokens_in += call.usage.get("input", 0)
+        self.tokens_out += call.usage.get("output", 0)
+        self.price = None if self.price is None or call.price is None else self.price + call.price
 
     def lines(self) -> list[str]:
         found = []
         wide = max(map(len, self.phases), default=0)
         for name, phase in list(self.phases.items()):
-            took = duration(phase.took()) if phase.since is not None or phase.seconds else ""
+            took = duration(phase.took()) if phase.took() else ""
             again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
             found.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
             for where, member, model, since in list(self.speaking.values()):
@@ -97,41 +99,41 @@ class PlainView:
 
     def __init__(self, out: Output) -> None:
         self.out = out
-        self.asking = False
-        self._held: list[str] = []
+        self._held: list[str] | None = None
 
     def heard(self, event: Event) -> None:
-        if type(event).__name__ != "RunEnded":
-            line = line_of(event.to_dict())
-            if line:
-                self.line(line)
+        told = event.to_dict()
+        line = line_of(told) if told["event"] != "RunEnded" else ""
+        if line:
+            self.line(line)
 
     def line(self, text: str) -> None:
-        if self.asking:
+        if self._held is not None:
             self._held.append(text)
         else:
             self.show(text)
 
     def show(self, text: str) -> None:
-        self.out.line(text)
+        try:
+            self.out.line(text)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.out.note("nobody reads the output any more; the run goes on")
 
     @contextmanager
     def around(self) -> Iterator[None]:
         """Keep the terminal free for a question."""
-        self.asking = True
+        self._held = []
         try:
             yield
         finally:
-            self.asking = False
-            held, self._held = self._held, []
+            held, self._held = self._held, None
             for text in held:
                 self.show(text)
 
 
 class LiveView(PlainView):
     """The picture at the bottom of the terminal; lines scroll above it."""
-
-    SCROLLS: Final = frozenset({"Notice", "Said", "Tripped", "WentBack", "CallEnded"})
 
     def __init__(self, out: Output, screen: Console) -> None:
         from rich.live import Live
@@ -143,7 +145,7 @@ class LiveView(PlainView):
 
     def heard(self, event: Event) -> None:
         self.picture.heard(event)
-        if type(event).__name__ in self.SCROLLS:
+        if type(event).__name__ in SCROLLS:
             super().heard(event)
 
     def show(self, text: str) -> None:
@@ -167,12 +169,12 @@ class LiveView(PlainView):
 @contextmanager
 def view(out: Output) -> Iterator[PlainView]:
     """The picture where standard output is a terminal that can show it, otherwise lines."""
-    import sys
-
     if out.json or not sys.stdout.isatty():
         yield PlainView(out)
         return
-    screen = console()
+    from rich.console import Console
+
+    screen = Console(markup=False, highlight=False, emoji=False)
     if screen.is_dumb_terminal:
         yield PlainView(out)
         return

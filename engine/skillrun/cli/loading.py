@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillrun.runtime.session import Session
 
 Script = Iterable[Mapping[str, Any]] | None
+NOTHING: Final = "Nothing was run and nothing was spent."
 
 
 def open_library(project: Path | None = None) -> Library:
@@ -53,32 +54,26 @@ class Loaded:
     program: Program
     catalogue: Catalogue
 
-    def session(
-        self,
-        gateway: Gateway,
-        person: Person,
-        listeners: Iterable[Listener],
-        *,
-        override: str = "",
-        budget: Mapping[str, float] | None = None,
-        offline: bool = False,
-        estimate: Mapping[str, Any] | None = None,
-    ) -> Session:
-        """What a run needs; `offline` asks no provider for its list of models."""
+    def session(self, gateway: Gateway, person: Person, listener: Listener | None = None, **more: Any) -> Session:
+        """What a run needs; without a `cache` no provider is asked for its list of models."""
         from skillrun.runtime.session import Session
 
-        return Session(
-            self.program,
-            self.catalogue,
-            gateway,
-            person,
-            listeners=tuple(listeners),
-            environ=os.environ,
-            override=override,
-            budget=budget or {},
-            cache=None if offline else cache_folder(),
-            estimate=estimate,
-        )
+        listeners = [listener] if listener is not None else []
+        return Session(self.program, self.catalogue, gateway, person, listeners=listeners, environ=os.environ, **more)
+
+    def check_models(self, override: str, *, keys: bool) -> None:
+        """Raises SkillrunError for an unknown model of a tier or role, and with `keys` for a tier without its key."""
+        from skillrun.language.diagnostics import SkillrunError
+
+        catalogue, library = self.catalogue, self.program.library
+        read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
+        used = [library.role(path.stem) for path in read]
+        for name in dict.fromkeys([*catalogue.tiers, *(role.model for role in used if role is not None)]):
+            resolved = catalogue.resolve(name, os.environ, override)
+            provider = catalogue.providers.get(resolved.provider)
+            if keys and name in catalogue.tiers and provider and not provider.ready(os.environ):
+                hint = "`skillrun models` shows what each name means here"
+                raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
 
     def gateway(self, script: Script, progress: Callable[[str], None]) -> Gateway:
         """The way to the models; with a script, to its replies alone."""
@@ -90,42 +85,43 @@ class Loaded:
         return open_gateway(self.catalogue, os.environ, cache_folder(), progress)
 
 
-def load(name: str, out: Output, library: Library | None = None) -> Loaded:
+def load(name: str, out: Output, library: Library | None = None, said: str = NOTHING) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
     from skillrun.language.check import check_workflow
+    from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
 
     library = library or open_library()
     if library.locate(f"workflows/{name}.md") is None:
-        from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
-
         known = library.names("workflows")
         raise UsageError(f"there is no workflow `{name}`", did_you_mean(name, known) or allowed(known))
     program = check_workflow(library, name, COMMANDS)
     library.config("models")
-    refuse(library.problems, out)
+    refuse(library.problems, out, said)
     assert program is not None
     return Loaded(program, open_catalogue(library))
 
 
-def refuse(problems: Iterable[Problem], out: Output) -> None:
-    """Print the problems; with an error among them, end the command."""
+def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> None:
+    """Print the problems; with an error among them, say what that means and end the command."""
     from skillrun.language.diagnostics import render
 
     found = list(problems)
     for problem in found:
         out.note(render(problem) + "\n")
     if any(problem.severity == "error" for problem in found):
-        out.note("Nothing was run and nothing was spent.")
+        out.note(said)
         out.data({"problems": [asdict(problem) for problem in found]})
         raise click.exceptions.Exit(1)
 
 
-def read_script(path: Path, out: Output) -> Script:
+def read_script(path: Path | None, out: Output) -> Script:
     """The replies of a scripted model. Raises UsageError where the file is no list of mappings."""
     from skillrun.language.diagnostics import Problems, UsageError
     from skillrun.language.source import plain, read_source
     from skillrun.language.yaml import parse_yaml
 
+    if path is None:
+        return None
     problems = Problems()
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source else None

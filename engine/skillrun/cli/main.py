@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 failed or problems found, 2 usage, 3 a bug in skillrun, 75
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from pathlib import Path
@@ -21,8 +20,6 @@ from skillrun.language.printable import printable
 USAGE: Final = 2
 BUG: Final = 3
 INTERRUPTED: Final = 130
-# What is wrong with a folder or a file of the user's, not with skillrun.
-DISK: Final = ("EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR", "EISDIR", "ENAMETOOLONG")
 HELP: Final = """Runs workflows written in markdown.
 
 A workflow is a folder of markdown; running it is a build. `skillrun WORKFLOW --help` shows what a workflow takes."""
@@ -31,12 +28,7 @@ A workflow is a folder of markdown; running it is a build. `skillrun WORKFLOW --
 class Skillrun(click.Group):
     """The commands of the registry, and every workflow on the search path."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        from skillrun.cli.shelf import workflows
-
-        return [*(item.name for item in workflows(Path.cwd()) if item.name not in COMMANDS), *COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
         if cmd_name in COMMANDS:
             from importlib import import_module
 
@@ -56,26 +48,29 @@ class Skillrun(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         command = self.get_command(ctx, name)
-        if command is None and not name.startswith("-"):
+        if command is None:
             from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
 
-            known = self.list_commands(ctx)
+            known = [*_workflows(), *COMMANDS]
             hint = did_you_mean(name, known) or allowed(known)
             raise UsageError(f"`{name}` is neither a workflow nor a command", hint)
         return name, command, args[1:]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        from skillrun.cli.shelf import workflows
-
-        items = [item for item in workflows(Path.cwd()) if item.name not in COMMANDS]
-        commands = [(name, entry.help) for name, entry in COMMANDS.items()]
-        for title, rows in (("Workflows", [(item.name, item.description) for item in items]), ("Commands", commands)):
-            if rows:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
+        commands = {name: entry.help for name, entry in COMMANDS.items()}
+        for title, found in (("Workflows", _workflows()), ("Commands", commands)):
+            if found:
                 with formatter.section(title):
-                    formatter.write_dl(rows)
+                    formatter.write_dl(list(found.items()))
 
     def get_help(self, ctx: click.Context) -> str:
         return printable(super().get_help(ctx))
+
+
+def _workflows() -> dict[str, str]:
+    from skillrun.cli.shelf import items
+
+    return {item.name: item.description for item in items(Path.cwd(), "workflows") if item.name not in COMMANDS}
 
 
 @click.group(
@@ -119,10 +114,9 @@ def main(arguments: list[str] | None = None) -> int:
 
         if isinstance(error, SkillrunError):
             return _refused(error.message, error.next_step, error.exit_code)
-        if isinstance(error, OSError) and errno.errorcode.get(error.errno or 0) in DISK and error.filename:
-            return _refused(
-                f"{error.filename}: {error.strerror}", "look at its permissions and the room on the disk", 1
-            )
+        if isinstance(error, OSError) and error.strerror:
+            place = f"{error.filename}: " if error.filename else ""
+            return _refused(f"{place}{error.strerror}", "look at its permissions and the room on the disk", 1)
         return _bug(error)
 
 
@@ -137,18 +131,7 @@ def _bug(error: Exception) -> int:
     import tempfile
     import traceback
 
-    from platformdirs import user_log_path
-
-    text = "".join(traceback.format_exception(error))
-    try:
-        folder = user_log_path("skillrun")
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=folder, prefix="bug-", suffix=".log", delete=False
-        ) as log:
-            log.write(text)
-    except OSError:
-        Output().note(text)
-        return _refused("this is a bug in skillrun", "please report it with the lines above", BUG)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="skillrun-", suffix=".log", delete=False) as log:
+        log.write("".join(traceback.format_exception(error)))
     said = f"{type(error).__name__}: {error}".splitlines()[0]
     return _refused(f"this is a bug in skillrun ({said})", f"please report it and attach {log.name}", BUG)

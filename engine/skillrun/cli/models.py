@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillrun.cli.figures import table
 from skillrun.cli.options import as_json
+from skillrun.cli.options import model as model_option
 from skillrun.cli.printing import Output
+from skillrun.cli.words import listed
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(help="Show what each tier, alias and intent means here, or what NAME means, and why.")
 @click.argument("name", default="")
-@click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")
+@model_option
 @as_json
 def models(name: str, model: str, json: bool) -> int:
     from skillrun.cli.loading import open_catalogue, open_library, refuse
@@ -30,10 +31,7 @@ def models(name: str, model: str, json: bool) -> int:
     catalogue = open_catalogue(library)
     names = [name] if name else [*catalogue.tiers, *catalogue.aliases, *catalogue.intents]
     found = asyncio.run(_resolved(catalogue, names, model))
-    rows = [[one.name, one.model, f"{one.window:,}", _price(one), one.why] for one in found]
-    for line in table(["name", "model", "window", "$ per million in, out", "why"], rows, right=(2,)):
-        out.line(line)
-    out.line()
+    out.line(listed((one.name, _words(one)) for one in found) + "\n")
     for provider in catalogue.providers.values():
         key = f"{provider.key} is {'set' if provider.ready(os.environ) else 'not set'}" if provider.key else "no key"
         out.line(f"{provider.name}: {key}")
@@ -47,17 +45,13 @@ async def _resolved(catalogue: Catalogue, names: list[str], override: str) -> li
     return [await catalogue.resolve_live(name, os.environ, cache_folder(), override) for name in names]
 
 
-def _price(one: Resolved) -> str:
-    return f"{one.price.input:g}, {one.price.output:g}" if one.price is not None else "unknown"
+def _words(one: Resolved) -> str:
+    rates = f"${one.price.input:g} in, ${one.price.output:g} out per million" if one.price else "price unknown"
+    why = f" ({one.why})" if one.why else ""
+    return f"{one.model}{why}; window {one.window:,}; {rates}"
 
 
 def _plain(one: Resolved) -> dict[str, Any]:
-    rates = {"input": one.price.input, "output": one.price.output} if one.price is not None else None
-    return {
-        "name": one.name,
-        "model": one.model,
-        "provider": one.provider,
-        "window": one.window,
-        "price": rates,
-        "why": one.why,
-    }
+    price = {"input": one.price.input, "output": one.price.output} if one.price is not None else None
+    shared = ("name", "model", "provider", "window", "why")
+    return {**{key: getattr(one, key) for key in shared}, "price": price}

@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-runs_folder: Decorator = click.option(
-    "--out",
-    "runs",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    metavar="DIR",
-    help="The folder of the runs.",
-)
-as_json: Decorator = click.option("--json", "json", is_flag=True, help="Only JSON on standard output.")
-unattended: Decorator = click.option(
-    "--unattended", is_flag=True, help="Ask nobody: use prepared answers and defaults."
-)
-answers: Decorator = click.option(
-    "--answers",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Answers to questions, prepared in a file.",
-)
-script: Decorator = click.option(
-    "--script",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Replies of a scripted model, for tests.",
-)
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
@@ -54,7 +27,20 @@ def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return found
 
 
-budget: Decorator = click.option(
+runs_folder = click.option(
+    "--out",
+    "runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    metavar="DIR",
+    help="The folder of the runs.",
+)
+as_json = click.option("--json", "json", is_flag=True, help="Only JSON on standard output.")
+unattended = click.option("--unattended", is_flag=True, help="Ask nobody: use prepared answers and defaults.")
+answers = click.option("--answers", type=FILE, metavar="FILE", help="Answers to questions, prepared in a file.")
+script = click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests.")
+model = click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")
+budget = click.option(
     "--budget",
     callback=_limits,
     default="",
@@ -63,9 +49,9 @@ budget: Decorator = click.option(
 )
 
 
-def located(run: str, runs: Path) -> tuple[Path, str]:
-    """The runs folder and the slug of a run that is given by its slug, or by the path of its folder."""
-    if os.sep in run:
-        path = Path(run).resolve()
-        return path.parent, path.name
-    return runs, run
+def located(run: str, runs: Path) -> Path:
+    """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
+    from skillrun.runtime.session import existing
+
+    path = Path(run).resolve()
+    return existing(path.parent, path.name) if os.sep in run else existing(runs, run)

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillrun.language.printable import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -35,13 +32,6 @@ class Output:
             import json
 
             _write(sys.stdout, json.dumps(value, indent=2, default=str))
-
-
-def console() -> Console:
-    """The console of the live view; it prints texts as they are, without markup of its own."""
-    from rich.console import Console
-
-    return Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
 
 
 def _write(stream: Any, text: str) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.cli.figures import money, table
-from skillrun.cli.lines import named
 from skillrun.cli.printing import Output
+from skillrun.cli.words import equations, money, table
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded
@@ -31,32 +30,19 @@ class StandIn:
     attended = False
 
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:  # noqa: ARG002 (nobody is asked)
-        return [{"answer": question.get("default", _first(question))} for question in asking.questions]
+        return [{"answer": one.get("default", (one.get("choices") or ["an answer"])[0])} for one in asking.questions]
 
     def earlier(self, asking: Asking) -> None:
         """Nothing is prepared."""
-
-
-def _first(question: Mapping[str, Any]) -> Any:
-    choices = question.get("choices") or ["an answer"]
-    first = choices[0]
-    return first.get("text", first) if isinstance(first, Mapping) else first
 
 
 @dataclass(frozen=True)
 class Rehearsal:
     outcome: Outcome
     phases: Mapping[str, Spent]
+    total: Spent
     sent: list[tuple[str, Request]]
     models: Mapping[str, str]
-
-    def total(self) -> Spent:
-        from skillrun.runtime.run import Spent
-
-        total = Spent()
-        for spent in self.phases.values():
-            total.include(spent.to_dict())
-        return total
 
 
 async def rehearsed(
@@ -71,18 +57,19 @@ async def rehearsed(
 
     phases: dict[str, Spent] = {}
     models: dict[str, str] = {}
+    total = Spent()
 
     def heard(event: Event) -> None:
         if isinstance(event, CallEnded) and not event.error:
-            phases.setdefault(event.phase, Spent()).add(Usage(**event.usage), event.price)
+            for spent in (phases.setdefault(event.phase, Spent()), total):
+                spent.add(Usage(**event.usage), event.price)
         elif isinstance(event, RunStarted):
             phases.update({name: Spent() for name in event.phases})
             models.update(event.models)
 
     gateway = ScriptedGateway(script, price=loaded.catalogue.price)
-    session = loaded.session(gateway, StandIn(), [heard], override=override, offline=True)
-    outcome = await rehearse(session, inputs)
-    return Rehearsal(outcome, phases, gateway.sent, models)
+    outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override), inputs)
+    return Rehearsal(outcome, phases, total, gateway.sent, models)
 
 
 async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> dict[str, Any] | None:
@@ -92,20 +79,22 @@ async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> di
     rehearsal = await rehearsed(loaded, inputs, override)
     if rehearsal.outcome.status != "completed":
         return None
-    total = rehearsal.total()
+    total = rehearsal.total
     price = None if total.price is None else round(total.price, 2)
     return {"calls": total.calls, "tokens": total.usage.input + total.usage.output, "price": price}
 
 
 def report(rehearsal: Rehearsal, out: Output) -> int:
     """Print what a run would use; 1 when the rehearsal failed."""
-    total = rehearsal.total()
-    rows = [_row(name, spent) for name, spent in [*rehearsal.phases.items(), ("total", total)]]
-    out.line(f"models: {named(rehearsal.models)}")
+    outcome, total = rehearsal.outcome, rehearsal.total
+    rows = []
+    for name, spent in [*rehearsal.phases.items(), ("total", total)]:
+        numbers = (spent.calls, spent.usage.input, spent.usage.output)
+        rows.append([name, *(f"{number:,}" for number in numbers), money(spent.price) if spent.calls else ""])
+    out.line(f"models: {equations(rehearsal.models)}")
     for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
     out.line(GUESS)
-    outcome = rehearsal.outcome
     if outcome.status != "completed":
         out.line(f"The rehearsal did not reach the end: {outcome.status}: {outcome.reason}")
     out.data(
@@ -113,20 +102,9 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
             "dry_run": True,
             "status": outcome.status,
             "reason": outcome.reason,
-            "models": dict(rehearsal.models),
+            "models": rehearsal.models,
             "phases": {name: spent.to_dict() for name, spent in rehearsal.phases.items()},
             "total": total.to_dict(),
         }
     )
     return 1 if outcome.status == "failed" else 0
-
-
-def _row(name: str, spent: Spent) -> list[str]:
-    usage = spent.usage
-    return [
-        name,
-        f"{spent.calls:,}",
-        f"{usage.input:,}",
-        f"{usage.output:,}",
-        money(spent.price) if spent.calls else "",
-    ]

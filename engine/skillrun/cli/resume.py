@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from skillrun.cli import options
-from skillrun.cli.figures import counted, money
 from skillrun.cli.printing import Output
+from skillrun.cli.words import counted, money
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded
@@ -42,58 +42,53 @@ def resume(  # noqa: PLR0913, PLR0917 (one for each option)
     script: Path | None,
     json: bool,
 ) -> int:
-    from skillrun.cli.loading import load, read_script
+    from skillrun.cli.loading import load, open_library, read_script
     from skillrun.cli.running import carry_out
-    from skillrun.cli.shelf import has_workflow
-    from skillrun.cli.story import read_state
+    from skillrun.cli.story import read_state, story
     from skillrun.language.diagnostics import UsageError
     from skillrun.runtime import session as sessions
 
     out = Output(json)
-    runs, name = options.located(run, runs)
-    folder = sessions.existing(runs, name)
+    folder = options.located(run, runs)
+    name = folder.name
     state = read_state(folder)
-    if not has_workflow(Path.cwd(), state.workflow) and Path(state.project).is_dir():
+    library = open_library()
+    if state.status == "completed":
+        out.line(f"{name} is completed; `skillrun show {name}` tells how it went")
+        out.data({"would_ask": []} if preview else story(folder, library))
+        return 0
+    if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
             f"there is no workflow `{state.workflow}` here", f"the run was begun in {state.project}: go there"
         )
-    loaded = load(state.workflow, out)
-    changed = sessions.changed_files(loaded.program, state)
-    if preview or (changed and not yes):
-        asked = asyncio.run(_would_ask(loaded, runs, name))
-        if preview:
-            for line in _lines(asked):
-                out.line(line)
-            out.data({"would_ask": [asdict(call) for call in asked]})
-            return 0
-        again = [call for call in asked if call.again]
-        if again:
-            return _confirm(changed, again, name, out)
-    rules = read_script(script, out) if script else None
+    loaded = load(state.workflow, out, library)
+    if preview:
+        asked = asyncio.run(_would_ask(loaded, folder))
+        out.line("\n".join(_lines(asked)))
+        out.data({"would_ask": [asdict(call) for call in asked]})
+        return 0
+    changed = sessions.changed_files(loaded.program, state) if not yes else []
+    again = [call for call in asyncio.run(_would_ask(loaded, folder)) if call.again] if changed else []
+    if again:
+        out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
+        out.note("error: going on asks these calls again; nothing was asked yet")
+        out.note(f"hint: `skillrun resume {name} --yes` asks them")
+        out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
+        return 1
 
     async def go(session: Session) -> Outcome:
-        return await sessions.resume(session, runs, name)
+        return await sessions.resume(session, folder.parent, name)
 
     people = {"unattended": unattended, "answers": answers}
-    return carry_out(loaded, go, folder, rules, out, people, {"budget": budget})
+    return carry_out(loaded, go, folder, read_script(script, out), out, people, {"budget": budget})
 
 
-async def _would_ask(loaded: Loaded, runs: Path, name: str) -> list[WouldAsk]:
+async def _would_ask(loaded: Loaded, folder: Path) -> list[WouldAsk]:
     from skillrun.cli.rehearsal import StandIn
     from skillrun.models.scripted import ScriptedGateway
     from skillrun.runtime.preview import would_ask
 
-    return await would_ask(loaded.session(ScriptedGateway(), StandIn(), [], offline=True), runs, name)
-
-
-def _confirm(changed: list[str], asked: list[WouldAsk], name: str, out: Output) -> int:
-    out.note(f"changed since the run was last evaluated: {', '.join(changed)}")
-    for line in _lines(asked):
-        out.note(line)
-    out.note("error: going on asks these calls again; nothing was asked yet")
-    out.note(f"hint: `skillrun resume {name} --yes` asks them")
-    out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in asked]})
-    return 1
+    return await would_ask(loaded.session(ScriptedGateway(), StandIn()), folder.parent, folder.name)
 
 
 def _lines(asked: list[WouldAsk]) -> list[str]:

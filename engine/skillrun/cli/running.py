@@ -7,35 +7,36 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillrun.cli.figures import spent
-from skillrun.cli.lines import because
 from skillrun.cli.printing import Output
+from skillrun.cli.words import because, spent
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded, Script
-    from skillrun.cli.workflow import Options, Ready
+    from skillrun.cli.workflow import Job
     from skillrun.runtime.interpreter import Outcome
     from skillrun.runtime.session import Session
 
 
-def run_new(ready: Ready, chosen: Options, out: Output) -> int:
+def run_new(job: Job, out: Output) -> int:
     """Begin a run; the exit code."""
     from skillrun.cli.rehearsal import estimated
+    from skillrun.cli.workflow import first_input
     from skillrun.runtime.session import begin, new_slug
 
-    loaded, inputs = ready.loaded, ready.inputs
-    if not _answered(loaded, chosen, out):
+    loaded, inputs, chosen = job.loaded, job.inputs, job.chosen
+    if not _answered(job, out):
         return 1
-    first = next((field.name for field in loaded.program.workflow.inputs if field.required), "")
-    name = chosen.slug or new_slug(chosen.runs, str(inputs.get(first) or loaded.program.workflow.name))
-    estimate = asyncio.run(estimated(loaded, inputs, ready.model))
+    first = first_input(loaded.program.workflow)
+    words = str(inputs[first.name]) if first is not None else loaded.program.workflow.name
+    name = chosen.slug or new_slug(chosen.runs, words)
+    estimate = asyncio.run(estimated(loaded, inputs, job.model))
 
     async def go(session: Session) -> Outcome:
         return await begin(session, inputs, chosen.runs, name)
 
-    more = {"override": ready.model, "budget": chosen.budget, "estimate": estimate}
+    more = {"override": job.model, "budget": chosen.budget, "estimate": estimate}
     people = {"unattended": chosen.unattended, "answers": chosen.answers}
-    return carry_out(loaded, go, (chosen.runs / name).resolve(), ready.script, out, people, more)
+    return carry_out(loaded, go, (chosen.runs / name).resolve(), job.script, out, people, more)
 
 
 def carry_out(
@@ -49,35 +50,39 @@ def carry_out(
 ) -> int:
     """Run with a view of it, and say how it ended; the exit code."""
     from skillrun.cli.live import view
+    from skillrun.cli.loading import cache_folder
     from skillrun.people.person import open_person
 
-    async def within() -> Outcome:
+    ended: list[Outcome] = []
+
+    async def within() -> None:
         with view(out) as shown:
             gateway = loaded.gateway(script, shown.line)
             person = open_person(**people, around=shown.around)
             try:
-                return await go(loaded.session(gateway, person, [shown.heard], **more))
+                ended.append(await go(loaded.session(gateway, person, shown.heard, cache=cache_folder(), **more)))
             finally:
                 await gateway.close()
 
     try:
-        outcome = asyncio.run(within())
-    except KeyboardInterrupt:
-        out.note(f"interrupted; go on with `skillrun resume {folder.name}`")
-        raise
-    _say(outcome, folder, out)
-    return outcome.exit_code
+        asyncio.run(within())
+    except KeyboardInterrupt:  # at a question; what was cancelled by it has saved its state
+        if not ended:
+            raise
+    _say(ended[0], loaded, folder, out)
+    return ended[0].exit_code
 
 
-def _answered(loaded: Loaded, chosen: Options, out: Output) -> bool:
+def _answered(job: Job, out: Output) -> bool:
     """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
     from skillrun.cli.loading import refuse
     from skillrun.people.prepared import Prepared, read_answers
     from skillrun.people.refusal import check_answers, refusal
 
-    prepared = read_answers(chosen.answers) if chosen.answers else Prepared()
-    refuse(check_answers(loaded.program, prepared), out)
-    reasons = refusal(loaded.program, prepared) if chosen.unattended else []
+    program = job.loaded.program
+    prepared = read_answers(job.chosen.answers) if job.chosen.answers else Prepared()
+    refuse(check_answers(program, prepared), out)
+    reasons = refusal(program, prepared) if job.chosen.unattended else []
     if reasons:
         for reason in reasons:
             out.note(reason)
@@ -86,11 +91,11 @@ def _answered(loaded: Loaded, chosen: Options, out: Output) -> bool:
     return not reasons
 
 
-def _say(outcome: Outcome, folder: Path, out: Output) -> None:
+def _say(outcome: Outcome, loaded: Loaded, folder: Path, out: Output) -> None:
     """The last lines: the status, where the artifacts are, what it used, what to type next."""
     from skillrun.cli.story import story
 
-    told = story(folder)
+    told = story(folder, loaded.program.library)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
     out.line(f"folder: {folder}")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli.figures import table
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
+from skillrun.cli.words import table
 
 HEADER = ("run", "workflow", "status", "phase", "round", "started")
 
@@ -21,19 +21,19 @@ def runs(runs: Path, json: bool) -> int:
     from skillrun.language.diagnostics import SkillrunError
 
     out = Output(json)
-    rows = []
-    for folder in runs.iterdir() if runs.is_dir() else ():
-        if not (folder / "state.md").is_file():
-            continue
+    rows: list[tuple[str | int, ...]] = []
+    for file in runs.glob("*/state.md"):
+        folder = file.parent
         try:
             state = read_state(folder)
         except SkillrunError as error:
             out.note(f"warning: {folder.name}: {error.message}")
             continue
         phases = ", ".join(state.phase or [])
-        rows.append([folder.name, state.workflow, status_of(folder, state), phases, str(state.round), state.started_at])
+        rows.append((folder.name, state.workflow, status_of(folder, state), phases, state.round, state.started_at))
     rows.sort(key=lambda row: row[-1], reverse=True)
-    for line in table(HEADER, rows) if rows else [f"there are no runs in {runs}"]:
+    shown = [[str(value) for value in row] for row in rows]
+    for line in table(HEADER, shown) if rows else [f"there are no runs in {runs}"]:
         out.line(line)
     out.data([dict(zip(HEADER, row, strict=True)) for row in rows])
     return 0

@@ -5,15 +5,15 @@ Says nothing about whether a file is right; that is for the checker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from skillrun.language.roots import Root, search_path
+from skillrun.language.roots import search_path
 
-LARGEST = 1_000_000
-BROKEN = "(cannot be read: `skillrun validate` says why)"
+FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
+LARGEST: Final = 1_000_000
+BROKEN: Final = "(cannot be read: `skillrun validate` says why)"
 
 
 @dataclass(frozen=True)
@@ -23,52 +23,31 @@ class Item:
     origin: str
 
 
-def workflows(project: Path) -> list[Item]:
-    return sorted(_items(search_path(project), "workflows"), key=lambda item: item.name)
-
-
-def protocols(project: Path) -> list[Item]:
-    return sorted(_items(search_path(project), "skills/protocols"), key=lambda item: item.name)
-
-
-def roles(project: Path) -> list[Item]:
-    return sorted(_items(search_path(project), "roles"), key=lambda item: item.name)
+def items(project: Path, folder: str) -> list[Item]:
+    """The markdown files of a folder by name, each from the first root that has it."""
+    found: dict[str, Item] = {}
+    for root in search_path(project):
+        for path in (root.path / folder).glob("[!.]*.md"):
+            if path.stem not in found:
+                found[path.stem] = Item(path.stem, _description(path), root.name)
+    return sorted(found.values(), key=lambda item: item.name)
 
 
 def has_workflow(project: Path, name: str) -> bool:
     return any((root.path / "workflows" / f"{name}.md").is_file() for root in search_path(project))
 
 
-def _items(roots: tuple[Root, ...], folder: str) -> Iterator[Item]:
-    """The markdown files of a folder, each from the first root that has it."""
-    seen: set[str] = set()
-    for root in roots:
-        base = root.path / folder
-        for path in base.glob("*.md") if base.is_dir() else ():
-            if path.stem not in seen and not path.name.startswith("."):
-                seen.add(path.stem)
-                yield Item(path.stem, _description(path), root.name)
-
-
 def _description(path: Path) -> str:
-    front = _frontmatter(path)
-    if front is None:
-        return BROKEN
-    description = front.get("description", "")
-    return " ".join(description.split()) if isinstance(description, str) else BROKEN
-
-
-def _frontmatter(path: Path) -> dict[Any, Any] | None:
-    """The frontmatter with every scalar as text; None where there is no reading it."""
+    """The description with every scalar as text; BROKEN where there is no reading it."""
     import yaml
 
     try:
         if path.stat().st_size > LARGEST:
-            return None
+            return BROKEN
         text = path.read_text(encoding="utf-8-sig")
-        if not text.startswith("---"):
-            return {}
-        found = yaml.load(text.split("\n---", 1)[0][3:], Loader=yaml.CBaseLoader)  # noqa: S506 (makes only texts, lists and mappings)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        front = {}
+        if text.startswith("---"):
+            front = yaml.load(text.split("\n---", 1)[0][3:], Loader=yaml.CBaseLoader)  # noqa: S506 (makes only texts, lists and mappings)
+        return " ".join(front.get("description", "").split())
+    except (OSError, ValueError, AttributeError, yaml.YAMLError, RecursionError):
+        return BROKEN

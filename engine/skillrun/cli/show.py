@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from skillrun.cli import options
-from skillrun.cli.figures import duration, money, spent, table
-from skillrun.cli.lines import because
 from skillrun.cli.printing import Output
+from skillrun.cli.words import because, duration, money, shown, spent, table
 
-LONGEST = 100  # characters of a value that is shown
+HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
+LONGEST: Final = 100  # characters of a value that is shown
 
 
 @click.command(help="Show RUN at a glance: phases, flags, features, warnings, what it used, what changed by hand.")
@@ -23,10 +23,9 @@ LONGEST = 100  # characters of a value that is shown
 def show(run: str, runs: Path, json: bool) -> int:
     from skillrun.cli.loading import open_library
     from skillrun.cli.story import story
-    from skillrun.runtime.session import existing
 
     out = Output(json)
-    told = story(existing(*options.located(run, runs)), open_library())
+    told = story(options.located(run, runs), open_library())
     out.data(told)
     for line in _lines(told) if not json else ():
         out.line(line)
@@ -34,40 +33,34 @@ def show(run: str, runs: Path, json: bool) -> int:
 
 
 def _lines(told: Mapping[str, Any]) -> list[str]:
-    head = f"{told['run']} · {told['workflow']} · {told['status']}{because(told['reason'])}"
-    lines = [head, f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
-    lines += _listed("inputs", [f"{name}: {value}" for name, value in told["inputs"].items()])
-    lines += _listed(
-        "state", [f"{name}: {value}" for name, value in told["state"].items() if value not in ([], {}, None)]
-    )
-    lines += _listed("models", [f"{tier} = {model}" for tier, model in told["models"].items()])
-    lines += ["", *_phases(told["phases"])]
-    lines += _listed("outputs", [f"{_at(one)}: {text}" for one in told["phases"] for text in _short(one["outputs"])])
-    lines += _listed("flags", [f"{_at(one)}: {text}" for one in told["phases"] for text in _short(one["flags"])])
-    lines += _listed("features", [_feature(feature) for feature in told["features"]])
-    lines += _listed("warnings", [f"{_at(one)}: {one['text']}" for one in told["warnings"]])
-    lines += _listed("degraded", [f"{_at(one)}: {one['text']}" for one in told["degraded"]])
-    lines += _listed("changed by hand", told.get("changed_by_hand", []))
-    lines += _listed("sent, answer unknown", told.get("unanswered", []))
-    if "journal" in told:
-        return [*lines, "", f"journal: {told['journal']}"]
-    return [*lines, "", spent(told["usage"])]
+    phases = told["phases"]
+    parts = {
+        "inputs": [f"{name}: {shown(value)}" for name, value in told["inputs"].items()],
+        "state": [f"{name}: {shown(value)}" for name, value in told["state"].items() if value not in ([], {}, None)],
+        "models": [f"{tier} = {model}" for tier, model in told["models"].items()],
+        "": table(HEADER, [_row(one) for one in phases], right=range(2, len(HEADER))),
+        "outputs": [f"{_at(one)}: {text}" for one in phases for text in _short(one["outputs"])],
+        "flags": [f"{_at(one)}: {text}" for one in phases for text in _short(one["flags"])],
+        "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
+        "warnings": [f"{_at(one)}: {one['text']}" for one in told["warnings"]],
+        "degraded": [f"{_at(one)}: {one['text']}" for one in told["degraded"]],
+        "changed by hand": told.get("changed_by_hand"),
+        "sent, answer unknown": told.get("unanswered"),
+    }
+    lines = [f"{told['run']} · {told['workflow']} · {told['status']}{because(told['reason'])}"]
+    lines += [f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
+    for title, found in parts.items():
+        if found:
+            lines += ["", f"{title}:", *(f"  {line}" for line in found)] if title else ["", *found]
+    return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]
 
 
-def _phases(phases: list[Mapping[str, Any]]) -> list[str]:
-    rows = []
-    for one in phases:
-        usage = one["usage"]
-        calls = int(usage.get("calls", 0))
-        flow = (f"{usage['input']:,}", f"{usage['output']:,}", money(usage["price"])) if calls else ("", "", "")
-        took = duration(one["seconds"]) if one["seconds"] else ""
-        rows.append([one["phase"], one["status"], str(one["round"]), took, str(calls or ""), *flow])
-    header = ["phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price"]
-    return table(header, rows, right=(2, 3, 4, 5, 6, 7))
-
-
-def _listed(title: str, lines: list[str]) -> list[str]:
-    return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+def _row(one: Mapping[str, Any]) -> list[str]:
+    usage = one["usage"]
+    flow = ["", "", "", ""]
+    if usage.get("calls"):
+        flow = [*(f"{usage[key]:,}" for key in ("calls", "input", "output")), money(usage["price"])]
+    return [one["phase"], one["status"], str(one["round"]), duration(one["seconds"]) if one["seconds"] else "", *flow]
 
 
 def _at(one: Mapping[str, Any]) -> str:
@@ -76,13 +69,5 @@ def _at(one: Mapping[str, Any]) -> str:
 
 def _short(values: Mapping[str, Any]) -> list[str]:
     """The values that can be read at a glance."""
-    found = []
-    for name, value in values.items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if isinstance(value, bool | int | float | str) and 0 < len(text) <= LONGEST and "\n" not in text:
-            found.append(f"{name} = {text}")
-    return found
-
-
-def _feature(feature: Mapping[str, Any]) -> str:
-    return f"{feature['name']}: {'on' if feature['on'] else 'off, ' + feature['because']}"
+    texts = {name: shown(value) for name, value in values.items() if value not in ("", [], {}, None)}
+    return [f"{name} = {text}" for name, text in texts.items() if len(text) <= LONGEST and "\n" not in text]

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from skillrun.language.configuration import Feature
     from skillrun.language.library import Library
-    from skillrun.runtime.folder import State
+    from skillrun.runtime.folder import RunFolder, State
     from skillrun.runtime.journal import Journal
 
 Record = dict[str, Any]
+POLL: Final = 0.2  # seconds between two looks at a transcript that grows
 
 
 def read_state(folder: Path) -> State:
     """The state that `state.md` holds. Raises SkillrunError."""
-    from skillrun.runtime.memory import MemoryJournal
-    from skillrun.runtime.session import read_state as read
-
-    return read(folder, MemoryJournal())[0]
+    return _files(folder).read_state()[0]
 
 
 def is_held(folder: Path) -> bool:
@@ -43,27 +42,32 @@ def status_of(folder: Path, state: State) -> str:
     return "interrupted" if state.status == "running" and not is_held(folder) else state.status
 
 
-def events(folder: Path) -> Iterator[Record]:
-    """The transcript, oldest first; a line that was cut off by a kill is left out."""
+def events(folder: Path, *, follow: bool = False) -> Iterator[Record]:
+    """The transcript, oldest first, and with `follow` what comes until the run ends; a line cut off is left out."""
     path = folder / ".run" / "transcript.ndjson"
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            try:
-                found = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(found, dict):
-                yield found
+    rest, place = "", 0
+    while path.is_file():
+        held = follow and is_held(folder)
+        with path.open(encoding="utf-8", errors="replace") as file:
+            file.seek(place)
+            *whole, rest = (rest + file.read()).split("\n")
+            place = file.tell()
+        for line in whole:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+        if not held:
+            return
+        time.sleep(POLL)
 
 
-def story(folder: Path, library: Library | None = None) -> Record:
+def story(folder: Path, library: Library) -> Record:
     """The whole of it, as plain data."""
     state = read_state(folder)
-    told = list(events(folder))
-    phases = _phases(folder, state, told)
-    record: Record = {
+    phases = _phases(folder, state)
+    artifacts = dict.fromkeys(name for one in phases for name in one["artifacts"] if (folder / name).is_file())
+    degraded = [(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")]
+    warnings = [(one, text) for one in phases for text in one["warnings"]]
+    return {
         "run": folder.name,
         "workflow": state.workflow,
         "status": status_of(folder, state),
@@ -75,75 +79,69 @@ def story(folder: Path, library: Library | None = None) -> Record:
         "state": state.state,
         "models": state.models or {},
         "phases": phases,
-        "artifacts": list(
-            dict.fromkeys(name for one in phases for name in one["artifacts"] if (folder / name).is_file())
-        ),
-        "warnings": [_told(one, text) for one in phases for text in one["warnings"]],
-        "degraded": [
-            _told(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
-        ],
-        "features": [vars(feature) for feature in _features(state, library)],
+        "artifacts": list(artifacts),
+        "warnings": [{"phase": one["phase"], "round": one["round"], "text": text} for one, text in warnings],
+        "degraded": [{"phase": one["phase"], "round": one["round"], "text": text} for one, text in degraded],
+        "features": _features(state, library),
+        **_from_journal(folder),
     }
-    return record | _from_journal(folder)
 
 
-def _phases(folder: Path, state: State, told: list[Record]) -> list[Record]:
-    """Every phase of every round that has a summary, in the order of the workflow."""
+def _files(folder: Path) -> RunFolder:
+    """The run's files without its journal."""
     from skillrun.runtime.folder import RunFolder
     from skillrun.runtime.ledger import Ledger
     from skillrun.runtime.memory import MemoryJournal
 
-    files = RunFolder(folder, Ledger(MemoryJournal()))
-    order = next((list(event["phases"]) for event in reversed(told) if event.get("event") == "RunStarted"), [])
+    return RunFolder(folder, Ledger(MemoryJournal()))
+
+
+def _phases(folder: Path, state: State) -> list[Record]:
+    """Every phase of every round that has ended, in the order of the workflow; a failed one has no summary."""
+    files = _files(folder)
+    order: list[str] = []
     seconds: dict[tuple[str, int], float] = {}
-    ended: dict[str, Record] = {}
-    for event in told:
-        if event.get("event") == "PhaseEnded" and not event["final"]:
+    last: dict[str, Record] = {}
+    for event in events(folder):
+        if event["event"] == "RunStarted":
+            order = event["phases"]
+        elif event["event"] == "PhaseEnded" and not event["final"]:
             key = (event["phase"], event["round"])
             seconds[key] = seconds.get(key, 0.0) + event["seconds"]
-            ended[event["phase"]] = event
-    rounds = [(past["phases"], past["round"]) for past in files.history(state.round)]
-    current = {name: summary for name in order if (summary := files.summary(name)) is not None}
-    for name in order:
-        if name not in current and name in ended and ended[name]["round"] == state.round:
-            current[name] = {"status": ended[name]["status"], "reason": ended[name]["reason"]}
-    found = [
-        _phase(one, name, at, seconds)
-        for one_round, at in [*rounds, (current, state.round)]
-        for name, one in one_round.items()
-    ]
-    return sorted(
-        found, key=lambda one: (one["round"], order.index(one["phase"]) if one["phase"] in order else len(order))
-    )
+            if event["round"] == state.round:
+                last[event["phase"]] = event
+    current = {name: files.summary(name) or last.get(name) for name in order}
+    found = []
+    for past in [*files.history(state.round), {"phases": current, "round": state.round}]:
+        for name, summary in past["phases"].items():
+            if summary is None:
+                continue
+            number = int(summary.get("round", past["round"]))
+            found.append(
+                {
+                    "phase": name,
+                    "status": summary.get("status", ""),
+                    "reason": summary.get("reason", ""),
+                    "round": number,
+                    "seconds": seconds.get((name, number), 0.0),
+                    "usage": summary.get("usage") or {},
+                    "outputs": summary.get("outputs") or {},
+                    "flags": summary.get("flags") or {},
+                    "warnings": summary.get("quality_warnings") or [],
+                    "artifacts": summary.get("artifacts") or [],
+                }
+            )
+    places = {name: number for number, name in enumerate(order)}
+    return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))
 
 
-def _phase(summary: Mapping[str, Any], name: str, number: int, seconds: Mapping[tuple[str, int], float]) -> Record:
-    entered = int(summary.get("round", number))
-    return {
-        "phase": name,
-        "status": summary.get("status", ""),
-        "reason": summary.get("reason", ""),
-        "round": entered,
-        "seconds": seconds.get((name, entered), 0.0),
-        "usage": summary.get("usage") or {},
-        "outputs": summary.get("outputs") or {},
-        "flags": summary.get("flags") or {},
-        "warnings": summary.get("quality_warnings") or [],
-        "artifacts": summary.get("artifacts") or [],
-    }
-
-
-def _told(one: Mapping[str, Any], text: str) -> Record:
-    return {"phase": one["phase"], "round": one["round"], "text": text}
-
-
-def _features(state: State, library: Library | None) -> list[Feature]:
+def _features(state: State, library: Library) -> list[Record]:
     from skillrun.language.configuration import resolve_features
 
-    workflow = library.workflow(state.workflow) if library is not None else None
-    config = library.config(workflow.config) if library is not None and workflow and workflow.config else None
+    workflow = library.workflow(state.workflow)
+    config = library.config(workflow.config) if workflow and workflow.config else None
     mode = state.state.get("mode") or state.inputs.get("mode")
-    return list(resolve_features((config.data if config else {}).get("features") or {}, mode).values())
+    return [vars(one) for one in resolve_features((config.data if config else {}).get("features") or {}, mode).values()]
 
 
 def _from_journal(folder: Path) -> Record:

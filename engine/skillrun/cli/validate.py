@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli.figures import counted
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
+from skillrun.cli.words import counted
 
 
 @click.command(help="Check every file of the project in PATH (default: here) and of the library, and how they fit.")
@@ -18,26 +18,19 @@ from skillrun.cli.registry import COMMANDS
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @as_json
 def validate(path: Path, strict: bool, json: bool) -> int:
+    from skillrun.cli.loading import open_library
     from skillrun.language.check import check_library
     from skillrun.language.diagnostics import render
-    from skillrun.language.library import Library
-    from skillrun.language.roots import search_path
 
     out = Output(json)
-    library = Library(search_path(path.resolve()))
+    library = open_library(path)
     check_library(library, COMMANDS)
     problems = list(library.problems)
     errors = sum(problem.severity == "error" for problem in problems)
-    warnings = len(problems) - errors
+    warnings, files = len(problems) - errors, len(library.files)
     for problem in problems:
         out.line(render(problem) + "\n")
-    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(len(library.files), 'file')}")
-    out.data(
-        {
-            "problems": [asdict(problem) for problem in problems],
-            "errors": errors,
-            "warnings": warnings,
-            "files": len(library.files),
-        }
-    )
+    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
+    told = [asdict(problem) for problem in problems]
+    out.data({"problems": told, "errors": errors, "warnings": warnings, "files": files})
     return 1 if errors or (strict and warnings) else 0

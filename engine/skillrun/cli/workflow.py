@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded, Script
     from skillrun.language.definitions import Workflow
     from skillrun.language.fields import Field
-    from skillrun.language.library import Library
-    from skillrun.models.messages import Gateway
 
-GIVEN = "input_"
+GIVEN: Final = "input_"
+Render = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,17 @@ class Options:
     json: bool
 
 
+@dataclass(frozen=True)
+class Job:
+    """A checked workflow with checked inputs, and what the command line chose."""
+
+    loaded: Loaded
+    inputs: dict[str, Any]
+    model: str
+    script: Script
+    chosen: Options
+
+
 class WorkflowCommand(click.Command):
     """A command whose help is an author's text."""
 
@@ -50,83 +59,65 @@ class WorkflowCommand(click.Command):
 def workflow_command(name: str) -> click.Command:
     """The command of a workflow; ends with the problems of its file when it cannot be read."""
     from skillrun.cli.loading import open_library, refuse
+    from skillrun.runtime.given import renderer
 
     library = open_library()
     workflow = library.workflow(name)
     if workflow is None:
         refuse(library.problems, Output())
         raise click.exceptions.Exit(1)
-    shared: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
-        click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price."),
-        options.unattended,
-        options.answers,
-        options.budget,
-        click.option(
-            "--name", "slug", default="", metavar="SLUG", help="The run's name; made from the request without it."
-        ),
-        options.runs_folder,
-        click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything."),
-        options.script,
-        options.as_json,
+
+    @click.command(name, cls=WorkflowCommand, help=_help(workflow))
+    @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
+    @options.unattended
+    @options.answers
+    @options.budget
+    @click.option(
+        "--name", "slug", default="", metavar="SLUG", help="The run's name; made from the request without it."
+    )
+    @options.runs_folder
+    @options.model
+    @options.script
+    @options.as_json
+    def command(**values: Any) -> int:
+        return _start(name, values)
+
+    config = library.config(workflow.config) if workflow.config else None
+    render = renderer({"config": config.data if config else {}, "inputs": {}})
+    taken = {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
+    command.params = [_parameter(field, field is first_input(workflow), taken, render) for field in workflow.inputs] + [
+        *command.params
     ]
-    callback: Callable[..., Any] = _callback(library, name)
-    for decorator in reversed(shared):
-        callback = decorator(callback)
-    own = _parameters(workflow, _renderer(library, workflow))
-    common: list[click.Parameter] = list(reversed(callback.__click_params__))  # type: ignore[attr-defined]
-    return WorkflowCommand(name, params=_renamed(own, common) + common, callback=callback, help=_help(workflow))
+    return command
 
 
-def _callback(library: Library, name: str) -> Callable[..., int]:
-    def run(**values: Any) -> int:
-        given = {key.removeprefix(GIVEN): value for key, value in values.items() if key.startswith(GIVEN)}
-        rest = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
-        return start(library, name, given, Options(**rest))
-
-    return run
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A checked workflow with checked inputs, and the model that the command line chose."""
-
-    loaded: Loaded
-    inputs: dict[str, Any]
-    model: str
-    script: Script
-
-    def gateway(self, progress: Callable[[str], None]) -> Gateway:
-        return self.loaded.gateway(self.script, progress)
-
-
-def prepared(library: Library, name: str, given: Mapping[str, Any], chosen: Options, out: Output) -> Ready:
-    """Check the workflow and its inputs; ends the command with every problem."""
+def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
+    """Check the workflow and what was typed; ends the command with every problem."""
     from skillrun.cli.loading import load, read_script
     from skillrun.runtime.session import checked_inputs
 
-    loaded = load(name, out, library)
-    typed = {field.name: _value(given[_key(field)]) for field in loaded.program.workflow.inputs}
+    loaded = load(name, out)
+    chosen = Options(**{key: value for key, value in values.items() if not key.startswith(GIVEN)})
+    typed = {field.name: _value(values[_key(field)]) for field in loaded.program.workflow.inputs}
     inputs, warnings = checked_inputs(loaded.program, {key: value for key, value in typed.items() if value is not None})
     for warning in warnings:
         out.note(f"warning: {warning}")
-    script = read_script(chosen.script, out) if chosen.script else None
+    script = read_script(chosen.script, out)
     model = chosen.model or ("scripted:default" if script is not None else "")
-    if model:
-        loaded.catalogue.resolve(model, os.environ)
-    return Ready(loaded, inputs, model, script)
+    loaded.check_models(model, keys=script is None and not chosen.dry_run)
+    return Job(loaded, inputs, model, script, chosen)
 
 
-def start(library: Library, name: str, given: Mapping[str, Any], chosen: Options) -> int:
-    """Check, then rehearse or run; the exit code."""
-    out = Output(chosen.json)
-    ready = prepared(library, name, given, chosen, out)
-    if chosen.dry_run:
+def _start(name: str, values: Mapping[str, Any]) -> int:
+    out = Output(values["json"])
+    job = prepare(name, values, out)
+    if job.chosen.dry_run:
         from skillrun.cli.rehearsal import rehearsed, report
 
-        return report(asyncio.run(rehearsed(ready.loaded, ready.inputs, ready.model, ready.script or ())), out)
+        return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or ())), out)
     from skillrun.cli.running import run_new
 
-    return run_new(ready, chosen, out)
+    return run_new(job, out)
 
 
 def _value(given: Any) -> Any:
@@ -137,98 +128,61 @@ def _value(given: Any) -> Any:
 
 
 def _key(field: Field) -> str:
-    return field.name.replace("-", "_")
+    return GIVEN + field.name.replace("-", "_")
 
 
-def _renderer(library: Library, workflow: Workflow) -> Callable[[Any], Any]:
-    """Renders what allowed values and defaults say in the help; what cannot be rendered is shown as it is written."""
-    from skillrun.language.diagnostics import SkillrunError
-    from skillrun.runtime.given import renderer
-
-    config = library.config(workflow.config) if workflow.config else None
-    render = renderer({"config": config.data if config else {}, "inputs": {}})
-
-    def shown(text: Any) -> Any:
-        try:
-            return render(text)
-        except SkillrunError:
-            return text.value
-
-    return shown
-
-
-def _parameters(workflow: Workflow, render: Callable[[Any], Any]) -> list[click.Parameter]:
+def first_input(workflow: Workflow) -> Field | None:
     """The first required input is the positional argument; the others are flags."""
-    first = next((field for field in workflow.inputs if field.required), None)
-    made: list[click.Parameter] = []
-    for field in workflow.inputs:
-        name = GIVEN + _key(field)
-        if field is first:
-            made.append(
-                click.Argument([name], required=False, metavar=field.name.upper(), nargs=-1 if field.array else 1)
-            )
-            continue
-        flag = "--" + field.name.replace("_", "-")
-        words = _words(field, render)
-        if field.type == "boolean" and not field.array:
-            made.append(click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=words))
-        else:
-            made.append(click.Option([flag, name], help=words, metavar=_metavar(field, render), multiple=field.array))
-    return made
+    return next((field for field in workflow.inputs if field.required), None)
 
 
-def _renamed(own: list[click.Parameter], common: list[click.Parameter]) -> list[click.Parameter]:
-    """An input that is called like one of the common flags gets the flag `--input-<name>`."""
-    taken = {flag for parameter in common for flag in parameter.opts} | {"--help"}
-    for parameter in own:
-        if isinstance(parameter, click.Option):
-            parameter.opts = [f"--input-{flag[2:]}" if flag in taken else flag for flag in parameter.opts]
-    return own
+def _parameter(field: Field, positional: bool, taken: set[str], render: Render) -> click.Parameter:
+    """The argument or flag of an input; one that is called like a common flag is `--input-<name>`."""
+    if positional:
+        return click.Argument([_key(field)], required=False, metavar=field.name.upper(), nargs=-1 if field.array else 1)
+    name = field.name.replace("_", "-")
+    name = f"input-{name}" if f"--{name}" in taken else name
+    words = _words(field, render)
+    if field.type == "boolean" and not field.array:
+        return click.Option([f"--{name}/--no-{name}", _key(field)], default=None, help=words)
+    return click.Option([f"--{name}", _key(field)], help=words, metavar=_metavar(field, render), multiple=field.array)
 
 
-def _choices(field: Field, render: Callable[[Any], Any]) -> list[str] | None:
+def _metavar(field: Field, render: Render) -> str:
+    from skillrun.language.diagnostics import SkillrunError
     from skillrun.language.picoschema import Type
 
-    if field.type != "enum":
-        return None
-    choices = Type("enum", values=field.values).choices(render)
-    return None if choices is None else [str(choice) for choice in choices]
-
-
-def _metavar(field: Field, render: Callable[[Any], Any]) -> str:
-    choices = _choices(field, render)
-    if choices is not None and sum(map(len, choices)) <= 60:
-        return f"[{'|'.join(choices)}]"
+    if field.type == "enum":
+        try:
+            return f"[{'|'.join(map(str, Type('enum', values=field.values).choices(render) or ()))}]"
+        except SkillrunError:  # its template reads what only a run knows
+            return "ENUM"
     if field.lower is not None:
         return f"{field.lower:g}..{field.upper:g}"
     return "JSON" if field.shape is not None else field.type.upper()
 
 
-def _words(field: Field, render: Callable[[Any], Any]) -> str:
-    """The description, what is allowed where the metavar does not say it, and the default."""
-    from skillrun.language.diagnostics import allowed
+def _words(field: Field, render: Render) -> str:
+    """The description, and the default or that it has to be given."""
+    from skillrun.cli.words import shown
+    from skillrun.language.diagnostics import SkillrunError
     from skillrun.runtime.given import rendered_node
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
-    choices = _choices(field, render)
-    if choices is not None and sum(map(len, choices)) > 60:
-        words.append(allowed(choices))
-    if field.array:
-        words.append("may be given several times")
-    default = rendered_node(field.default, render) if field.default is not None else []
-    notes = (
-        [f"default: {', '.join(map(str, default)) if isinstance(default, list) else default}"]
-        if default not in ([], "")
-        else []
-    )
-    notes += ["required"] if field.required else []
+    words += ["may be given several times"] if field.array else []
+    notes = ["required"] if field.required else []
+    try:
+        default = rendered_node(field.default, render) if field.default is not None else ""
+        notes += [f"default: {shown(default)}"] if default not in ([], "") else []
+    except SkillrunError:  # its template reads what only a run knows
+        notes += ["default: computed"]
     return "; ".join(words) + (f"  [{', '.join(notes)}]" if notes else "")
 
 
 def _help(workflow: Workflow) -> str:
     """The description and the help text of the file, its paragraphs kept; and what the positional argument is."""
-    first = next((field for field in workflow.inputs if field.required), None)
     parts = [workflow.description, *workflow.help.split("\n\n")]
+    first = first_input(workflow)
     if first is not None:
         kind = "" if first.type == "string" else f" ({first.type})"
         parts.insert(1, f"{first.name.upper()}: {first.description}{kind}")
@@ -236,6 +190,6 @@ def _help(workflow: Workflow) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """click fills prose to the terminal's width; lists and indented text keep their lines."""
+    """click fills prose to the terminal's width; lists keep their lines."""
     listed = any(line.lstrip().startswith(("- ", "* ", "1.", "|", "```")) for line in text.splitlines())
     return "\b\n" + text if listed else text.replace("**", "").replace("`", "")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.cli.shelf import BROKEN, has_workflow, workflows
+from skillrun.cli.shelf import BROKEN, has_workflow, items
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from skillrun.cli.shelf import BROKEN, has_workflow, workflows
 def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text: str, description: str) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "a.md").write_bytes(text.encode())
-    assert [(item.description, item.origin) for item in workflows(tmp_path) if item.name == "a"] == [
+    assert [(item.description, item.origin) for item in items(tmp_path, "workflows") if item.name == "a"] == [
         (description, "project")
     ]
 
@@ -32,6 +32,6 @@ def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text:
 def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "plan.md").write_text("---\ndescription: mine\n---\n")
-    assert [item.description for item in workflows(tmp_path) if item.name == "plan"] == ["mine"]
+    assert [item.description for item in items(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
     assert has_workflow(tmp_path, "plan")
     assert not has_workflow(tmp_path, "nothing")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.figures import counted, duration, money, spent, table, tokens
+from skillrun.cli.words import counted, duration, listed, money, shown, spent, table
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,35 @@ def test_a_duration_is_shown_in_the_unit_that_fits(seconds: float, shown: str) -
     assert duration(seconds) == shown
 
 
-def test_the_cached_share_is_that_of_the_input_tokens() -> None:
-    assert tokens({"input": 2000, "output": 300, "cache_read": 1500}) == "2,000 tokens in (75 % cached), 300 out"
-    assert tokens({}) == "0 tokens in, 0 out"
-
-
-def test_what_was_spent_is_one_line() -> None:
+def test_what_was_spent_is_one_line_with_the_cached_share_of_the_input() -> None:
     usage = {"calls": 1, "input": 10, "output": 5, "cache_read": 0, "price": None}
     assert spent(usage) == "1 call, 10 tokens in, 5 out, price unknown"
+    cached = {"calls": 2, "input": 2000, "output": 300, "cache_read": 1500, "price": 1.0}
+    assert spent(cached) == "2 calls, 2,000 tokens in (75 % cached), 300 out, $1.00"
     assert counted(2, "error") == "2 errors"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (False, "false"),
+        (None, "null"),
+        (1.5, "1.5"),
+        ("a: b", "a: b"),
+        (["a", True], "[a, true]"),
+        ({"a": ["b"]}, "{a: [b]}"),
+        ([], "[]"),
+    ],
+)
+def test_a_value_is_shown_as_yaml_writes_it(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = listed([("test-strategy", "after spec, design; reads " + "architecture, " * 9), ("b", "c")]).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[-1].split() == ["b", "c"]
 
 
 @given(st.lists(st.lists(st.text(st.characters(categories=["L", "N"])), min_size=3, max_size=3), max_size=5))

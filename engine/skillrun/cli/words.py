@@ -1,0 +1,130 @@
+"""How things are said: numbers, values, tables, and one line for each event that matters.
+
+Events come in their plain form, which is what the transcript holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+Data = Mapping[str, Any]
+
+
+def money(price: float | None) -> str:
+    """Dollars; an unknown price is said to be unknown."""
+    if price is None:
+        return "price unknown"
+    return f"${price:.2f}" if price >= 0.995 or price == 0 else f"${price:.4f}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def spent(usage: Data) -> str:
+    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42`."""
+    given = usage["input"]
+    cached = round(100 * usage["cache_read"] / given) if given else 0
+    share = f" ({cached} % cached)" if cached else ""
+    calls = counted(usage["calls"], "call")
+    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}"
+
+
+def because(reason: str) -> str:
+    return f": {reason}" if reason else ""
+
+
+def shown(value: Any) -> str:
+    """A value as YAML writes it, on one line; a text as it is."""
+    if isinstance(value, str):
+        return value
+    import yaml
+
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9)
+    return text.removesuffix("...\n").strip()
+
+
+def equations(values: Data) -> str:
+    """`strong = anthropic:claude-…, fast = …`."""
+    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Lines of a table; the columns in `right` are set flush right."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return [
+        "  ".join(
+            text.rjust(width) if column in right else text.ljust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def listed(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and what there is to say about each, broken at the width of the terminal."""
+    formatter = click.HelpFormatter(max_width=120)
+    formatter.write_dl(list(rows), col_max=40)
+    return formatter.getvalue().rstrip("\n")
+
+
+def line_of(event: Data) -> str:
+    """The line, empty for an event that says nothing to a person."""
+    write = LINES.get(str(event.get("event")))
+    return write(event) if write is not None else ""
+
+
+def _started(event: Data) -> str:
+    verb = "going on with" if event["resumed"] else "starting"
+    return f"{verb} {event['run']} in {event['folder']}\nmodels: {equations(event['models'])}"
+
+
+def _phase_started(event: Data) -> str:
+    again = f" (round {event['round']})" if event["round"] > 1 else ""
+    return f"{event['phase']}: started{again}"
+
+
+def _phase_ended(event: Data) -> str:
+    took = f" in {duration(event['seconds'])}" if event["seconds"] else ""
+    return "" if event["final"] else f"{event['phase']}: {event['status']}{took}{because(event['reason'])}"
+
+
+def _answered(event: Data) -> str:
+    given = {one["id"]: one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
+    return f"{event['phase']}: answered: {equations(given)}" if given and not event["replayed"] else ""
+
+
+def _warned(event: Data) -> str:
+    return f"{'warning: ' if event['level'] == 'warn' else ''}{event['text']}"
+
+
+LINES: Final[Mapping[str, Callable[[Data], str]]] = {
+    "RunStarted": _started,
+    "Notice": _warned,
+    "PhaseStarted": _phase_started,
+    "PhaseEnded": _phase_ended,
+    "Said": lambda event: f"{event['phase']}: {_warned(event)}",
+    "Asked": lambda event: "\n".join(f"{event['phase']}: question: {one['text']}" for one in event["questions"]),
+    "Answered": _answered,
+    "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",
+    "Tripped": lambda event: (
+        f"{event['phase']}: `{event['breaker']}` gives up after {event['failures']} failures: {event['action']}"
+    ),
+    "WentBack": lambda event: f"round {event['round']}: back from {event['source']} to {event['target']}",
+    "CallEnded": lambda event: (
+        f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
+    ),
+    "RunEnded": lambda event: f"{event['status']}{because(event['reason'])}",
+}
