@@ -5,7 +5,9 @@ Collects every problem of every file it reaches. Runs offline and spends nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import gc
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,26 +53,40 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
 
     Problems are in `library.problems`; with an error among them the program must not be run.
     """
-    checker = Checker(library, commands)
-    program = checker.workflow(name)
-    checker.engine_files()
-    return program
+    with _undisturbed():
+        checker = Checker(library, commands)
+        program = checker.workflow(name)
+        checker.engine_files()
+        return program
 
 
 def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
     """Check every file on the search path; the programs of the workflows that can be read."""
-    checker = Checker(library, commands)
-    programs = [program for name in library.names("workflows") if (program := checker.workflow(name)) is not None]
-    for name in library.names("config"):
-        config = library.config(name)
-        for layer in config.layers if config is not None else ():
-            check_switches(layer, config.data if config is not None else {}, library.problems)
-    for name in library.names("roles"):
-        checker.lookups.role(name)
-    for name in library.skills():
-        checker.skill(name)
-    checker.engine_files()
-    return programs
+    with _undisturbed():
+        checker = Checker(library, commands)
+        programs = [checker.workflow(name) for name in library.names("workflows")]
+        for name in library.names("config"):
+            config = library.config(name)
+            for layer in config.layers if config is not None else ():
+                check_switches(layer, config.data if config is not None else {}, library.problems)
+        for name in library.names("roles"):
+            checker.lookups.role(name)
+        for name in library.skills():
+            checker.skill(name)
+        checker.engine_files()
+        return [program for program in programs if program is not None]
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep the garbage collector away from what is read: it would look through all of it again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)

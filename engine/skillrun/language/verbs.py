@@ -13,7 +13,7 @@ from skillrun.language.fields import Field
 from skillrun.language.kinds import VERBS
 from skillrun.language.names import MEMBER, VARIANT, replies_type
 from skillrun.language.reader import OWN_NAMES, close_to
-from skillrun.language.results import QUESTION
+from skillrun.language.results import ANSWER, QUESTION
 from skillrun.language.scope import Scope
 from skillrun.language.source import Span
 from skillrun.language.types import (
@@ -200,24 +200,24 @@ def _given(scope: Scope, step: Step, inputs: tuple[Field, ...], label: str) -> N
 
 def _ask(scope: Scope, step: Step) -> Type:
     asked = _main(scope, step)
-    for name, value in step.values.items():
-        scope.value(value) if name == "default" else scope.needed(value, name)
-    choices, default = (step.values[name].literal if name in step.values else None for name in ("choices", "default"))
-    if isinstance(choices, list) and isinstance(default, str) and default and default not in choices:
-        hint = did_you_mean(default, map(str, choices)) or allowed(map(str, choices))
-        scope.problems.report(step.values["default"].span, "choice", f"`{default}` is none of the choices", hint)
+    beside = {n: scope.value(one) if n == "default" else scope.needed(one, n) for n, one in step.values.items()}
+    choices, default = beside.get("choices", ANY), beside.get("default", ANY)
+    known = [str(one) for one in (choices.item.values if choices.item is not None else None) or ()]
+    for written in default.values or () if known else ():
+        if written not in ("", *known):
+            hint = did_you_mean(str(written), known) or allowed(known)
+            for span in scope.lookups.places(step.values["default"], written, scope.settings):
+                scope.problems.report(span, "choice", f"`{written}` is none of the choices", hint)
     pause = step.values.get("pause")
     if pause is not None and pause.literal == "exit" and not step.values.keys() & {"form", "files"}:
         hint = "add `form:`, a file to fill in, or `files:` to wait for"
         scope.problems.report(pause.span, "missing-key", "`pause: exit` does not say what is waited for", hint)
-    answer = (TEXT if asked.kind == "text" and "multiple" not in step.values else ANY).maybe()
+    answer = TEXT if asked.kind == "text" and "multiple" not in beside else ANY
+    if known and "other" not in beside and choices.item is not None:
+        answer = replace(answer, values=tuple(known), tunable=choices.item.tunable)
     item = asked.item if asked.kind == "list" and asked.item is not None and asked.item.kind == "record" else QUESTION
-    answered = {
-        **QUESTION.fields, **item.fields,
-        "answer": answer, "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(),
-        "round": NUMBER,
-    }  # fmt: skip
-    return record({"answers": list_of(record(answered, "the answer")), "answer": answer}, step.id or "ask")
+    answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer.maybe()}
+    return record({"answers": list_of(record(answered, "the answer")), "answer": answer.maybe()}, step.id or "ask")
 
 
 def _read(scope: Scope, step: Step) -> Type:

@@ -1,0 +1,110 @@
+"""Typical slips in the shipped files are refused offline, in the file and at the line where they were made."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from skillrun.language.check import check_library
+from skillrun.language.diagnostics import Problem
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from tests.acceptance.slips import Slip, read, same, slips, words
+
+MOST: Final = 3  # slips of one kind in one file
+REFUSED, WARNED, ELSEWHERE, MISSED = "refused", "warned of", "refused elsewhere", "missed"
+
+# Keys of other tools stand in roles and Agent Skills, and a project adds entries to a config: slips there are warnings.
+ONLY_WARNED: Final = {"misspelt config key": ("config/",), "misspelt key": ("roles/", "skills/security-review/")}
+
+# Nothing says which texts a config value or an input's list may hold.
+UNKNOWABLE: Final = {
+    "skills/protocols/perspectives.md": {"`light` → `lgiht`"},
+    "skills/protocols/red-team.md": {"`CRITICAL` → `CIRTICAL`", "`MAJOR` → `MJAOR`", "`MINOR` → `MNIOR`"},
+}
+
+
+class Bench:
+    """A project over the shipped library, with slips in some of its files."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        shipped = package_library()
+        self.library = Library((Root(project, "", "project"), Root(shipped, "skillrun:", "library")))
+        check_library(self.library)
+        assert list(self.library.problems) == []
+        self.files = [read(shipped, path) for _, path in self.library.files]
+        self.vocabulary = {word.text for file in self.files for word in words(file)}
+
+    def problems(self, made: Iterable[Slip]) -> list[Problem]:
+        paths = []
+        for slip in made:
+            path = self.project / slip.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(slip.text, encoding="utf-8")
+            paths.append(path)
+        library = self.library.again()
+        check_library(library)
+        for path in paths:
+            path.unlink()
+        return list(library.problems)
+
+    def verdict(self, slip: Slip, problems: list[Problem]) -> str:
+        here = [one for one in problems if one.path == slip.path and (not slip.lines or one.line in slip.lines)]
+        if any(one.severity == "error" for one in (here if slip.lines else problems)):
+            return REFUSED
+        return WARNED if here else ELSEWHERE if problems else MISSED
+
+    def verdicts(self) -> Iterator[tuple[Slip, str]]:
+        """One slip in each file at a time; what is not refused in such company is tried alone."""
+        chosen = [(file, list(_some(slips(file)))) for file in self.files]
+        for together in zip_longest(*([(file, slip) for slip in made] for file, made in chosen)):
+            made = [pair for pair in together if pair is not None]
+            problems = self.problems(slip for _, slip in made)
+            for file, slip in made:
+                verdict = self.verdict(slip, problems)
+                if verdict != REFUSED:
+                    verdict = self.verdict(slip, self.problems([slip]))
+                if verdict == REFUSED or not (self.is_another_name(slip) or same(file, slip)):
+                    yield slip, verdict
+
+    def is_another_name(self, slip: Slip) -> bool:
+        """Whether the slip makes one name of the library into another, which may be right where it stands."""
+        return (
+            slip.kind.endswith("in an expression")
+            and slip.what.rpartition("`")[0].rpartition("`")[2] in self.vocabulary
+        )
+
+
+def _some(made: Iterable[Slip]) -> Iterator[Slip]:
+    """The slips of each kind, thinned out evenly."""
+    kinds: dict[str, list[Slip]] = defaultdict(list)
+    for slip in made:
+        kinds[slip.kind].append(slip)
+    for several in kinds.values():
+        step = max(1, len(several) // MOST)
+        yield from several[step // 2 :: step][:MOST]
+
+
+def _is_only_warned(slip: Slip) -> bool:
+    return slip.path.startswith(ONLY_WARNED.get(slip.kind, ()))
+
+
+@pytest.mark.row("X2")
+def test_each_slip_in_a_shipped_file_is_refused_at_its_line(tmp_path: Path) -> None:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    wrong = []
+    for slip, verdict in Bench(tmp_path).verdicts():
+        found[slip.kind][verdict] += 1
+        excused = verdict == WARNED and _is_only_warned(slip)
+        if verdict != REFUSED and not excused and slip.what not in UNKNOWABLE.get(slip.path, ()):
+            wrong.append(f"{verdict}: {slip}")
+    for kind, counts in sorted(found.items()):
+        print(f"{kind:36} {counts.total():5} {', '.join(f'{verdict} {n}' for verdict, n in counts.items())}")  # noqa: T201
+    assert wrong == []
+    assert sum(counts[REFUSED] for counts in found.values()) > 1000
