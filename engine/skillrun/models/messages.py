@@ -6,7 +6,7 @@ Owns no behaviour of any provider and imports none.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -78,12 +78,7 @@ class Message:
     call_id: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"role": self.role, "blocks": _blocks(self.blocks)}
-        if self.calls:
-            data["calls"] = [dict(vars(call)) for call in self.calls]
-        if self.call_id:
-            data["call_id"] = self.call_id
-        return data
+        return {**vars(self), "blocks": _plain(self.blocks), "calls": _plain(self.calls)}
 
 
 @dataclass(frozen=True)
@@ -121,10 +116,10 @@ class Request:
     def to_dict(self) -> dict[str, Any]:
         return {
             "model": self.model,
-            "system": _blocks(self.system),
+            "system": _plain(self.system),
             "messages": [message.to_dict() for message in self.messages],
             "max_tokens": self.max_tokens,
-            "tools": [dict(vars(tool)) for tool in self.tools],
+            "tools": _plain(self.tools),
             "schema": self.schema,
             "temperature": self.temperature,
         }
@@ -164,7 +159,7 @@ class Reply:
     price: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "calls": [dict(vars(call)) for call in self.calls], "usage": self.usage.to_dict()}
+        return {**vars(self), "calls": _plain(self.calls), "usage": self.usage.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reply:
@@ -182,5 +177,5 @@ class Gateway(Protocol):
     async def close(self) -> None: ...
 
 
-def _blocks(blocks: tuple[Block, ...]) -> list[dict[str, Any]]:
-    return [{"text": block.text, "cache": True} if block.cache else {"text": block.text} for block in blocks]
+def _plain(items: Iterable[Block | ToolCall | ToolSpec]) -> list[dict[str, Any]]:
+    return [dict(vars(item)) for item in items]

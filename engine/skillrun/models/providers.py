@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skillrun.models.failures import model_error
 from skillrun.models.messages import Block, Reply, Request, Stop, ToolCall, Usage
@@ -203,33 +203,23 @@ def _model(provider: Provider, client: Any, name: str) -> Model[Any]:
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
         known = AnthropicProvider.model_profile(name) or {}
-        mode = "native" if known.get("supports_json_schema_output") else "tool"
-        return AnthropicModel(
-            name,
-            provider=AnthropicProvider(anthropic_client=client),
-            profile={"default_structured_output_mode": mode},  # type: ignore[arg-type]
-        )
-    if provider.kind == "responses":
-        from pydantic_ai.models.openai import OpenAIResponsesModel
-        from pydantic_ai.providers.openai import OpenAIProvider
-
-        return OpenAIResponsesModel(
-            name,
-            provider=OpenAIProvider(openai_client=client),
-            profile={"default_structured_output_mode": "native"},
-        )
-    from pydantic_ai.models.openai import OpenAIChatModel
+        mode: Literal["native", "tool"] = "native" if known.get("supports_json_schema_output") else "tool"
+        claude = AnthropicProvider(anthropic_client=client)
+        return AnthropicModel(name, provider=claude, profile={"default_structured_output_mode": mode})
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    return OpenAIChatModel(
-        name,
-        provider=OpenAICompatibleProvider(provider.name, openai_client=client),
-        profile=OpenAIModelProfile(
-            supports_json_schema_output=True,
-            default_structured_output_mode="native",
-            json_schema_transformer=None,
-            openai_chat_supports_max_completion_tokens=False,
-            openai_supports_strict_tool_definition=False,
-        ),
+    if provider.kind == "responses":
+        native = OpenAIModelProfile(default_structured_output_mode="native")
+        return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), profile=native)
+    plain = OpenAIModelProfile(
+        supports_json_schema_output=True,
+        default_structured_output_mode="native",
+        json_schema_transformer=None,
+        openai_chat_supports_max_completion_tokens=False,
+        openai_supports_strict_tool_definition=False,
     )
+    compatible = OpenAICompatibleProvider(provider.name, openai_client=client)
+    return OpenAIChatModel(name, provider=compatible, profile=plain)

@@ -6,20 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-STEPS = (
-    (4, 400),
-    (4, 270),
-    (4, 180),
-    (4, 120),
-    (4, 80),
-    (4, 40),
-    (3, 120),
-    (3, 40),
-    (2, 120),
-    (2, 40),
-    (1, 120),
-    (1, 40),
-)
+STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 270, 180, 120, 80, 40)]
 """Items of a list and characters of a text, where the schema states no limit: the first that fit are taken."""
 _OVERHEAD = 8  # characters of a value's own punctuation and white space
 

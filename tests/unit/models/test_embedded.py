@@ -64,7 +64,7 @@ def test_the_small_model_does_what_a_provider_does() -> None:
             with pytest.raises(ModelError, match=r"available context size \(8192 tokens\)") as caught:
                 await gateway.send(ask("word " * 9000), "plan/d")
             assert caught.value.kind == "too_long"
-            backend = gateway._backends["embedded"]
+            backend = gateway.backends["embedded"]
             assert isinstance(backend, EmbeddedBackend)
             return backend.provider.base_url
         finally:

@@ -7,8 +7,8 @@ from genai_prices.data import providers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillrun.models.catalogue import Catalogue, Price
 from skillrun.models.messages import Usage
-from skillrun.models.prices import Price, read_price
 from tests.unit.models.settings import shipped
 
 MILLION = 1_000_000
@@ -31,7 +31,8 @@ def test_a_long_input_is_charged_at_the_long_rates() -> None:
 
 
 def test_an_unknown_price_is_unknown_and_not_zero() -> None:
-    assert read_price({"window": 8192, "input": 3}) is None
+    config = {**shipped(), "models": {"anthropic:claude-x": {"window": 8192, "input": 3}}}
+    assert Catalogue.of(config).price("anthropic:claude-x", Usage(5, 5)) is None
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
