@@ -73,6 +73,18 @@ def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
     assert events[-1]["event"] == "RunEnded"
 
 
+def test_show_writes_values_as_yaml_does(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    skillrun("greeting", "Ada", "--no-loud", "--topics", "tea", *SCRIPTED)
+    lines = skillrun("show", "ada").out.splitlines()
+    assert lines[lines.index("inputs:") + 1 : lines.index("state:") - 1] == [
+        "  person: Ada",
+        "  tone: warm",
+        "  loud: false",
+        "  topics: [tea]",
+    ]
+
+
 @pytest.fixture
 def waiting(project: Call, skillrun: Call) -> Any:
     """A run of `greeting` that waits for an answer in its first phase, after its first call."""

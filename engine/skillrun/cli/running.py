@@ -63,6 +63,8 @@ def carry_out(
                 ended.append(await go(loaded.session(gateway, person, shown.heard, cache=cache_folder(), **more)))
             finally:
                 await gateway.close()
+            for name in person.prepared.unused():
+                shown.line(f"warning: no question has taken the prepared answer `{name}`")
 
     try:
         asyncio.run(within())

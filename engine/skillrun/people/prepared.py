@@ -27,6 +27,7 @@ class Prepared:
     def __init__(self, entries: AbstractMapping[str, Entry] | None = None) -> None:
         self._entries = entries or {}
         self._used: Counter[str] = Counter()
+        self._taken: set[str] = set()
 
     def take(self, key: str, question: Question) -> dict[str, Any] | None:
         """The answer of a question that is put now; None where the file has none. Raises SkillrunError."""
@@ -45,12 +46,17 @@ class Prepared:
         name = self._name(key, question)
         if name is None:
             return None
+        self._taken.add(name)
         nodes = _each_time(self._entries[name].value, question)
         if nodes is None:
             return self._entries[name].value
         number = self._used[name]
         self._used[name] += 1
         return nodes[number] if number < len(nodes) else None
+
+    def unused(self) -> list[str]:
+        """The keys of answers that no question has taken."""
+        return [name for name in self._entries if name not in self._taken]
 
     def has(self, key: str, question: Question) -> bool:
         """Whether there is an answer for such a question."""

@@ -32,7 +32,7 @@ def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
         "▸ two …",
         "    writer · m · …",
         "  three",
-        "0 calls · 0 tokens in, 0 out · $0.00 · …",
+        "0 calls, 0 tokens in, 0 out, $0.00 · …",
     ]
 
 
@@ -40,7 +40,7 @@ def test_what_the_journal_answers_is_not_counted_as_spent() -> None:
     usage = {"input": 1000, "output": 10}
     new = CallEnded("w/one/a", "one", "writer", "m", replayed=False, usage=usage, price=None)
     old = CallEnded("w/one/b", "one", "writer", "m", replayed=True, usage=usage, price=3.0)
-    assert shown(STARTED, new, old)[-1] == "1 call · 1 from the journal · 1,000 tokens in, 10 out · price unknown · …"
+    assert shown(STARTED, new, old)[-1] == "1 call, 1,000 tokens in, 10 out, price unknown · …"
 
 
 def test_going_back_makes_the_target_and_what_follows_open_again() -> None:
