@@ -15,7 +15,7 @@ from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
 from skillrun.models import live
 from skillrun.models.messages import Usage
 
-KINDS = ("anthropic", "responses", "openai", "embedded", "scripted")
+KINDS = ("anthropic", "responses", "openai", "embedded")
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,16 @@ def test_blocks_that_are_worth_it_are_breakpoints_of_the_prompt_cache() -> None:
     assert [block.get("cache_control", {}).get("type") for block in (system, *content)] == ["ephemeral"] * 2 + [None]
 
 
+def test_a_long_session_has_no_more_than_four_breakpoints() -> None:
+    turns = [Message("user", (Block(f"Pack {turn}.", cache=True), Block("Task."))) for turn in range(6)]
+    said = Message("assistant", (Block("Done."),))
+    whole = tuple(message for turn in turns for message in (turn, said))[:-1]
+    _, asked = ask(anthropic.message(anthropic.text("a")), CLAUDE, system=(Block("Role.", cache=True),), messages=whole)
+    blocks = [block for message in asked.body["messages"] for block in message["content"]]
+    marked = [block["text"] for block in (*asked.body["system"], *blocks) if "cache_control" in block]
+    assert marked == ["Role.", "Pack 3.", "Pack 4.", "Pack 5."]
+
+
 def test_empty_blocks_are_not_sent() -> None:
     _, asked = ask(
         anthropic.message(anthropic.text("a")),
