@@ -42,7 +42,7 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
     from skillrun.runtime.journal import Journal
     from skillrun.runtime.lock import hold
 
-    folder = job.chosen.runs / (job.chosen.slug or f"dev-{workflow}")
+    folder = job.runs / (job.slug or f"dev-{workflow}")
     folder.mkdir(parents=True, exist_ok=True)
     changes = Changes(asyncio.get_running_loop())
     gateway = job.loaded.gateway(job.script, out.note)
@@ -77,7 +77,6 @@ async def _evaluate(loaded: Loaded, job: Job, gateway: Gateway, folder: Path, jo
     from skillrun.people.person import open_person
     from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
 
-    chosen = job.chosen
     first = not (folder / "state.md").exists()
 
     def heard(event: Event) -> None:
@@ -88,21 +87,21 @@ async def _evaluate(loaded: Loaded, job: Job, gateway: Gateway, folder: Path, jo
             if line:
                 out.line(line)
 
-    person = open_person(unattended=chosen.unattended, answers=chosen.answers)
-    session = loaded.session(gateway, person, heard, override=job.model, budget=chosen.budget, keeps_reads=False)
+    person = open_person(unattended=job.unattended, answers=job.answers)
+    session = loaded.session(gateway, person, heard, override=job.model, budget=job.budget, keeps_reads=False)
     started = time.monotonic()
     try:
         found = await turn(session, folder, journal, job.inputs)
     except SkillrunError as error:
         out.note(f"error: {error.message}")
         return True
-    _report(found, time.monotonic() - started, out)
+    _report(found, {} if first else found.differences, time.monotonic() - started, out)
     return found.outcome.status != "interrupted"
 
 
-def _report(found: Turn, seconds: float, out: Output) -> None:
+def _report(found: Turn, shown: dict[str, list[str]], seconds: float, out: Output) -> None:
     outcome, changed = found.outcome, found.differences
-    for name, lines in changed.items() if found.reused else ():
+    for name, lines in shown.items():
         out.line(f"changed: {name}")
         for line in lines[2 : 2 + MOST_LINES]:
             out.line(f"  {line}")

@@ -23,20 +23,20 @@ def run_new(job: Job, out: Output) -> int:
     from skillrun.cli.workflow import first_input
     from skillrun.runtime.session import begin, new_slug
 
-    loaded, inputs, chosen = job.loaded, job.inputs, job.chosen
+    loaded, inputs = job.loaded, job.inputs
     if not _answered(job, out):
         return 1
     first = first_input(loaded.program.workflow)
     words = str(inputs[first.name]) if first is not None else loaded.program.workflow.name
-    name = chosen.slug or new_slug(chosen.runs, words)
+    name = job.slug or new_slug(job.runs, words)
     estimate = asyncio.run(estimated(loaded, inputs, job.model))
 
     async def go(session: Session) -> Outcome:
-        return await begin(session, inputs, chosen.runs, name)
+        return await begin(session, inputs, job.runs, name)
 
-    more = {"override": job.model, "budget": chosen.budget, "estimate": estimate}
-    people = {"unattended": chosen.unattended, "answers": chosen.answers}
-    return carry_out(loaded, go, (chosen.runs / name).resolve(), job.script, out, people, more)
+    more = {"override": job.model, "budget": job.budget, "estimate": estimate}
+    people = {"unattended": job.unattended, "answers": job.answers}
+    return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
 
 
 def carry_out(
@@ -82,9 +82,9 @@ def _answered(job: Job, out: Output) -> bool:
     from skillrun.people.refusal import check_answers, refusal
 
     program = job.loaded.program
-    prepared = read_answers(job.chosen.answers) if job.chosen.answers else Prepared()
+    prepared = read_answers(job.answers) if job.answers else Prepared()
     refuse(check_answers(program, prepared), out)
-    reasons = refusal(program, prepared) if job.chosen.unattended else []
+    reasons = refusal(program, prepared) if job.unattended else []
     if reasons:
         for reason in reasons:
             out.note(reason)

@@ -24,9 +24,11 @@ Render = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Options:
-    """What every workflow's command takes beside its inputs."""
+class Job:
+    """A checked workflow with checked inputs, and what the command line chose."""
 
+    loaded: Loaded
+    inputs: dict[str, Any]
     dry_run: bool
     unattended: bool
     answers: Path | None
@@ -34,19 +36,8 @@ class Options:
     slug: str
     runs: Path
     model: str
-    script: Path | None
-    json: bool
-
-
-@dataclass(frozen=True)
-class Job:
-    """A checked workflow with checked inputs, and what the command line chose."""
-
-    loaded: Loaded
-    inputs: dict[str, Any]
-    model: str
     script: Script
-    chosen: Options
+    json: bool
 
 
 class WorkflowCommand(click.Command):
@@ -97,21 +88,23 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     from skillrun.runtime.session import checked_inputs
 
     loaded = load(name, out)
-    chosen = Options(**{key: value for key, value in values.items() if not key.startswith(GIVEN)})
+    chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
     typed = {field.name: _value(values[_key(field)]) for field in loaded.program.workflow.inputs}
     inputs, warnings = checked_inputs(loaded.program, {key: value for key, value in typed.items() if value is not None})
     for warning in warnings:
         out.note(f"warning: {warning}")
-    script = read_script(chosen.script, out)
-    model = chosen.model or ("scripted:default" if script is not None else "")
-    loaded.check_models(model, keys=script is None and not chosen.dry_run)
-    return Job(loaded, inputs, model, script, chosen)
+    chosen["script"] = read_script(chosen["script"], out)
+    if chosen["script"] is not None:
+        chosen["model"] = chosen["model"] or "scripted:default"
+    job = Job(loaded, inputs, **chosen)
+    loaded.check_models(job.model, keys=job.script is None and not job.dry_run)
+    return job
 
 
 def _start(name: str, values: Mapping[str, Any]) -> int:
     out = Output(values["json"])
     job = prepare(name, values, out)
-    if job.chosen.dry_run:
+    if job.dry_run:
         from skillrun.cli.rehearsal import rehearsed, report
 
         return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or ())), out)
