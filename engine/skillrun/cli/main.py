@@ -35,7 +35,7 @@ class Skillrun(click.Group):
             module, _, attribute = COMMANDS[cmd_name].place.partition(":")
             command: click.Command = getattr(import_module(module), attribute)
             return command
-        from skillrun.cli.shelf import has_workflow
+        from skillrun.cli.listing import has_workflow
 
         if not has_workflow(Path.cwd(), cmd_name):
             return None
@@ -68,7 +68,7 @@ class Skillrun(click.Group):
 
 
 def _workflows() -> dict[str, str]:
-    from skillrun.cli.shelf import items
+    from skillrun.cli.listing import items
 
     return {item.name: item.description for item in items(Path.cwd(), "workflows") if item.name not in COMMANDS}
 

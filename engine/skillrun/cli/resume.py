@@ -62,13 +62,13 @@ def resume(  # noqa: PLR0913, PLR0917 (one for each option)
             f"there is no workflow `{state.workflow}` here", f"the run was begun in {state.project}: go there"
         )
     loaded = load(state.workflow, out, library)
+    changed = sessions.changed_files(loaded.program, state)
+    asked = asyncio.run(_would_ask(loaded, folder)) if preview or (changed and not yes) else []
+    again = [call for call in asked if call.again]
     if preview:
-        asked = asyncio.run(_would_ask(loaded, folder))
         out.line("\n".join(_lines(asked)))
         out.data({"would_ask": [asdict(call) for call in asked]})
         return 0
-    changed = sessions.changed_files(loaded.program, state) if not yes else []
-    again = [call for call in asyncio.run(_would_ask(loaded, folder)) if call.again] if changed else []
     if again:
         out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
         out.note("error: going on asks these calls again; nothing was asked yet")

@@ -117,20 +117,11 @@ def _phases(folder: Path, state: State) -> list[Record]:
             if summary is None:
                 continue
             number = int(summary.get("round", past["round"]))
-            found.append(
-                {
-                    "phase": name,
-                    "status": summary.get("status", ""),
-                    "reason": summary.get("reason", ""),
-                    "round": number,
-                    "seconds": seconds.get((name, number), 0.0),
-                    "usage": summary.get("usage") or {},
-                    "outputs": summary.get("outputs") or {},
-                    "flags": summary.get("flags") or {},
-                    "warnings": summary.get("quality_warnings") or [],
-                    "artifacts": summary.get("artifacts") or [],
-                }
-            )
+            one = {"phase": name, "status": summary["status"], "reason": summary.get("reason", ""), "round": number}
+            one["seconds"] = seconds.get((name, number), 0.0)
+            one |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
+            one |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
+            found.append(one)
     places = {name: number for number, name in enumerate(order)}
     return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.cli.shelf import BROKEN, has_workflow, items
+from skillrun.cli.listing import BROKEN, has_workflow, items
 
 
 @pytest.mark.parametrize(
