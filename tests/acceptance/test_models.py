@@ -1,4 +1,4 @@
-"""The same files on Claude, on an OpenAI-compatible endpoint and on the embedded model: only the environment differs."""
+"""The same files on Claude, on an OpenAI-compatible endpoint and on the embedded model."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ DOCUMENT = "# A document\n\nIt says what was asked for."
 
 
 def claude(asked: Asked) -> Answer:
-    """Claude's side: its list of models, and replies of the shape that was asked for, streamed when they may be long."""
+    """Claude's side: its list of models, and replies of the shape asked for, streamed when they may be long."""
     if asked.path.startswith("/v1/models"):
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
     schema = asked.body.get("output_config", {}).get("format", {}).get("schema")

@@ -190,7 +190,7 @@ def _signed(node: nodes.UnaryExpr, scope: Scope) -> Any:
 
 
 def _given(node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
-    options = {one.key: value(one.value, scope) for one in node.kwargs}
+    options = {str(one.key): value(one.value, scope) for one in node.kwargs}
     return [value(one, scope) for one in node.args], options
 
 

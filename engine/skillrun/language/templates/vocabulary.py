@@ -93,7 +93,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "round": filters.rounded,
     "select": select(True),
     "selectattr": selectattr(True),
-    "string": text_filter(lambda text: text),
+    "string": text_filter(str),
     "sum": filters.total,
     "title": text_filter(jinja.do_title),
     "tojson": filters.to_json_text,
