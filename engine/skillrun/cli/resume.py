@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,17 +30,7 @@ if TYPE_CHECKING:
 @options.runs_folder
 @options.script
 @options.as_json
-def resume(  # noqa: PLR0913, PLR0917 (one for each option)
-    run: str,
-    yes: bool,
-    preview: bool,
-    unattended: bool,
-    answers: Path | None,
-    budget: Mapping[str, float],
-    runs: Path,
-    script: Path | None,
-    json: bool,
-) -> int:
+def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
     from skillrun.cli.loading import load, open_library, read_script
     from skillrun.cli.running import carry_out
     from skillrun.cli.story import read_state, story
@@ -79,8 +68,8 @@ def resume(  # noqa: PLR0913, PLR0917 (one for each option)
     async def go(session: Session) -> Outcome:
         return await sessions.resume(session, folder.parent, name)
 
-    people = {"unattended": unattended, "answers": answers}
-    return carry_out(loaded, go, folder, read_script(script, out), out, people, {"budget": budget})
+    budget = {"budget": more.pop("budget")}
+    return carry_out(loaded, go, folder, read_script(script, out), out, more, budget)
 
 
 async def _would_ask(loaded: Loaded, folder: Path) -> list[WouldAsk]:
