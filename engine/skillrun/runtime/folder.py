@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -60,6 +60,7 @@ class RunFolder:
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self.path = path
         self.ledger = ledger
+        self._put: set[str] = set()
 
     # artifacts
 
@@ -82,6 +83,7 @@ class RunFolder:
         `conflict`: the text is new, and nothing was written. The hash is in the ledger before the file is.
         """
         path = self.resolve(name)
+        self._put.add(name)
         new = digest(text)
         current = digest(path.read_bytes()) if path.is_file() else None
         if current == new:
@@ -99,6 +101,7 @@ class RunFolder:
     async def replace(self, name: str, text: str) -> None:
         """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
         path = self.resolve(name)
+        self._put.add(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
         await self.ledger.note(name, digest(text))
@@ -108,16 +111,32 @@ class RunFolder:
         found = []
         for name in names:
             path = self.path / name
-            if path.is_file() and not self.ledger.wrote(name, digest(path.read_bytes())):
+            if path.is_file() and not self._own(name, path):
                 found.append(name)
         return found
 
-    def matching(self, pattern: str) -> list[Path]:
-        """The files that match a pattern below the run folder, sorted; never the engine's own."""
+    def matching(self, pattern: str) -> list[str]:
+        """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
+
+        Not the engine's own, and nothing that an earlier evaluation wrote and this one may or may not write again.
+        """
         confined(self.path, pattern.replace("*", "x").replace("?", "x"))
         root = self.path.resolve()
-        found = [path for path in self.path.glob(pattern) if path.is_file() and path.resolve().is_relative_to(root)]
-        return sorted(path for path in found if ".run" not in path.relative_to(self.path).parts)
+        found = [path for path in root.glob(pattern) if path.is_file() and path.resolve().is_relative_to(root)]
+        names = {path.relative_to(root).as_posix(): path for path in sorted(found)}
+        current = self._put.union(*(summary.get("artifacts") or () for summary in self._summaries()))
+        return [
+            name
+            for name, path in names.items()
+            if name != STATE and not name.startswith(".run/") and (name in current or not self._own(name, path))
+        ]
+
+    def _own(self, name: str, path: Path) -> bool:
+        return self.ledger.last(name) is not None and self.ledger.wrote(name, digest(path.read_bytes()))
+
+    def _summaries(self) -> Iterator[dict[str, Any]]:
+        folder = self.path / SUMMARIES
+        yield from (from_frontmatter(path)[0] for path in folder.rglob("*.md"))
 
     # summaries
 
@@ -210,7 +229,7 @@ class RunFolder:
         gone = []
         for name in self.ledger.names():
             path = self.path / name
-            if name not in current and path.is_file() and self.ledger.wrote(name, digest(path.read_bytes())):
+            if name not in current and path.is_file() and self._own(name, path):
                 path.unlink()
                 gone.append(name)
         return gone

@@ -29,14 +29,12 @@ async def put_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -
 async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     """Write an artifact and give its text: the person's, where they changed it and keep it."""
     phase, folder = frame.open, frame.run.folder
+    path = _name(frame, step, path)
     before = _before(phase, path)
     if before not in (None, text):
         address = overwritten(phase.run, phase.name, path)
         await phase.run.journal.record("note", address, digest(text), {"text": before})
-    try:
-        outcome = await folder.put(path, text)
-    except PathRefused as error:
-        raise StepFailed(str(error), frame.at(step)) from None
+    outcome = await folder.put(path, text)
     if outcome == "conflict":
         outcome = await _conflict(frame, step, path, text)
     if path not in phase.artifacts:
@@ -45,6 +43,15 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     if outcome == "kept":
         return folder.text(path) or ""
     return text
+
+
+def _name(frame: Frame, step: Step, path: str) -> str:
+    """The one name of an artifact, however its path is written."""
+    folder = frame.run.folder
+    try:
+        return folder.resolve(path).relative_to(folder.path.resolve()).as_posix()
+    except PathRefused as error:
+        raise StepFailed(str(error), frame.at(step)) from None
 
 
 def _before(phase: PhaseRun, path: str) -> str | None:

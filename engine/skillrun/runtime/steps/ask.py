@@ -64,7 +64,6 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         raise Waiting(
             str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}, then resume"
         )
-    names = [path.relative_to(frame.run.folder.path).as_posix() for path in found]
-    result: dict[str, Any] = {"answers": [], "answer": ", ".join(names)}
+    result: dict[str, Any] = {"answers": [], "answer": ", ".join(found)}
     await frame.run.journal.record("tool", where, digest(pattern), result)
     return result

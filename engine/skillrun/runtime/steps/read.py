@@ -43,7 +43,7 @@ async def _attempt(
     if known is not None and frame.run.keeps_reads:
         return known
     try:
-        found = _read(_root(frame, origin), pattern, frame.shape(step))
+        found = _read(*_files(frame, origin, pattern), frame.shape(step))
     except SkillrunError as error:
         found = {"error": str(error)}
     if known != found:
@@ -51,18 +51,23 @@ async def _attempt(
     return found
 
 
-def _root(frame: Frame, origin: str) -> Path:
+def _files(frame: Frame, origin: str, pattern: str) -> tuple[Path, list[Path]]:
+    """The files to read, and the folder that they are named from. Raises SkillrunError when there is none."""
+    folder = frame.run.folder
     if not origin:
-        return frame.run.folder.path
-    if origin == "project":
-        return Path(frame.run.state.project or ".")
-    return frame.run.folder.path.parent / checked_slug(origin)
-
-
-def _read(root: Path, pattern: str, shape: Shape | None) -> dict[str, Any]:
-    paths = list(_matching(root, pattern))
+        root, where = folder.path, "this run"
+        paths = [root.resolve() / name for name in folder.matching(pattern)]
+    else:
+        in_project = origin == "project"
+        root = Path(frame.run.state.project or ".") if in_project else folder.path.parent / checked_slug(origin)
+        where = "the project" if in_project else f"the run `{origin}`"
+        paths = list(_matching(root, pattern))
     if not paths:
-        raise SkillrunError(f"there is no file `{pattern}` in {root}")
+        raise SkillrunError(f"there is no file `{pattern}` in {where}")
+    return root, paths
+
+
+def _read(root: Path, paths: list[Path], shape: Shape | None) -> dict[str, Any]:
     texts, records = [], []
     for path in paths:
         if shape is not None:
