@@ -17,12 +17,14 @@ from skillrun.language.roots import search_path
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())
 INVALID = sorted((EXAMPLES / "invalid").iterdir())
+SHIPPED = Library(search_path(EXAMPLES))
+check_library(SHIPPED)  # what all of them share is read once
 UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))  # read here: the environment of a test has no such variable
 
 
 def problems(case: Path) -> str:
     """What `skillrun validate` says about the case's own files."""
-    library = Library(search_path(case))
+    library = Library(search_path(case), SHIPPED)
     check_library(library, COMMANDS)
     own = [problem for problem in library.problems if not problem.path.startswith("skillrun:")]
     return "\n\n".join(render(problem) for problem in own)

@@ -48,7 +48,7 @@ class Bench:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(slip.text, encoding="utf-8")
             paths.append(path)
-        library = self.library.again()
+        library = Library(self.library.roots, self.library)
         check_library(library)
         for path in paths:
             path.unlink()

@@ -22,6 +22,10 @@ def parse_bank(document: Document, problems: Problems) -> Bank:
     Reader(problems).read(document.front, KINDS["questions"])
     check_sections(document, problems)
     groups: Bank = {}
+    for line in document.preface.value.split("\n") if document.sections else ():
+        if _ITEM.match(line):
+            span = document.preface.at(document.preface.value.index(line))
+            problems.report(span, "bank", "this question stands in no group", "a group starts with `## name`")
     for section in document.sections:
         questions: list[dict[str, Any]] = []
         offset = 0

@@ -19,6 +19,7 @@ from skillrun.language.library import Library
 from skillrun.language.lint import check_sizes
 from skillrun.language.lookups import Lookups, Settings
 from skillrun.language.names import SYSTEM, base_names, seats_type
+from skillrun.language.parse import check_kind
 from skillrun.language.scope import Scope
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, TEXT, Type
@@ -138,7 +139,7 @@ class Checker:
             return  # it belongs to an Agent Skill
         elif kind == "phase":
             phase = self.library.phase(name)
-            if phase is not None and name not in self._phases:
+            if phase is not None and name not in self._phases and not self.problems.errors:
                 span = Span(phase.document.source, 0)
                 self.problems.report(span, "unused-phase", f"no workflow uses the phase `{name}`", severity="warning")
         elif kind == "protocol" and area == "protocols":
@@ -146,15 +147,17 @@ class Checker:
                 self._protocol(own, Settings(), (own,))
         elif kind == "questions":
             self.library.bank(name)
-        else:
-            self.library.text(name, "reference" if kind == "reference" else "template")
+        elif kind in ("reference", "template"):
+            self.library.text(name, kind)
+        elif (document := self.library.skill(name)) is not None:
+            check_kind(document, "", self.problems)
 
     def engine_files(self) -> None:
         """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read."""
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                Scope(self, Settings(), dict(names), self.problems).infer(text.template)
+                Scope(self, Settings(), dict(names), self.problems).printed(text.template)
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
@@ -169,7 +172,9 @@ class Checker:
         names = base_names(inputs, ANY, settings.config, settings.features)
         del names["state"]
         names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
-        scope = Scope(self, settings, names, self.problems, prompts=protocol.prompts, protocols=inside)
+        scope = Scope(
+            self, settings, names, self.problems, prompts=protocol.prompts, local=protocol.local, protocols=inside
+        )
         check_steps(scope, protocol.steps)
         outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())

@@ -19,13 +19,14 @@ from skillrun.language.source import Document, Span
 
 @dataclass(frozen=True)
 class Value:
-    """A YAML value whose strings are templates."""
+    """A YAML value whose strings are templates; `keys` says where the keys of a mapping stand."""
 
     span: Span
     plain: Any = None
     template: Template | None = None
     items: tuple[Value, ...] | None = None
     entries: Mapping[str, Value] | None = None
+    keys: Mapping[str, Span] = field(default_factory=dict)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
@@ -140,6 +141,16 @@ class Score:
     def walk(self) -> Iterator[Step]:
         for step in self.steps:
             yield from step.walk()
+
+    @property
+    def local(self) -> dict[str, Span]:
+        """The names that its steps bind, as expressions write them, and where each is bound last."""
+        found = {}
+        for step in self.walk():
+            names = step.main.keys if step.verb == "set" and step.main is not None else {}
+            for name, span in ({step.id: step.span} if step.id else names).items():
+                found[name.replace("-", "_")] = span
+        return found
 
 
 @dataclass(frozen=True)

@@ -293,13 +293,31 @@ class Inference:
             self.report(literal, "never", f"`{shown(node)}` is never `{value}`", hint)
 
     def compute(self, node: nodes.BinExpr) -> Type:
+        if isinstance(node, nodes.Sub) and (meant := self.hyphenated(node)):
+            self.report(node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{meant}`")
+            return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
         for side, one in sides:
-            self.needed(side, one, "write `(… or [])`, or give it a `default`")
+            self.needed(side, one, f"write `({shown(side)} or …)`, or give it a `default`")
         if not isinstance(node, nodes.Add):
             return NUMBER
         filled = any(one.filled for _, one in sides)
         return replace(merged(one for _, one in sides), values=None, unless=None, filled=filled)
+
+    def hyphenated(self, node: nodes.Sub) -> str:
+        """The name that is meant where a difference is read: `a-b` for `a_b`."""
+        right: Any = node.right
+        while isinstance(right, nodes.Getattr | nodes.Getitem | nodes.Filter):
+            right = right.node
+        match node.left, right:
+            case nodes.Name(name=left), nodes.Name(name=base) if left not in self.names:
+                return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
+            case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base):
+                problems, self.problems = self.problems, Problems()
+                fields = self.infer(owner).fields
+                self.problems = problems
+                return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
+        return ""
 
     def concat(self, node: nodes.Concat) -> Type:
         for part in node.nodes:

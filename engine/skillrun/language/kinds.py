@@ -250,6 +250,10 @@ FEATURE_KEYS: Final = _keys(
 
 TOOLS: Final = ("Read", "Grep", "Glob", "List")
 
+OWN_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its own, beside the folders `round-…`
+
+SKILL_KINDS: Final = ("phase", "protocol", "questions", "reference", "template")
+
 # Names that the interpreter gives every template; a step or a local cannot take one of them.
 RESERVED: Final = frozenset(
     {

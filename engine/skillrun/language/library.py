@@ -62,7 +62,7 @@ class Config:
 
 
 @dataclass
-class _File:
+class ReadFile:
     """A file as it was read: what it was then, what has been made of it, and what is wrong with it."""
 
     stamp: tuple[int, ...]
@@ -74,20 +74,15 @@ class _File:
 class Library:
     """What the files on the search path say. Every finding about them is in `problems`."""
 
-    def __init__(self, roots: Iterable[Root]) -> None:
+    def __init__(self, roots: Iterable[Root], earlier: Library | None = None) -> None:
+        """What has not changed since `earlier` read it is taken from there."""
         self.roots = tuple(roots)
         self.problems = Problems()
         self.files: dict[tuple[str, str], Source] = {}  # by root and path
+        self.read: dict[Path, ReadFile] = {}
         self._places = _places(self.roots)
-        self._read: dict[Path, _File] = {}
-        self._earlier: Mapping[Path, _File] = {}
+        self._earlier: Mapping[Path, ReadFile] = earlier.read if earlier is not None else {}
         self._configs: dict[str, Config | None] = {}
-
-    def again(self) -> Library:
-        """The same search path as it is now; only what has changed is read and parsed."""
-        library = Library(self.roots)
-        library._earlier = self._read
-        return library
 
     def locate(self, relative: str) -> tuple[Root, Path] | None:
         return next(iter(self._places.get(relative, ())), None)
@@ -159,9 +154,13 @@ class Library:
             self._configs[name] = Config(name, merge(layers, self.problems), layers) if layers else None
         return self._configs[name]
 
+    def skill(self, name: str) -> Document | None:
+        """The file of the skill `area/name`, of whatever kind."""
+        return self._document(f"skills/{name}.md")
+
     def kind(self, name: str) -> str | None:
         """What the file of the skill `area/name` says it is."""
-        document = self._document(f"skills/{name}.md")
+        document = self.skill(name)
         node = document.front.get("kind") if document is not None else None
         return str(plain(node)) if node is not None else None
 
@@ -196,19 +195,19 @@ class Library:
         found: T | None = file.parsed[what]
         return found
 
-    def _file(self, root: Root, path: Path) -> _File:
-        if path not in self._read:
+    def _file(self, root: Root, path: Path) -> ReadFile:
+        if path not in self.read:
             relative = path.relative_to(root.path).as_posix()
             stamp = _stamp(path)
             file = self._earlier.get(path)
             if file is None or file.stamp != stamp:
                 problems = Problems()
-                file = _File(stamp, read_source(path, root.shown + relative, problems), problems=problems)
-            self._read[path] = file
+                file = ReadFile(stamp, read_source(path, root.shown + relative, problems), problems=problems)
+            self.read[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source
             self._collect(file.problems)
-        return self._read[path]
+        return self.read[path]
 
     def _collect(self, problems: Iterable[Problem]) -> None:
         for problem in problems:

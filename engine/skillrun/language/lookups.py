@@ -13,7 +13,7 @@ from skillrun.language.banks import Bank
 from skillrun.language.configuration import check_switches, place_of, places_with
 from skillrun.language.definitions import Role, Value, Workflow
 from skillrun.language.diagnostics import allowed, did_you_mean
-from skillrun.language.kinds import TOOLS
+from skillrun.language.kinds import SKILL_KINDS, TOOLS
 from skillrun.language.library import Library, TextFile
 from skillrun.language.members import MemberError, parse_member
 from skillrun.language.source import Span
@@ -106,7 +106,7 @@ class Lookups:
             self.unknown(span, what or kind, name, near, f"make `skills/{name}.md`")
             return False
         found = library.kind(name)
-        if found in ("phase", "protocol", "questions", "reference", "template") and found != kind:
+        if found in SKILL_KINDS and found != kind:
             message = f"`{name}` is of the kind `{found}`; a {what or kind} belongs here"
             self.problems.report(span, "kind", message)
             return False

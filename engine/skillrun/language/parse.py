@@ -22,7 +22,7 @@ from skillrun.language.definitions import (
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.document import check_sections
 from skillrun.language.expressions import Template
-from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, VERBS
+from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, SKILL_KINDS, VERBS
 from skillrun.language.reader import ID, Reader, compiled, spans_of
 from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Span, plain
 
@@ -105,17 +105,20 @@ def parse_role(document: Document, name: str, problems: Problems) -> Role:
 
 
 def check_kind(document: Document, kind: str, problems: Problems) -> bool:
-    """Whether `kind:` says what is expected; a problem where it does not."""
+    """Whether `kind:` says what is expected, or anything where nobody expects a kind; a problem where it does not."""
     node = document.front.get("kind")
     written = plain(node) if node is not None else None
     if written == kind:
         return True
     if node is None:
         span = document.front.span if document.front.entries else Span(document.source, 0)
-        problems.report(span, "kind", "the file does not say its `kind`", f"`kind: {kind}` is expected here")
+        hint = f"`kind: {kind}` is expected here" if kind else allowed(SKILL_KINDS)
+        problems.report(span, "kind", "the file does not say its `kind`", hint)
+    elif written not in SKILL_KINDS:
+        hint = did_you_mean(str(written), SKILL_KINDS) or allowed(SKILL_KINDS)
+        problems.report(node.span, "kind", f"there is no kind `{written}`", hint)
     else:
-        hint = did_you_mean(str(written), (kind,)) or f"`{kind}` is expected here"
-        problems.report(node.span, "kind", f"`kind` is `{written}`", hint)
+        problems.report(node.span, "kind", f"this is a {written}; here it stands for a {kind}")
     return False
 
 

@@ -179,7 +179,8 @@ class Reader:
                 if isinstance(entry.value, Scalar) and entry.value.value is None:
                     hint = "a value with a comma needs quotes inside `{ }`"
                     self.problems.report(entry.key.span, "empty", f"`{key}` has no value", hint)
-            return Value(node.span, entries={key: self.value(entry.value) for key, entry in node.entries.items()})
+            entries = {key: self.value(entry.value) for key, entry in node.entries.items()}
+            return Value(node.span, entries=entries, keys={k: entry.key.span for k, entry in node.entries.items()})
         if isinstance(node, Sequence):
             return Value(node.span, items=tuple(self.value(item) for item in node.items))
         if node.text is None:

@@ -50,7 +50,8 @@ class Scope:
     """The names so far, and what holds here.
 
     `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
-    `writes_elsewhere` says that protocols or other workflows may write artifacts.
+    `local` are all ids and names that the steps bind, and where; `writes_elsewhere` says that protocols or other
+    workflows may write artifacts.
     """
 
     checker: Checker
@@ -62,6 +63,7 @@ class Scope:
     place: Place | None = None
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
     ids: dict[str, Span] = field(default_factory=dict)
+    local: Mapping[str, Span] = field(default_factory=dict)
     looping: bool = False
     writes_elsewhere: bool = False
     reads: set[str] = field(default_factory=set)
@@ -78,6 +80,15 @@ class Scope:
         found = inference.result()
         self._note(inference)
         return found
+
+    def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
+        """Check a template whose text is used, also where it is a single expression."""
+        inference = self._inference(template, extra)
+        if template.expression is not None:
+            inference.printed(template.expression)
+        else:
+            inference.result()
+        self._note(inference)
 
     def condition(self, template: Template | None) -> Facts:
         """Check a condition; the facts that hold where it does."""
@@ -121,6 +132,8 @@ class Scope:
         return Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
 
     def _explain(self, path: str) -> str:
+        if path in self.local:
+            return f"`{path}` is first known behind line {self.local[path].line}"
         return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
 
     def _note(self, inference: Inference) -> None:
@@ -155,7 +168,7 @@ class Scope:
     def bind(self, name: str, one: Type) -> None:
         self.names[identifier(name)] = one
 
-    def local(self, name: str, one: Type) -> None:
+    def bind_local(self, name: str, one: Type) -> None:
         """Bind what `set` names: on top of what it was, or present only where this is reached."""
         before = self.names.get(identifier(name))
         if before is None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from skillrun.language.definitions import Protocol, Step, Value
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.facts import denied
-from skillrun.language.fields import Field
-from skillrun.language.kinds import VERBS
+from skillrun.language.fields import Field, coerce
+from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import MEMBER, VARIANT, replies_type
 from skillrun.language.reader import OWN_NAMES, close_to
 from skillrun.language.results import ANSWER, QUESTION
 from skillrun.language.scope import Scope
-from skillrun.language.source import Span
 from skillrun.language.types import (
     ANY,
     BOOLEAN,
@@ -87,7 +87,20 @@ def _main(scope: Scope, step: Step, extra: Mapping[str, Type] | None = None) -> 
 def _section(scope: Scope, step: Step, extra: Mapping[str, Type] | None = None) -> None:
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None:
-        scope.infer(prompt.template, extra)
+        scope.printed(prompt.template, extra)
+
+
+def _check_path(scope: Scope, step: Step) -> None:
+    """Report an artifact outside the run's folder, or where the run keeps its own files."""
+    value = step.artifact
+    path = value.literal if value is not None else None
+    if value is None or not isinstance(path, str):
+        return
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith(("/", "~")) or ".." in parts:
+        scope.problems.report(value.span, "path", f"`{path}` is no place in the run's folder", "write `name.md`")
+    elif parts[0] in OWN_FILES or parts[0].startswith("round-"):
+        scope.problems.report(value.span, "path", f"`{path}` belongs to the run itself", "choose another name")
 
 
 def _shaped(scope: Scope, step: Step) -> Type:
@@ -113,6 +126,7 @@ def _agent(scope: Scope, step: Step) -> Type:
     extra = {"member": _member(one)}
     for name, value in step.values.items():
         scope.needed(value, name, extra if name == "writes" else None)
+    _check_path(scope, step)
     _section(scope, step, extra)
     data = _shaped(scope, step)
     least = step.values.get("at_least")
@@ -162,40 +176,53 @@ def _panel(scope: Scope, step: Step) -> Type:
             if value.literal is not None:
                 _given(scope, step, found.protocol.inputs, f"the protocol `{name}`")
             if step.main is not None and named.values is not None and len(named.values) == 1:
-                _seated(scope, step.main.span, one, found.protocol)
+                _seated(scope, step.main, one, found.protocol)
     return merged(outputs)
 
 
-def _seated(scope: Scope, span: Span, one: Type, protocol: Protocol) -> None:
+def _seated(scope: Scope, value: Value, one: Type, protocol: Protocol) -> None:
     """Check that the members fit the seats, where both are known."""
     seats, name = protocol.seats, protocol.name
     for members in one.values or ():
         if isinstance(members, Mapping):
-            for seat in members:
-                if seat not in seats.names:
-                    scope.lookups.unknown(span, "seat", str(seat), seats.names, f"`{name}` takes a list of members")
-            if missing := [seat for seat in seats.names if seat not in members]:
-                scope.problems.report(span, "seats", f"nobody sits on `{missing[0]}` of the protocol `{name}`")
+            unknown = [seat for seat in members if seat not in seats.names]
+            for seat in unknown:
+                span = value.keys.get(seat, value.span)
+                scope.lookups.unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
+            if not unknown and (missing := [seat for seat in seats.names if seat not in members]):
+                scope.problems.report(value.span, "seats", f"nobody sits on `{missing[0]}` of the protocol `{name}`")
         elif not seats.names:
             count = len(members) if isinstance(members, list) else 1
             if count and not seats.least <= count <= seats.most:
                 message = f"the protocol `{name}` seats {seats.least} to {seats.most} members; here are {count}"
-                scope.problems.report(span, "seats", message)
+                scope.problems.report(value.span, "seats", message)
 
 
 def _given(scope: Scope, step: Step, inputs: tuple[Field, ...], label: str) -> None:
     """Check what `with` hands over against what is declared."""
     value = step.values.get("with")
-    given = {identifier(name): one for name, one in (value.entries or {}).items()} if value is not None else {}
-    known = [identifier(one.name) for one in inputs]
+    given = (value.entries or {}) if value is not None else {}
+    fields = {identifier(one.name): one for one in inputs}
     for name, one in given.items():
-        if name not in known:
-            hint = did_you_mean(name, known) or allowed(known) or "it takes none"
-            scope.problems.report(one.span, "unknown-input", f"{label} has no input `{name}`", hint)
+        field = fields.get(identifier(name))
+        if field is not None:
+            _check_literal(scope, field, one)
+        elif value is not None:
+            hint = did_you_mean(name, fields) or allowed(fields) or "it takes none"
+            scope.problems.report(value.keys[name], "unknown-input", f"{label} has no input `{name}`", hint)
     for field in inputs:
-        if field.required and field.default is None and identifier(field.name) not in given:
+        if field.required and field.default is None and identifier(field.name) not in map(identifier, given):
             hint = f"give it in `with: {{{field.name}: …}}`"
             scope.problems.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
+
+
+def _check_literal(scope: Scope, field: Field, value: Value) -> bool:
+    """Whether a value that is written out is of its field's type; a problem where it is not."""
+    literal = value.literal
+    error = coerce(replace(field, fallback=None), literal).error if literal is not None else ""
+    if error:
+        scope.problems.report(value.span, "type", error)
+    return not error
 
 
 def _ask(scope: Scope, step: Step) -> Type:
@@ -230,11 +257,12 @@ def _read(scope: Scope, step: Step) -> Type:
 
 def _write(scope: Scope, step: Step) -> Type:
     _main(scope, step)
+    _check_path(scope, step)
     template = step.values.get("template")
     if template is not None and isinstance(template.literal, str):
         text = scope.lookups.text(template.literal, template.span, "template")
         if text is not None:
-            scope.infer(text.template)
+            scope.printed(text.template)
     elif template is not None:
         scope.needed(template, "template")
     if "frontmatter" in step.values:
@@ -250,21 +278,23 @@ def _say(scope: Scope, step: Step) -> None:
 
 
 def _set(scope: Scope, step: Step) -> None:
-    state = [identifier(one.name) for one in scope.place.workflow.state] if scope.place is not None else []
-    for written, value in ((step.main.entries if step.main is not None else None) or {}).items():
+    state = {identifier(one.name): one for one in scope.place.workflow.state} if scope.place is not None else {}
+    if step.main is None:
+        return
+    for written, value in (step.main.entries or {}).items():
         one, name = scope.value(value), identifier(written)
         if name in state:
-            _check_choice(scope, written, value, one)
+            if _check_literal(scope, state[name], value):
+                _check_choice(scope, written, value, one)
             continue
+        span = step.main.keys[written]
         if name in OWN_NAMES:
-            message = f"`{written}` is the language's own name"
-            scope.problems.report(value.span, "reserved", message, "choose another")
+            scope.problems.report(span, "reserved", f"`{written}` is the language's own name", "choose another")
             continue
-        close = close_to(name, state) if name not in scope.names else None
-        if close:
+        if name not in scope.names and (close := close_to(name, state)):
             message = f"`{written}` is not declared in `state`, but it is close to a name that is"
-            scope.problems.report(value.span, "near-miss", message, f"did you mean `{close}`?")
-        scope.local(name, one)
+            scope.problems.report(span, "near-miss", message, f"did you mean `{close}`?")
+        scope.bind_local(name, one)
 
 
 def _check_choice(scope: Scope, name: str, value: Value, one: Type) -> None:
@@ -283,7 +313,10 @@ def _decide(scope: Scope, step: Step) -> Type:
     failed: Facts = NOTHING
     for row in step.rows:
         with scope.under(row.when, failed):
-            values += [scope.needed(one, "then") for one in (row.then, row.at_least) if one is not None]
+            for value in (one for one in (row.then, row.at_least) if one is not None):
+                values.append(scope.needed(value, "then"))
+                if step.order and value.literal is None:  # what is written out has been looked at
+                    _check_order(scope, step, value, values[-1])
             if row.because is not None:
                 reasons.append(scope.needed(row.because, "because"))
         if row.when is not None and row.when.expression is not None and not step.order:
@@ -291,13 +324,16 @@ def _decide(scope: Scope, step: Step) -> Type:
     certain = any(row.when is None for row in step.rows)
     chosen = merged(values)
     if step.order and chosen.values is not None:
-        for value in [one for one in chosen.values if one not in step.order]:
-            hint = did_you_mean(str(value), step.order) or allowed(step.order)
-            for span in scope.lookups.places(Value(step.span), value, scope.settings):
-                scope.problems.report(span, "order", f"`{value}` can be chosen but is not in `order`", hint)
         chosen = replace(chosen, values=tuple(step.order), tunable=False)
     because = TEXT if certain and len(reasons) == len(step.rows) else TEXT.maybe()
     return record({"value": chosen if certain else chosen.maybe(), "because": because}, step.id or "decide")
+
+
+def _check_order(scope: Scope, step: Step, value: Value, one: Type) -> None:
+    for chosen in [each for each in one.values or () if each not in step.order]:
+        hint = did_you_mean(str(chosen), step.order) or allowed(step.order)
+        for span in scope.lookups.places(value, chosen, scope.settings):
+            scope.problems.report(span, "order", f"`{chosen}` can be chosen but is not in `order`", hint)
 
 
 def _repeat(scope: Scope, step: Step) -> Type:

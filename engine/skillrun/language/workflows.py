@@ -60,6 +60,7 @@ class WorkflowCheck:
             self.problems,
             place=Place(self.workflow, use.name),
             prompts=phase.prompts,
+            local=phase.local,
         )
         if use.retry is not None:
             self.checker.lookups.breaker(use.retry, use.spans["retry"], self.settings)
@@ -69,7 +70,7 @@ class WorkflowCheck:
                 with scope.under(reference.when):
                     self._reference(reference, scope)
             if phase.acceptance is not None:
-                scope.infer(phase.acceptance)
+                scope.printed(phase.acceptance)
             check_steps(scope, phase.steps)
             outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
             if use.otherwise is not None:
@@ -98,13 +99,15 @@ class WorkflowCheck:
         if reference.agent_skill:
             self.checker.lookups.agent_skill(reference.name, reference.span)
         elif (text := self.checker.lookups.text(reference.name, reference.span, "reference")) is not None:
-            scope.infer(text.template)
+            scope.printed(text.template)
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
         scope = Scope(self.checker, self.settings, self._base, self.problems)
-        for template in (workflow.preamble, workflow.repository, workflow.hint):
+        if workflow.preamble is not None:
+            scope.printed(workflow.preamble)
+        for template in (workflow.repository, workflow.hint):
             if template is not None:
                 scope.infer(template)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
