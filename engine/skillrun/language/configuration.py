@@ -1,7 +1,8 @@
 """Config: merges the layers of a file, resolves feature switches, and checks what the engine reads of them.
 
 A layer may change what the shipped file has. It may add entries only to a collection: a mapping whose values are all
-mappings, all lists or all strings (presets, features, breakers, categories); elsewhere a new key is a problem.
+mappings, all lists, all texts or all whole numbers (presets, features, categories, limits by mode); elsewhere a new
+key is a problem.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, Severity, allowed, did_you_mean
+from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS
-from skillrun.language.reader import Reader
-from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, plain
+from skillrun.language.reader import Reader, close_to
+from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -35,28 +36,36 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
 
 
 def _overlay(base: dict[str, Any], layer: Mapping, problems: Problems, path: str) -> None:
-    is_open = bool(path) and is_collection(base)
     for name, entry in layer.entries.items():
         where = f"{path}.{name}" if path else name
-        if name not in base:
-            close = did_you_mean(name, base)
-            if is_open and plain(entry.value) is None:
-                problems.report(entry.key.span, "empty", f"`{where}` has no value", close)
-            elif close or not is_open:
-                severity: Severity = "warning" if is_open else "error"
-                message = f"the shipped config has no `{where}`"
-                problems.report(entry.key.span, "unknown-key", message, close or allowed(base), severity)
-            if is_open and _fits(next(iter(base.values())), entry.value, problems, where):
-                base[name] = plain(entry.value)
-        elif isinstance(base[name], dict) and isinstance(entry.value, Mapping):
+        if isinstance(base.get(name), dict) and isinstance(entry.value, Mapping):
             _overlay(base[name], entry.value, problems, where)
-        elif _fits(base[name], entry.value, problems, where):
+        elif _may_stand(base, name, entry, problems, where):
             base[name] = plain(entry.value)
 
 
+def _may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str) -> bool:
+    """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
+    if name in base:
+        return _fits(base[name], entry.value, problems, where)
+    is_open = where != name and is_collection(base)
+    near = close_to(name, base)
+    if not is_open or (near and isinstance(base[near], int)):
+        hint = did_you_mean(name, base) or allowed(base)
+        problems.report(entry.key.span, "unknown-key", f"the shipped config has no `{where}`", hint)
+        return False
+    if plain(entry.value) is None:
+        problems.report(entry.key.span, "empty", f"`{where}` has no value")
+    elif near:
+        message, hint = f"the shipped config has no `{where}`", f"did you mean `{near}`?"
+        problems.report(entry.key.span, "unknown-key", message, hint, "warning")
+    return _fits(next(iter(base.values())), entry.value, problems, where)
+
+
 def is_collection(mapping: dict[str, Any]) -> bool:
-    """Whether entries may be added to it: all values are mappings, all are lists, or all are strings."""
-    return bool(mapping) and any(all(isinstance(v, kind) for v in mapping.values()) for kind in (dict, list, str))
+    """Whether entries may be added to it: all values are mappings, lists, texts, or several numbers."""
+    kinds = {_type(value) for value in mapping.values()}
+    return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
 
 
 def _fits(old: Any, new: Node, problems: Problems, where: str) -> bool:

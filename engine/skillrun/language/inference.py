@@ -95,6 +95,12 @@ class Inference:
     def holds(self, node: nodes.Node, one: Type) -> bool:
         return one.unless is None or one.unless <= self.known or fact(node) in self.known
 
+    def settled(self, node: nodes.Node, one: Type) -> Type:
+        """The type with what is known here: that it is present, and of a list that it has items."""
+        if one.kind == "list" and fact(node) in self.known:
+            return replace(one, unless=None, filled=True)
+        return one.present() if self.holds(node, one) else one
+
     @contextmanager
     def under(self, new: Facts) -> Iterator[None]:
         before = self.known
@@ -188,27 +194,24 @@ class Inference:
             hint = self.explain(node.name) or did_you_mean(node.name, self.names) or allowed(sorted(self.names))
             self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
             return ANY
-        return one.present() if self.holds(node, one) else one
+        return self.settled(node, one)
 
     def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
         owner = self.infer(node.node)
         key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
-        if isinstance(node, nodes.Getitem) and key is None:
-            self.infer(node.arg)
+        index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         if isinstance(node.node, nodes.Name) and isinstance(key, str):
             self.reads.add(f"{node.node.name}.{identifier(key)}")
-        found = self.field(node, owner, key)
+        found = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
             found = found.maybe(owner.unless)
-        return found.present() if self.holds(node, found) else found
+        return self.settled(node, found)
 
     def field(self, node: nodes.Getattr | nodes.Getitem, owner: Type, key: Any) -> Type:
         if owner.kind == "none":
             return owner
         if owner.kind == "record":
-            if not isinstance(key, str):
-                return merged(owner.fields.values())
-            return self.known_field(node, owner, key) or ANY
+            return (self.known_field(node, owner, key) if isinstance(key, str) else None) or ANY
         if owner.kind == "list" and isinstance(key, str):
             self.report(node, "unknown-field", f"a list has no `{key}`", "use `| map(attribute=…)` or a `for`")
         elif owner.kind == "list" and isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
@@ -219,6 +222,15 @@ class Inference:
             message = f"`{shown(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
             self.report(node, "unknown-field", message)
         return ANY
+
+    def some(self, owner: Type, index: Type) -> Type:
+        """One of a record's fields: any of them, or those that the index can name, as far as they are there."""
+        if index.kind != "text" or index.values is None:
+            return merged(owner.fields.values())
+        names = [str(value) for value in index.values]
+        lacking = frozenset(f"{owner.label}.{name}" for name in names if identifier(name) not in owner.fields)
+        found = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
+        return found.maybe(lacking) if lacking else found
 
     def known_field(self, node: nodes.Node, owner: Type, key: str) -> Type | None:
         """The field of a record; None, and a problem, where it does not have it."""
@@ -276,21 +288,20 @@ class Inference:
             right = self.infer(operand.expr)
             if operand.op in ("in", "notin") and isinstance(operand.expr, nodes.List | nodes.Tuple):
                 for item in operand.expr.items:
-                    self.possible(item, node.expr, left)
+                    self.possible(item, shown(node.expr), left)
             elif operand.op in ("eq", "ne"):
-                self.possible(operand.expr, node.expr, left)
-                self.possible(node.expr, operand.expr, right)
+                self.possible(operand.expr, shown(node.expr), left)
+                self.possible(node.expr, shown(operand.expr), right)
             left = right
         return BOOLEAN
 
-    def possible(self, literal: nodes.Node, node: nodes.Node, one: Type) -> None:
+    def possible(self, literal: nodes.Node, other: str, one: Type) -> None:
         """Report a text that is compared with a value that is never this text."""
         value = constant(literal)
-        fixed = one.kind == "text" and not one.tunable and not isinstance(node, nodes.Const)
-        if fixed and one.values is not None and isinstance(value, str) and value not in one.values:
-            known = [str(other) for other in dict.fromkeys(one.values)]
-            hint = did_you_mean(value, known) or allowed(known)
-            self.report(literal, "never", f"`{shown(node)}` is never `{value}`", hint)
+        known = [str(each) for each in one.values or ()] if one.kind == "text" and not one.tunable else []
+        if known and isinstance(value, str) and value not in known:
+            hint = did_you_mean(value, known) or allowed(dict.fromkeys(known))
+            self.report(literal, "never", f"`{other}` is never `{value}`", hint)
 
     def compute(self, node: nodes.BinExpr) -> Type:
         if isinstance(node, nodes.Sub) and (meant := self.hyphenated(node)):

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from jinja2 import nodes
+
 from skillrun.language.definitions import Row, Step, Value
 from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
 from skillrun.language.expressions import Template, compile_bare, compile_string
@@ -28,6 +30,8 @@ _BRACE: Final = re.compile(
     r"|\{|%\}|\}\}|\}",
     re.MULTILINE,
 )
+MOST_TREES: Final = 10_000
+_TREES: Final[dict[tuple[str, bool], nodes.Template]] = {}
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 
 
@@ -56,7 +60,21 @@ def compiled(text: Text, problems: Problems) -> Template | None:
     value = text.value
     if value.count("}}") + value.count("%}") != value.count("{{") + value.count("{%"):
         _check_braces(text, problems)
-    return compile_string(text, problems)
+    return _parsed(text, problems, bare=False)
+
+
+def _parsed(text: Text, problems: Problems, *, bare: bool) -> Template | None:
+    """A template; the tree of a text that was sound before is taken over."""
+    key = (text.value, bare)
+    tree = _TREES.get(key)
+    if tree is not None:
+        return Template(text, tree, bare)
+    template = (compile_bare if bare else compile_string)(text, problems)
+    if template is not None:
+        if len(_TREES) >= MOST_TREES:
+            _TREES.clear()
+        _TREES[key] = template.tree
+    return template
 
 
 def _check_braces(text: Text, problems: Problems) -> None:
@@ -166,10 +184,10 @@ class Reader:
 
     def condition(self, node: Node) -> Template | None:
         if isinstance(node, Scalar) and node.text is not None:
-            return compile_bare(node.text, self.problems)
+            return _parsed(node.text, self.problems, bare=True)
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
-            return compile_bare(written, self.problems)
+            return _parsed(written, self.problems, bare=True)
         self.wrong_type(node, "an expression")
         return None
 

@@ -88,7 +88,7 @@ def _selected(inference: Inference, node: nodes.Call | nodes.Filter, types: list
     if attribute is not None and isinstance(path, str):
         found = inference.attribute(attribute, types[0], path)
         if value is not None and constant(test) in ("eq", "ne", "equalto"):
-            inference.possible(value, attribute, found)
+            inference.possible(value, path, found)
     kept = _fewer(inference, node, types)
     selects = isinstance(node, nodes.Filter) and node.name == "selectattr"  # no test holds for an absent value
     if selects and kept.item is not None and path in kept.item.fields:

@@ -1,0 +1,233 @@
+"""What a project adds or changes by files alone is checked with the shipped library, and its programs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillrun.language.check import Program, check_library, check_workflow
+from skillrun.language.diagnostics import render
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+
+SHIPPED = Root(package_library(), "skillrun:", "library")
+READ = Library((SHIPPED,))
+check_library(READ)
+
+Checked = Callable[..., tuple[Program | None, list[str]]]
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for relative, text in files.items():
+        path = folder / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Checked:
+    """The plan workflow as it is with these files in the project, and what is wrong."""
+
+    def checked(**files: str) -> tuple[Program | None, list[str]]:
+        write(tmp_path, {path.replace("__", "/"): text for path, text in files.items()})
+        library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+        program = check_workflow(library, "plan")
+        return program, [f"{one.severity} {one.path}:{one.line} {one.message}" for one in library.problems]
+
+    return checked
+
+
+def shipped(path: str) -> str:
+    return (SHIPPED.path / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.row("X2")
+def test_the_shipped_library_is_without_problems() -> None:
+    assert [render(problem) for problem in READ.problems] == []
+
+
+@pytest.mark.row("P8")
+def test_a_preset_is_added_by_config_alone(plan: Checked) -> None:
+    phases = ("research", "architecture", "test_strategy", "validation", "coverage")
+    team = "".join(f"    {phase}: [researcher:code]\n" for phase in phases)
+    preset = f"team_presets:\n  alone:\n{team}    expert_review: []\n"
+    program, problems = plan(**{"config/planning.yaml": preset})
+    assert problems == []
+    assert program is not None
+    assert list(program.config["team_presets"]) == ["balanced", "rapid_prototype", "alone"]
+
+
+@pytest.mark.row("P8")
+def test_a_preset_that_names_a_role_that_does_not_exist_is_an_error_where_it_stands(plan: Checked) -> None:
+    _, problems = plan(
+        **{"config/planning.yaml": "team_presets:\n  balanced:\n    validation: [judge:risk,\n      jugde]\n"}
+    )
+    assert problems == ["error config/planning.yaml:4 there is no role `jugde`"]
+    _, problems = plan(**{"config/planning.yaml": "team_presets:\n  balanced: {validation: ['judge:rsik']}\n"})
+    assert problems == ["error config/planning.yaml:2 the role `judge` has no variant `rsik`"]
+
+
+def test_a_preset_without_members_for_a_phase_is_an_error_where_it_stands(plan: Checked) -> None:
+    _, problems = plan(**{"config/planning.yaml": "team_presets:\n  alone: {research: [researcher:code]}\n"})
+    lacking = ["architecture", "coverage", "test_strategy", "validation"]
+    assert problems == [f"error config/planning.yaml:2 `{name}` is missing here" for name in lacking]
+
+
+def test_a_risk_category_and_a_threshold_are_changed_by_config_alone(plan: Checked) -> None:
+    program, problems = plan(
+        **{"config/planning.yaml": "risk_categories: {legal: ['\\bgdpr\\b']}\nspecify_gate: {threshold: 9}\n"}
+    )
+    assert problems == []
+    assert program is not None
+    assert (program.config["specify_gate"]["threshold"], program.config["risk_categories"]["legal"]) == (
+        9,
+        ["\\bgdpr\\b"],
+    )
+
+
+def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
+    workflow = shipped("workflows/plan.md").replace(
+        "  completion:    {after: [coverage, assets]}\n", ("  completion:    {after: [coverage, assets]}\n  letter:\n")
+    )
+    letter = (
+        "---\nkind: phase\nsteps:\n  - {id: letter, agent: coordinator, writes: letter.md}\n---\n"
+        "## letter\nWrite a letter about {{ phases.completion.artifacts['tasks.md'] | clip(200) | untrusted }}.\n"
+    )
+    program, problems = plan(**{"workflows/plan.md": workflow, "skills/plan/letter.md": letter})
+    assert problems == []
+    assert program is not None
+    assert program.reads["letter"] == {"completion"}
+    assert list(program.phases)[-1] == "letter"
+
+
+def test_a_protocol_is_added_by_files_alone(plan: Checked) -> None:
+    protocol = shipped("skills/protocols/consensus.md").replace("Judges score once", "Judges score quietly")
+    phase = shipped("skills/plan/validation.md").replace("else 'consensus'", "else 'quiet'")
+    _, problems = plan(**{"skills/plan/validation.md": phase})
+    assert problems == ["error skills/plan/validation.md:7 there is no protocol `quiet`"]
+    _, problems = plan(**{"skills/protocols/quiet.md": protocol})
+    assert problems == []
+
+
+def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
+    workflow = shipped("workflows/plan.md").replace("advanced, complete]", "advanced, complete, extreme]")
+    _, problems = plan(**{"workflows/plan.md": workflow})
+    assert problems
+    assert {one.partition(" `")[2] for one in problems} == {"extreme` is missing here"}
+    tables = {"team_without_presets": "balanced", "document_tokens": "9000", "answer_tokens": "4000"}
+    config = "".join(f"{name}: {{extreme: {value}}}\n" for name, value in tables.items())
+    phases = ("research", "architecture", "test_strategy")
+    config += "strategy_per_phase:\n" + "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in phases)
+    _, problems = plan(**{"config/planning.yaml": config})
+    assert problems == []
+
+
+def test_programs_say_which_phases_read_which() -> None:
+    program = check_workflow(Library((SHIPPED,), READ), "plan")
+    assert program is not None
+    assert program.reads["setup"] == frozenset()
+    assert program.reads["assets"] == {"architecture", "test-strategy"}
+    assert "think-deep" in program.reads["validation"]
+
+
+@pytest.mark.row("S10")
+def test_the_size_of_a_prompt_file_is_limited_by_the_config(tmp_path: Path) -> None:
+    role = "---\nname: talker\ndescription: Talks.\n---\n" + "Some words about nothing in particular. " * 700
+    write(tmp_path, {"roles/talker.md": role})
+    roots = (Root(tmp_path, "", "project"), SHIPPED)
+
+    def found() -> list[str]:
+        library = Library(roots, READ)
+        check_library(library)
+        return [f"{one.severity} {one.path} {one.code}" for one in library.problems]
+
+    assert found() == ["warning roles/talker.md tokens"]
+    write(tmp_path, {"config/skillrun.yaml": "token_lint: {roles: {warn: 100, error: 5000}}\n"})
+    assert "error roles/talker.md tokens" in found()
+    write(tmp_path, {"config/skillrun.yaml": "token_lint: {roles: {warn: 50000, error: 70000}}\n"})
+    assert found() == []
+
+
+def test_workflows_that_run_inline_belong_to_the_program(tmp_path: Path) -> None:
+    outer = "---\nname: outer\nphases:\n  go:\n---\n"
+    inner = "---\nname: inner\ninputs: {place: string}\noutputs: {place: '{{ inputs.place }}'}\nphases:\n  go:\n---\n"
+    steps = "steps:\n  - {id: trip, run: inner, with: {place: here}}\n  - say: '{{ trip.place or 1 }}'\n"
+    run = f"---\nkind: phase\n{steps}---\n"
+    say = "---\nkind: phase\nsteps:\n  - say: '{{ inputs.place }}'\n---\n"
+    write(tmp_path, {"workflows/outer.md": outer, "workflows/inner.md": inner})
+    write(tmp_path, {"skills/outer/go.md": run, "skills/inner/go.md": say})
+    roots = (Root(tmp_path, "", "project"), SHIPPED)
+    program = check_workflow(library := Library(roots, READ), "outer")
+    assert list(library.problems) == []
+    assert program is not None
+    assert list(program.inline) == ["inner"]
+    write(tmp_path, {"skills/inner/go.md": say.replace("inputs.place", "inputs.palce")})
+    check_workflow(library := Library(roots, READ), "outer")
+    assert [(one.path, one.code) for one in library.problems] == [("skills/inner/go.md", "unknown-field")]
+
+
+PATHS = sorted(path for _, path in READ.files)
+SIGNS = ("", "{{", "}}", "{%", "%}", "{#", ": ", "- ", "  ", "[", "]", "{", "}", "'", '"', "|", ">", "#", "---", "## ")
+VALUES = (
+    "&a",
+    "*a",
+    "!t",
+    "null",
+    "[]",
+    "{}",
+    "3",
+    "-1",
+    "true",
+    "x",
+    "\t",
+    "\x00",
+    "é😀",
+    "{{ x }}",
+    "{{ inputs }}",
+    "task",
+)
+HOW = st.sampled_from(["delete", "repeat", "insert", "replace", "value", "cut"])
+EDIT = st.tuples(HOW, st.integers(0, 400), st.integers(0, 90), st.sampled_from([*SIGNS, *VALUES]))
+
+
+def edited(text: str, edits: list[tuple[str, int, int, str]]) -> str:
+    lines = text.split("\n")
+    for how, number, column, piece in edits:
+        place = number % len(lines)
+        line = lines[place]
+        at = column % (len(line) + 1)
+        match how:
+            case "delete":
+                lines[place : place + 1] = [piece]
+            case "repeat":
+                lines.insert((number * 7) % len(lines), line)
+            case "insert":
+                lines[place] = line[:at] + piece + line[at:]
+            case "replace":
+                lines[place] = line[:at] + piece
+            case "value" if ": " in line:
+                lines[place] = f"{line.partition(': ')[0]}: {piece}"
+            case "cut":
+                lines[place] = line[:at] + line[at + 1 :]
+    return "\n".join(lines)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(PATHS), st.lists(EDIT, min_size=1, max_size=4), min_size=1, max_size=3))
+def test_whatever_a_file_holds_only_problems_come_of_it(
+    tmp_path: Path, edits: dict[str, list[tuple[str, int, int, str]]]
+) -> None:
+    write(tmp_path, {path: edited(shipped(path), made) for path, made in edits.items()})
+    library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+    try:
+        check_library(library)
+    finally:
+        for path in edits:
+            (tmp_path / path).unlink()
+    for problem in library.problems:
+        assert render(problem)
+        assert problem.line >= 1

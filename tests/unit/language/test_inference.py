@@ -1,0 +1,130 @@
+"""What the checker knows of a template without rendering it: absent values, fields, and comparisons that never hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skillrun.language.diagnostics import Problems
+from skillrun.language.expressions import compile_bare, compile_string
+from skillrun.language.inference import Inference
+from skillrun.language.source import Text
+from skillrun.language.types import ANY, NUMBER, TEXT, Type, list_of, map_of, of_value, record
+
+MODE = replace(TEXT, values=("rapid", "deep"))
+SKIPPED = frozenset({"state.mode == 'deep'"})
+NAMES: dict[str, Type] = {
+    "state": record({"mode": MODE, "flags": list_of(TEXT), "count": NUMBER}, "state"),
+    "inputs": record({"place": TEXT, "repo": TEXT.maybe(), "days": NUMBER.maybe()}, "inputs"),
+    "step": record({"text": TEXT, "data": record({"title": TEXT, "note": TEXT.maybe()}, "step.data")}, "step"),
+    "skipped": record({"text": TEXT}, "skipped").maybe(),
+    "findings": list_of(record({"title": TEXT, "level": MODE, "note": TEXT.maybe()}, "the finding")),
+    "answers": list_of(NUMBER, filled=True),
+    "artifacts": map_of(TEXT),
+    "config": of_value({"mode": "rapid", "teams": {"a": ["x"], "b": ["y", "z"]}}, "config", tunable=True),
+    "anything": ANY,
+}
+
+
+def problems(template: str, *, bare: bool = False) -> list[str]:
+    found = Problems()
+    compiled = (compile_bare if bare else compile_string)(Text.of(template), found)
+    assert compiled is not None, list(found)
+    inference = Inference(compiled, dict(NAMES), found)
+    if compiled.expression is not None and not bare:
+        inference.printed(compiled.expression)
+    else:
+        inference.result()
+    return [f"{one.code} {one.column}" for one in found]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ inputs.place }}",
+        "{% if inputs.repo %}{{ inputs.repo }}{% endif %}",
+        "{% if inputs.repo and inputs.days %}{{ inputs.repo }} {{ inputs.days + 1 }}{% endif %}",
+        "{% if not inputs.repo %}none{% else %}{{ inputs.repo }}{% endif %}",
+        "{% if inputs.repo is defined %}{{ inputs.repo }}{% endif %}",
+        "{% if inputs.days > 3 %}{{ inputs.days }}{% endif %}",
+        "{% if skipped.text == 'x' %}{{ skipped.text }}{% endif %}",
+        "{% if skipped %}{{ skipped.text }}{% endif %}",
+        "{{ inputs.repo | default('none') }}",
+        "{{ inputs.repo or 'none' }}",
+        "{{ inputs.repo if inputs.repo else 'none' }}",
+        "{% for f in findings if f.note %}{{ f.note }}{% endfor %}",
+        "{% for f in findings | selectattr('note') %}{{ f.note }}{% endfor %}",
+        "{% if findings %}{{ findings | map(attribute='title') | first }}{% endif %}",
+        "{{ answers | max - answers | min }}",
+        "{{ (inputs.days or 0) + 1 }}",
+        "{{ findings | map(attribute='note') | select | join(', ') }}",
+        "{% set note = inputs.repo or 'none' %}{{ note }}",
+        "{% set all %}{{ inputs.place }}{% endset %}{{ all }}",
+        "{{ config.teams | list | first or '' }}",
+        "{% for name, team in config.teams | dictsort %}{{ name }}: {{ team | join }}{% endfor %}",
+        "{% if artifacts['a.md'] %}{{ artifacts['a.md'] }}{% endif %}",
+        "{{ anything.you.like[0].more }}",
+        "{% if config.mode == 'deep' %}{% endif %}",
+        "{% if state.mode in ['rapid', 'deep'] %}{% endif %}",
+        "{{ config.teams[inputs.place] | join(', ') }}",
+    ],
+)
+def test_what_is_proved_is_let_through(template: str) -> None:
+    assert problems(template) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "found"),
+    [
+        ("{{ inputs.repo }}", ["absent 11"]),
+        ("x {{ skipped.text }}", ["absent 14"]),
+        ("{{ step.data.note | upper }}", ["absent 14"]),
+        ("{% if inputs.place %}{{ inputs.repo }}{% endif %}", ["absent 32"]),
+        ("{% if inputs.repo or inputs.place %}{{ inputs.repo }}{% endif %}", ["absent 47"]),
+        ("{% if inputs.repo %}a{% else %}{{ inputs.repo }}{% endif %}", ["absent 42"]),
+        ("{{ inputs.repo if inputs.place else 'x' }}y", ["absent 4"]),
+        ("{% for f in findings %}{{ f.note }}{% endfor %}", ["absent 29"]),
+        ("{{ findings | first }}", ["absent 15"]),
+        ("{{ findings | map(attribute='title') | first }}", ["absent 40"]),
+        ("{{ inputs.days + 1 }}", ["absent 11"]),
+        ("{{ 2 * inputs.days }}", ["absent 15"]),
+        ("{{ 'a' ~ inputs.repo }}", ["absent 17"]),
+        ("{{ artifacts['a.md'] }}", ["absent 13"]),
+        ("{{ 'in ' ~ inputs.repo if inputs.repo }}x", ["absent 4"]),
+        ("{{ nobody }}", ["unknown-name 4"]),
+        ("{{ step.txet }}", ["unknown-field 9"]),
+        ("{{ step.text.more }}", ["unknown-field 14"]),
+        ("{{ findings.title }}", ["unknown-field 13"]),
+        ("{% for f in findings %}{{ f.titel }}{% endfor %}", ["unknown-field 29"]),
+        ("{{ findings | map(attribute='titel') | list }}", ["unknown-field 15"]),
+        ("{{ findings | selectattr('titel') | list }}", ["unknown-field 26"]),
+        ("{{ findings | sort(attribute='titel') | list }}", ["unknown-field 15"]),
+        ("{{ findings | selectattr('level', 'eq', 'depe') | list }}", ["never 41"]),
+        ("{% if state.mode == 'depe' %}{% endif %}", ["never 21"]),
+        ("{% if 'depe' != state.mode %}{% endif %}", ["never 7"]),
+        ("{% if state.mode in ['rapid', 'depe'] %}{% endif %}", ["never 31"]),
+        ("{{ state.flags | dictsort(by='vlaue') }}", ["arguments 18"]),
+        ("{{ config.taems }}", ["unknown-field 11"]),
+        ("{{ step-text }}", ["unknown-name 9"]),
+        ("{% set a = inputs.repo %}{{ a }}", ["absent 29"]),
+    ],
+)
+def test_what_is_not_proved_is_found_at_its_place(template: str, found: list[str]) -> None:
+    assert [one.split()[0] for one in problems(template)] == [one.split()[0] for one in found]
+    assert problems(template) == found
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("inputs.repo", []),
+        ("not skipped and inputs.days", []),
+        ("inputs.repo == 'x'", []),
+        ("findings | length > 2", []),
+        ("state.mode == 'deep' and state.mod", ["unknown-field 32"]),
+        ("inputs.days + 1 > 3", ["absent 8"]),
+    ],
+)
+def test_absent_values_are_false_in_conditions(condition: str, found: list[str]) -> None:
+    assert problems(condition, bare=True) == found
