@@ -69,6 +69,10 @@ def passes(value: Any, test: str, *arguments: Any) -> bool:
     return apply_test(test, value, *arguments) if test else bool(value)
 
 
+def _same(text: str) -> str:
+    return text
+
+
 _PLAIN: Final = ("default", "dictsort", "groupby", "indent", "items", "length", "replace", "sort", "unique")
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "range"},
@@ -93,7 +97,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "round": filters.rounded,
     "select": select(True),
     "selectattr": selectattr(True),
-    "string": text_filter(str),
+    "string": text_filter(_same),
     "sum": filters.total,
     "title": text_filter(jinja.do_title),
     "tojson": filters.to_json_text,
