@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillrun.language.configuration import check_modes, check_switches
+from skillrun.language.configuration import check_modes
 from skillrun.language.declared import declared
 from skillrun.language.definitions import Phase, PhaseUse, Protocol, Role, Workflow
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lint import check_sizes
-from skillrun.language.lookups import Lookups, Settings
+from skillrun.language.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.names import SYSTEM, base_names, seats_type
 from skillrun.language.parse import check_kind
 from skillrun.language.scope import Scope
@@ -67,9 +67,7 @@ def check_library(library: Library, commands: Collection[str] = ()) -> list[Prog
         checker = Checker(library, commands)
         programs = [checker.workflow(name) for name in library.names("workflows")]
         for name in library.names("config"):
-            config = library.config(name)
-            for layer in config.layers if config is not None else ():
-                check_switches(layer, config.data if config is not None else {}, library.problems)
+            checker.lookups.config(name)
         for name in library.names("roles"):
             checker.lookups.role(name)
         for name in library.skills():
@@ -123,8 +121,8 @@ class Checker:
 
     def protocol(self, name: str, caller: Scope, *, certain: bool) -> CheckedProtocol | None:
         """A protocol checked against the config of its caller; where it is not sure to be called, against none."""
-        settings = caller.settings if certain else Settings()
-        key = (name, id(settings.data))
+        settings = caller.settings if certain else UNKNOWN
+        key = (name, id(settings))
         if key not in self._protocols:
             self._protocols[key] = self._protocol(name, settings, (*caller.protocols, name))
         return self._protocols[key]
@@ -144,7 +142,7 @@ class Checker:
                 self.problems.report(span, "unused-phase", f"no workflow uses the phase `{name}`", severity="warning")
         elif kind == "protocol" and area == "protocols":
             if not any(known == own for known, _ in self._protocols):
-                self._protocol(own, Settings(), (own,))
+                self._protocol(own, UNKNOWN, (own,))
         elif kind == "questions":
             self.library.bank(name)
         elif kind in ("reference", "template"):
@@ -157,12 +155,11 @@ class Checker:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                Scope(self, Settings(), dict(names), self.problems).printed(text.template)
+                Scope(self, UNKNOWN, dict(names), self.problems).printed(text.template)
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
-        engine = self.library.config("skillrun")
-        check_sizes(self.library, engine.data if engine is not None else {}, self.problems)
+        check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
     def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:
         protocol = self.library.protocol(name)
@@ -195,13 +192,12 @@ class Checker:
                 check_modes(layer, values, self.problems)
         check = WorkflowCheck(self, workflow, settings)
         check.run()
-        engine = self.library.config("skillrun")
         if check.phases.keys() != workflow.phases.keys():
             return None
-        data = engine.data if engine is not None else {}
+        engine = self.lookups.config("skillrun").data or {}
         runs = {step.text for phase in check.phases.values() for step in phase.walk() if step.verb == "run"}
         inline = {other: program for other in sorted(runs) if (program := self._programs.get(other)) is not None}
-        return Program(workflow, check.phases, settings.data or {}, data, self.library, check.reads(), inline)
+        return Program(workflow, check.phases, settings.data or {}, engine, self.library, check.reads(), inline)
 
     def phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.diagnostics import Problems, suggest
 from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS
 from skillrun.language.reader import Reader, close_to
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
@@ -51,8 +51,8 @@ def _may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems
     is_open = where != name and is_collection(base)
     near = close_to(name, base)
     if not is_open or (near and isinstance(base[near], int)):
-        hint = did_you_mean(name, base) or allowed(base)
-        problems.report(entry.key.span, "unknown-key", f"the shipped config has no `{where}`", hint)
+        message = f"the shipped config has no `{where}`"
+        problems.report(entry.key.span, "unknown-key", message, suggest(name, base))
         return False
     if plain(entry.value) is None:
         problems.report(entry.key.span, "empty", f"`{where}` has no value")
@@ -125,8 +125,7 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     for name, entry in _entries(layer, "features", problems):
         for need, span in reader.read(entry, FEATURE_KEYS).get("requires", {}).items():
             if need not in known:
-                hint = did_you_mean(need, known) or allowed(known)
-                problems.report(span, "unknown-feature", f"there is no feature `{need}`", hint)
+                problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
             elif _reaches(known, need, name):
                 problems.report(span, "cycle", f"`{name}` requires itself through `{need}`")
 
@@ -137,7 +136,7 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
         listed = entry.get("modes") if isinstance(entry, Mapping) else None
         for item in listed.items if isinstance(listed, Sequence) else ():
             if plain(item) not in modes:
-                hint = did_you_mean(str(plain(item)), modes) or allowed(modes)
+                hint = suggest(str(plain(item)), modes)
                 problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from skillrun.language.diagnostics import allowed, did_you_mean
+from skillrun.language.diagnostics import suggest
 from skillrun.language.fields import Field
 from skillrun.language.lookups import Settings
 from skillrun.language.names import of_fields
@@ -54,8 +54,7 @@ def _check_choices(checker: Checker, one: Type, declaration: Mapping) -> None:
         node = declaration.get(name)
         literal = node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
         if node is not None and known and literal not in ("", *known) and "{{" not in literal:
-            hint = did_you_mean(literal, known) or allowed(known)
-            checker.problems.report(node.span, "default", f"`{name}` is `{literal}`", hint)
+            checker.problems.report(node.span, "default", f"`{name}` is `{literal}`", suggest(literal, known))
 
 
 def _texts(node: Node) -> Iterator[Text]:

@@ -115,6 +115,12 @@ def allowed(options: Iterable[str]) -> str:
     return f"allowed: {', '.join(names)}" if names else ""
 
 
+def suggest(name: str, options: Iterable[str], otherwise: str = "") -> str:
+    """What to write instead of a name: the option that is near it, or else what is said, or all there is."""
+    known = list(dict.fromkeys(options))
+    return did_you_mean(name, known) or otherwise or allowed(known)
+
+
 def _folded(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.diagnostics import Problems, suggest
 from skillrun.language.expressions import Template
 from skillrun.language.facts import beginnings, denied, fact, facts
 from skillrun.language.results import RESULTS, TEXT_FILTERS, constant, keyword
@@ -191,7 +191,7 @@ class Inference:
     def name(self, node: nodes.Name) -> Type:
         one = self.names.get(node.name)
         if one is None:
-            hint = self.explain(node.name) or did_you_mean(node.name, self.names) or allowed(sorted(self.names))
+            hint = self.explain(node.name) or suggest(node.name, sorted(self.names))
             self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
             return ANY
         return self.settled(node, one)
@@ -238,7 +238,7 @@ class Inference:
         if found is None:
             label = owner.label or "it"
             special = self.explain(f"{label}.{identifier(key)}")
-            hint = special or did_you_mean(key, owner.fields) or allowed(owner.fields) or "it has no fields"
+            hint = special or suggest(key, owner.fields) or "it has no fields"
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
         return found
 
@@ -300,8 +300,7 @@ class Inference:
         value = constant(literal)
         known = [str(each) for each in one.values or ()] if one.kind == "text" and not one.tunable else []
         if known and isinstance(value, str) and value not in known:
-            hint = did_you_mean(value, known) or allowed(dict.fromkeys(known))
-            self.report(literal, "never", f"`{other}` is never `{value}`", hint)
+            self.report(literal, "never", f"`{other}` is never `{value}`", suggest(value, known))
 
     def compute(self, node: nodes.BinExpr) -> Type:
         if isinstance(node, nodes.Sub) and (meant := self.hyphenated(node)):

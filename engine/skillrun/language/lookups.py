@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language import source
 from skillrun.language.banks import Bank
 from skillrun.language.configuration import check_switches, place_of, places_with
 from skillrun.language.definitions import Role, Value, Workflow
-from skillrun.language.diagnostics import allowed, did_you_mean
+from skillrun.language.diagnostics import suggest
 from skillrun.language.kinds import SKILL_KINDS, TOOLS
 from skillrun.language.library import Library, TextFile
 from skillrun.language.members import MemberError, parse_member
@@ -45,6 +45,10 @@ class Settings:
         return place_of(self.layers, path) if owner == "config" else None
 
 
+NO_CONFIG: Final = Settings({})
+UNKNOWN: Final = Settings()
+
+
 class Lookups:
     """Looks things up in one library; each role and config is checked once."""
 
@@ -56,26 +60,27 @@ class Lookups:
 
     def unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
         """Report that there is no such thing: with the name that is near, or else what to do or what there is."""
-        known = list(known)
         code = f"unknown-{what.rpartition(' ')[2]}"
-        hint = did_you_mean(name, known) or otherwise or allowed(known)
-        self.problems.report(span, code, f"there is no {what} `{name}`", hint)
+        self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
 
     # config
 
     def settings(self, workflow: Workflow) -> Settings:
         """The workflow's config."""
         name = workflow.config
-        if name is None:
-            return Settings({})
+        if name is not None and self.library.locate(f"config/{name}.yaml") is None:
+            span = workflow.document.front.entries["config"].value.span
+            self.unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
+            return UNKNOWN
+        return self.config(name) if name is not None else NO_CONFIG
+
+    def config(self, name: str) -> Settings:
+        """A config with its switches checked; unknown where it is not there or cannot be read."""
         if name not in self._settings:
             config = self.library.config(name)
-            if config is None and self.library.locate(f"config/{name}.yaml") is None:
-                span = workflow.document.front.entries["config"].value.span
-                self.unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
-            self._settings[name] = Settings() if config is None else Settings(config.data, config.layers)
-            for layer in self._settings[name].layers:
-                check_switches(layer, config.data if config else {}, self.problems)
+            self._settings[name] = UNKNOWN if config is None else Settings(config.data, config.layers)
+            for layer in config.layers if config is not None else ():
+                check_switches(layer, config.data if config is not None else {}, self.problems)
         return self._settings[name]
 
     def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
@@ -127,9 +132,8 @@ class Lookups:
             self.agent_skill(skill, role.spans[skill])
         for tool in role.tools:
             if tool not in TOOLS:
-                hint = did_you_mean(tool, TOOLS) or allowed(TOOLS)
                 message = f"there is no tool `{tool}`; the role does without it"
-                self.problems.report(role.spans[tool], "unknown-tool", message, hint, "warning")
+                self.problems.report(role.spans[tool], "unknown-tool", message, suggest(tool, TOOLS), "warning")
         node = role.document.front.get("model")
         if node is not None:
             self.model(role.model, node.span)
@@ -147,22 +151,12 @@ class Lookups:
     @cached_property
     def _models(self) -> tuple[list[str], list[str], list[str], list[str]]:
         """From `config/models.yaml`: names that stand for models, models, providers, patterns of models' names."""
-        config = self.library.config("models")
-        data = {key: one for key, one in config.data.items() if isinstance(one, dict)} if config is not None else {}
-        symbols = [one for part in ("tiers", "aliases", "intents") for one in data.get(part, {})]
-        listed = [one.partition(":")[2] for one in data.get("models", {})]
-        providers = data.get("providers", {})
+        models = self.config("models")
+        symbols = [one for part in ("tiers", "aliases", "intents") for one in models.part(part)]
+        listed = [one.partition(":")[2] for one in models.part("models")]
+        providers = models.part("providers")
         patterns = [str(one.get("names", "")) for one in providers.values() if isinstance(one, dict)]
         return symbols, listed, [*providers, "scripted"] if providers else [], patterns
-
-    def members(self, value: Value, candidates: Iterable[Any], settings: Settings) -> None:
-        """Check every member that a value is known to name, in the config where it comes from there."""
-        for candidate in candidates:
-            several = candidate.values() if isinstance(candidate, Mapping) else candidate
-            for written in several if isinstance(several, Iterable) and not isinstance(several, str) else [several]:
-                if written is not None and not self._is_known(written):
-                    for span in self.places(value, written, settings):
-                        self.member(written, span)
 
     def places(self, value: Value, written: Any, settings: Settings) -> list[Span]:
         """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
@@ -171,7 +165,7 @@ class Lookups:
         layers = settings.layers if isinstance(written, str) else ()
         return here or [span for layer in layers for span in places_with(layer, written)] or [value.span]
 
-    def _is_known(self, written: Any) -> bool:
+    def is_member(self, written: Any) -> bool:
         """Whether the text names a member that there is, with a variant that it has."""
         try:
             member = parse_member(written)
@@ -192,7 +186,7 @@ class Lookups:
         if role is None and self.library.locate(f"roles/{member.role}.md") is None:
             self.unknown(span, "role", member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
         elif role is not None and member.variant and member.variant not in role.variants:
-            hint = did_you_mean(member.variant, role.variants) or allowed(role.variants) or "it has no variants"
+            hint = suggest(member.variant, role.variants) or "it has no variants"
             message = f"the role `{member.role}` has no variant `{member.variant}`"
             self.problems.report(span, "unknown-variant", message, hint)
         if member.model:

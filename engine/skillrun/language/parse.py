@@ -19,7 +19,7 @@ from skillrun.language.definitions import (
     Step,
     Workflow,
 )
-from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.diagnostics import Problems, allowed, did_you_mean, suggest
 from skillrun.language.document import check_sections
 from skillrun.language.expressions import Template
 from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, SKILL_KINDS, VERBS
@@ -115,8 +115,7 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
         hint = f"`kind: {kind}` is expected here" if kind else allowed(SKILL_KINDS)
         problems.report(span, "kind", "the file does not say its `kind`", hint)
     elif written not in SKILL_KINDS:
-        hint = did_you_mean(str(written), SKILL_KINDS) or allowed(SKILL_KINDS)
-        problems.report(node.span, "kind", f"there is no kind `{written}`", hint)
+        problems.report(node.span, "kind", f"there is no kind `{written}`", suggest(str(written), SKILL_KINDS))
     else:
         problems.report(node.span, "kind", f"this is a {written}; here it stands for a {kind}")
     return False
@@ -154,7 +153,7 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
     broken = {name for name, step in everything if not step.verb}
     for name, section in sections.items():
         if name not in wanted and name not in broken:
-            hint = did_you_mean(name, wanted.keys() - sections.keys()) or "a heading inside a prompt is written `\\##`"
+            hint = suggest(name, wanted.keys() - sections.keys(), "a heading inside a prompt is written `\\##`")
             problems.report(section.heading, "unused-section", f"no step uses the section `{name}`", hint)
     for name, step in wanted.items():
         if name not in sections:
@@ -229,11 +228,11 @@ def _seats(node: Node, reader: Reader) -> Seats:
     if isinstance(node, Mapping):
         for key, entry in node.entries.items():
             if key != "members":
-                reader.problems.report(entry.key.span, "unknown-key", f"unknown key `{key}`", allowed(("members",)))
+                reader.report(entry.key.span, "unknown-key", f"unknown key `{key}`", allowed(("members",)))
         match = _RANGE.fullmatch(str(plain(node.entries["members"].value))) if "members" in node.entries else None
         if match and 1 <= int(match[1]) <= int(match[2]):
             return Seats(least=int(match[1]), most=int(match[2]))
-        reader.problems.report(node.span, "seats", "`members` is a range of at least one", hint)
+        reader.report(node.span, "seats", "`members` is a range of at least one", hint)
     else:
-        reader.problems.report(node.span, "seats", "`seats` names the seats, or says how many members there are", hint)
+        reader.report(node.span, "seats", "`seats` names the seats, or says how many members there are", hint)
     return Seats()

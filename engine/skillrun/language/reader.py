@@ -12,7 +12,7 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from skillrun.language.definitions import Row, Step, Value
-from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
+from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean, suggest
 from skillrun.language.expressions import Template, compile_bare, compile_string
 from skillrun.language.fields import Field, input_type
 from skillrun.language.kinds import RESERVED, ROW_KEYS, STEP_KEYS, VERB_KEYS, VERBS, Key, Keys
@@ -99,6 +99,7 @@ class Reader:
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
+        self.report = problems.report
 
     def read(self, node: Node | None, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
         """What the known keys of a mapping hold, each read as its key takes it."""
@@ -114,20 +115,19 @@ class Reader:
             return {}
         if foreign and not node.entries:
             hint = "it stands at the top, between two lines `---`"
-            self.problems.report(node.span, "frontmatter", "the file has no frontmatter", hint)
+            self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         known = {name: entry.value for name, entry in node.entries.items() if name in keys}
         for name, entry in node.entries.items():
             if name in known:
                 continue
             if not foreign:
-                hint = did_you_mean(name, keys) or allowed(keys)
-                self.problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
+                self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", suggest(name, keys))
             elif close := close_to(name, keys.keys() - known.keys()):
                 hint = f"did you mean `{close}`?"
-                self.problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
+                self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, key in keys.items():
             if key.required and name not in known:
-                self.problems.report(node.span, "missing-key", f"`{name}` is missing", f"`{name}:` {key.doc}")
+                self.report(node.span, "missing-key", f"`{name}` is missing", f"`{name}:` {key.doc}")
         return known
 
     def take(self, name: str, key: Key, node: Node) -> Any:
@@ -136,7 +136,7 @@ class Reader:
         return read(self, node) if read is not None else self.constrained(name, key, node)
 
     def wrong_type(self, node: Node, expected: str, hint: str = "") -> None:
-        self.problems.report(node.span, "type", f"expected {expected}", hint)
+        self.report(node.span, "type", f"expected {expected}", hint)
 
     # single values
 
@@ -144,13 +144,13 @@ class Reader:
         if isinstance(node, Scalar) and isinstance(node.value, str) and pattern.fullmatch(node.value):
             return node.value
         hint = "letters, digits, `-` and `_`, beginning with a letter"
-        self.problems.report(node.span, "name", "expected a name", hint)
+        self.report(node.span, "name", "expected a name", hint)
         return None
 
     def id(self, node: Node) -> str | None:
         found = self.name(node, ID)
         if found and found.replace("-", "_") in OWN_NAMES:
-            self.problems.report(node.span, "reserved", f"`{found}` is the language's own name", "choose another id")
+            self.report(node.span, "reserved", f"`{found}` is the language's own name", "choose another id")
         return found
 
     def names(self, node: Node) -> dict[str, Span]:
@@ -177,7 +177,7 @@ class Reader:
         try:
             return Shape.from_schema(plain(node)).schema
         except SkillrunError as error:
-            self.problems.report(node.span, "schema", error.message)
+            self.report(node.span, "schema", error.message)
             return {}
 
     # templates
@@ -196,7 +196,7 @@ class Reader:
             for key, entry in node.entries.items():
                 if isinstance(entry.value, Scalar) and entry.value.value is None:
                     hint = "a value with a comma needs quotes inside `{ }`"
-                    self.problems.report(entry.key.span, "empty", f"`{key}` has no value", hint)
+                    self.report(entry.key.span, "empty", f"`{key}` has no value", hint)
             entries = {key: self.value(entry.value) for key, entry in node.entries.items()}
             return Value(node.span, entries=entries, keys={k: entry.key.span for k, entry in node.entries.items()})
         if isinstance(node, Sequence):
@@ -209,7 +209,7 @@ class Reader:
     def constrained(self, name: str, key: Key, node: Node) -> Value | None:
         """A value of the kind that the key takes; templates are left for the run."""
         if isinstance(node, Scalar) and node.value is None:
-            self.problems.report(node.span, "empty", f"`{name}` has no value", f"`{name}:` {key.doc}")
+            self.report(node.span, "empty", f"`{name}` has no value", f"`{name}:` {key.doc}")
             return None
         if key.takes == "mapping" and not isinstance(node, Mapping):
             self.wrong_type(node, f"a mapping of names to values for `{name}`")
@@ -221,7 +221,7 @@ class Reader:
         wrong = _misfit(key, literal)
         if wrong is not None:
             hint = did_you_mean(str(literal), key.values) or wrong
-            self.problems.report(node.span, "choice" if key.values else "type", f"`{name}` is {shown(literal)}", hint)
+            self.report(node.span, "choice" if key.values else "type", f"`{name}` is {shown(literal)}", hint)
         elif key.takes == "target":
             self.name(node)
         return value
@@ -268,7 +268,7 @@ class Reader:
         )
         if VERBS[verb].section and id_ is None and "template" not in step.values:
             hint = "the id names its section in the body"
-            self.problems.report(step.span, "missing-id", f"`{verb}` needs an `id`", hint)
+            self.report(step.span, "missing-id", f"`{verb}` needs an `id`", hint)
         self.check_order(step)
         return step
 
@@ -276,15 +276,15 @@ class Reader:
         if verbs:
             listed = ", ".join(f"`{verb}`" for verb in verbs)
             span = node.entries[verbs[1]].key.span
-            self.problems.report(span, "two-verbs", f"a step has one verb; here are {listed}", "make two steps of it")
+            self.report(span, "two-verbs", f"a step has one verb; here are {listed}", "make two steps of it")
             return
         unknown = [(key, entry.key.span) for key, entry in node.entries.items() if key not in STEP_KEYS]
         for key, span in unknown:
             if close := did_you_mean(key, VERBS):
-                self.problems.report(span, "no-verb", f"unknown verb `{key}`", close)
+                self.report(span, "no-verb", f"unknown verb `{key}`", close)
                 return
         span = unknown[0][1] if unknown else node.span
-        self.problems.report(span, "no-verb", "this step has no verb", allowed(VERBS))
+        self.report(span, "no-verb", "this step has no verb", allowed(VERBS))
 
     def rows(self, node: Node) -> tuple[Row, ...]:
         if not isinstance(node, Sequence):
@@ -294,7 +294,7 @@ class Reader:
         for item in node.items:
             found = self.read(item, ROW_KEYS)
             if not found.keys() & {"then", "at_least"} and isinstance(item, Mapping):
-                self.problems.report(item.span, "missing-key", "the row chooses nothing", "give it `then`")
+                self.report(item.span, "missing-key", "the row chooses nothing", "give it `then`")
             rows.append(Row(item.span, *(found.get(name) for name in ("when", "then", "at_least", "because"))))
         return tuple(rows)
 
@@ -302,13 +302,13 @@ class Reader:
         """What a row chooses stands in the decision's `order`."""
         for row in step.rows:
             if row.at_least is not None and not step.order:
-                self.problems.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
+                self.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
             for value in (row.then, row.at_least):
                 literal = value.literal if value is not None and step.order else None
                 if literal is not None and literal not in step.order:
-                    hint = did_you_mean(str(literal), step.order) or allowed(step.order)
                     assert value is not None
-                    self.problems.report(value.span, "order", f"`{literal}` is not in `order`", hint)
+                    hint = suggest(str(literal), step.order)
+                    self.report(value.span, "order", f"`{literal}` is not in `order`", hint)
 
 
 _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {

@@ -73,31 +73,27 @@ class Scope:
     def lookups(self) -> Lookups:
         return self.checker.lookups
 
+    def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
+        self.problems.report(span, code, message, hint)
+
     # templates
 
     def infer(self, template: Template, extra: Mapping[str, Type] | None = None) -> Type:
-        inference = self._inference(template, extra)
-        found = inference.result()
-        self._note(inference)
-        return found
+        with self._inference(template, extra) as inference:
+            return inference.result()
 
     def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a template whose text is used, also where it is a single expression."""
-        inference = self._inference(template, extra)
-        if template.expression is not None:
-            inference.printed(template.expression)
-        else:
-            inference.result()
-        self._note(inference)
+        with self._inference(template, extra) as inference:
+            inference.printed(template.expression) if template.expression is not None else inference.result()
 
     def condition(self, template: Template | None) -> Facts:
         """Check a condition; the facts that hold where it does."""
         if template is None:
             return NOTHING
-        inference = self._inference(template)
-        inference.result()
-        self._note(inference)
-        return inference.holding()
+        with self._inference(template) as inference:
+            inference.result()
+            return inference.holding()
 
     def text(self, text: Text) -> Type:
         """Check a text that is rendered only in the run."""
@@ -124,23 +120,24 @@ class Scope:
         template = value.template
         if found.unless is not None and template is not None and template.expression is not None:
             hint = f"`{what}` needs a value: give the step a `when`, or the value a `default`"
-            self._inference(template, extra).needed(template.expression, found, hint)
+            with self._inference(template, extra) as inference:
+                inference.needed(template.expression, found, hint)
         return found
 
-    def _inference(self, template: Template, extra: Mapping[str, Type] | None = None) -> Inference:
+    @contextmanager
+    def _inference(self, template: Template, extra: Mapping[str, Type] | None = None) -> Iterator[Inference]:
         names = {**self.names, **(extra or {})}
-        return Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
+        inference = Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
+        yield inference
+        self.reads |= inference.reads
+        for call, arguments in inference.calls:
+            if isinstance(call.node, nodes.Name) and call.node.name == "bank":
+                self._bank(template, call, arguments)
 
     def _explain(self, path: str) -> str:
         if path in self.local:
             return f"`{path}` is first known behind line {self.local[path].line}"
         return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
-
-    def _note(self, inference: Inference) -> None:
-        self.reads |= inference.reads
-        for call, arguments in inference.calls:
-            if isinstance(call.node, nodes.Name) and call.node.name == "bank":
-                self._bank(inference.template, call, arguments)
 
     def _bank(self, template: Template, call: nodes.Call, arguments: list[Type]) -> None:
         """Check the name of a question bank, and the groups that are asked of it."""

@@ -1,0 +1,83 @@
+"""Checks who is asked and what is handed over: members, seats, and inputs against what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from skillrun.language.definitions import Protocol, Step, Value
+from skillrun.language.diagnostics import suggest
+from skillrun.language.fields import Field, coerce
+from skillrun.language.names import MEMBER, VARIANT
+from skillrun.language.scope import Scope
+from skillrun.language.types import Type, identifier
+
+
+def member_of(members: Type) -> Type:
+    """A member; where every one that can be is known to have a variant, so has it a lens."""
+    known = _named(members)
+    return VARIANT if known and all(isinstance(one, str) and ":" in one for one in known) else MEMBER
+
+
+def check_members(scope: Scope, step: Step, members: Type) -> None:
+    """Report members that there are not, where they are written: in the step, or in the config."""
+    for written in _named(members) if step.main is not None else ():
+        assert step.main is not None
+        if written is not None and not scope.lookups.is_member(written):
+            for span in scope.lookups.places(step.main, written, scope.settings):
+                scope.lookups.member(written, span)
+
+
+def _named(members: Type) -> list[Any]:
+    """Every member that a value can name."""
+    found: list[Any] = []
+    for value in members.values or ():
+        found.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value])
+    return found
+
+
+def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> None:
+    """Report members that do not fit the seats, where both are known."""
+    value, seats, name = step.main, protocol.seats, protocol.name
+    for several in members.values or () if value is not None else ():
+        assert value is not None
+        if isinstance(several, Mapping):
+            unknown = [seat for seat in several if seat not in seats.names]
+            for seat in unknown:
+                span = value.keys.get(seat, value.span)
+                scope.lookups.unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
+            if not unknown and (empty := [seat for seat in seats.names if seat not in several]):
+                scope.report(value.span, "seats", f"nobody sits on `{empty[0]}` of the protocol `{name}`")
+        elif not seats.names:
+            count = len(several) if isinstance(several, list) else 1
+            if count and not seats.least <= count <= seats.most:
+                message = f"the protocol `{name}` seats {seats.least} to {seats.most} members; here are {count}"
+                scope.report(value.span, "seats", message)
+
+
+def check_given(scope: Scope, step: Step, inputs: tuple[Field, ...], label: str) -> None:
+    """Check what `with` hands over against what is declared."""
+    value = step.values.get("with", Value(step.span))
+    given = value.entries or {}
+    fields = {identifier(one.name): one for one in inputs}
+    for name, one in given.items():
+        field = fields.get(identifier(name))
+        if field is not None:
+            check_literal(scope, field, one)
+        else:
+            hint = suggest(name, fields) or "it takes none"
+            scope.report(value.keys[name], "unknown-input", f"{label} has no input `{name}`", hint)
+    for name, field in fields.items():
+        if field.required and field.default is None and name not in map(identifier, given):
+            hint = f"give it in `with: {{{field.name}: …}}`"
+            scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
+
+
+def check_literal(scope: Scope, field: Field, value: Value) -> bool:
+    """Whether a value that is written out is of its field's type; a problem where it is not."""
+    literal = value.literal
+    error = coerce(replace(field, fallback=None), literal).error if literal is not None else ""
+    if error:
+        scope.report(value.span, "type", error)
+    return not error
