@@ -39,6 +39,7 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
 async def _watch(workflow: str, job: Job, out: Output) -> int:
     from skillrun.cli.loading import load
     from skillrun.dev.watch import Changes, watching
+    from skillrun.language.library import Library
     from skillrun.runtime.journal import Journal
     from skillrun.runtime.lock import hold
 
@@ -46,7 +47,8 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     changes = Changes(asyncio.get_running_loop())
     gateway = job.loaded.gateway(job.script, out.note)
-    roots = [root.path for root in job.loaded.program.library.roots]
+    library = job.loaded.program.library
+    roots = [root.path for root in library.roots]
     with hold(folder), watching(roots, changes):
         journal = Journal.open(folder) if (folder / ".run" / "journal.db").exists() else Journal.create(folder)
         try:
@@ -58,8 +60,9 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
                 paths = await changes.take()
                 started = time.monotonic()
                 out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
+                library = Library(library.roots, library)  # what was not saved is not read again
                 try:
-                    loaded = load(workflow, out, said=BROKEN)
+                    loaded = load(workflow, out, library, said=BROKEN)
                 except click.exceptions.Exit:
                     loaded = None
                 out.line(f"checked in {(time.monotonic() - started) * 1000:.0f} ms")
