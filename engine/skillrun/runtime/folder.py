@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -100,11 +100,14 @@ class RunFolder:
 
     async def replace(self, name: str, text: str) -> None:
         """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
+        self.put_beside(name, text)
+        await self.ledger.note(name, digest(text))
+
+    def put_beside(self, name: str, text: str) -> None:
+        """Write a file that belongs to the person from then on."""
         path = self.resolve(name)
-        self._put.add(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
-        await self.ledger.note(name, digest(text))
 
     def changed_by_hand(self, names: Iterable[str]) -> list[str]:
         """The artifacts whose present text the run has never written."""
@@ -124,7 +127,7 @@ class RunFolder:
         root = self.path.resolve()
         found = [path for path in root.glob(pattern) if path.is_file() and path.resolve().is_relative_to(root)]
         names = {path.relative_to(root).as_posix(): path for path in sorted(found)}
-        current = self._put.union(*(summary.get("artifacts") or () for summary in self._summaries()))
+        current = self._current()
         return [
             name
             for name, path in names.items()
@@ -134,9 +137,10 @@ class RunFolder:
     def _own(self, name: str, path: Path) -> bool:
         return self.ledger.last(name) is not None and self.ledger.wrote(name, digest(path.read_bytes()))
 
-    def _summaries(self) -> Iterator[dict[str, Any]]:
-        folder = self.path / SUMMARIES
-        yield from (from_frontmatter(path)[0] for path in folder.rglob("*.md"))
+    def _current(self) -> set[str]:
+        """The artifacts that this evaluation has written: so far, and in the phases that are over."""
+        summaries = (from_frontmatter(path)[0] for path in (self.path / SUMMARIES).rglob("*.md"))
+        return self._put.union(*(summary.get("artifacts") or () for summary in summaries))
 
     # summaries
 
@@ -223,16 +227,13 @@ class RunFolder:
         log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
         return State(**known), log
 
-    def prune(self, kept: Iterable[str]) -> list[str]:
+    def prune(self) -> None:
         """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
-        current = set(kept)
-        gone = []
+        current = self._current()
         for name in self.ledger.names():
             path = self.path / name
             if name not in current and path.is_file() and self._own(name, path):
                 path.unlink()
-                gone.append(name)
-        return gone
 
     def clean(self) -> None:
         """Remove what killed writes left behind."""

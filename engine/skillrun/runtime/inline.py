@@ -40,7 +40,6 @@ async def run_inline(frame: Frame, address: str, program: Program, given: Mappin
     current = (inner.folder.summary(stored_name(inner, name)) for name in program.workflow.phases)
     for summary in [*(one for past in inner.over for one in past["phases"].values()), *current]:
         if summary is not None:
-            frame.open.artifacts.extend(a for a in summary.get("artifacts") or [] if a not in frame.open.artifacts)
             frame.open.spent.include(summary.get("usage") or {})
             frame.open.prompts += 1 if (summary.get("usage") or {}).get("calls") else 0
     if outcome.status == "waiting":

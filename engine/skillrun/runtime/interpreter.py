@@ -60,6 +60,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         outcome = Outcome("failed", str(error), error.next_step)
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", f"go on with `skillrun resume {run.name}`")
+    if outcome.status == "completed":
+        run.folder.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()

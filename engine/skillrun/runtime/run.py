@@ -151,6 +151,13 @@ class PhaseRun:
         self.spent.add(usage, price)
         self.names["run"]["usage"] = self.usage_names()
 
+    def wrote(self, path: str) -> None:
+        """Note an artifact, for the summary; also for that of the phase around an inline workflow."""
+        if path not in self.artifacts:
+            self.artifacts.append(path)
+        if self.run.within is not None:
+            self.run.within.wrote(path)
+
     def usage_names(self) -> dict[str, Any]:
         """`run.usage` for templates: the phases before this one, and what this one has used so far."""
         before: Mapping[str, Any] = self.names["run"].get("before", {})

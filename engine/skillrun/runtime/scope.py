@@ -200,6 +200,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     phase = PhaseRun(run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, asked)
     if previous is not None:
         phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
+        phase.artifacts = previous.artifacts
     held = previous or run.within
     if held is not None:
         phase.tries, phase.answers = held.tries, held.answers

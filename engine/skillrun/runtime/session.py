@@ -150,11 +150,7 @@ async def again(session: Session, path: Path, journal: Journal, inputs: dict[str
     fresh.going = {"again": "from the start"}
     async with _opened(session, path, journal, fresh, log[-100:], close=False) as run:
         await _pin(session, run)
-        outcome = await _interruptible(run_workflow(run, resumed=True))
-        if outcome.status == "completed":
-            summaries = (run.folder.summary(name) for name in session.program.workflow.phases)
-            run.folder.prune(name for summary in summaries if summary for name in summary.get("artifacts") or [])
-        return outcome
+        return await _interruptible(run_workflow(run, resumed=True))
 
 
 async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:

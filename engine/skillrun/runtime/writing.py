@@ -37,8 +37,7 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     outcome = await folder.put(path, text)
     if outcome == "conflict":
         outcome = await _conflict(frame, step, path, text)
-    if path not in phase.artifacts:
-        phase.artifacts.append(path)
+    phase.wrote(path)
     frame.run.emit(Wrote(path, phase.name, outcome == "written"))
     if outcome == "kept":
         return folder.text(path) or ""
@@ -66,7 +65,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     folder = frame.run.folder
     stem, dot, suffix = path.rpartition(".")
     beside = f"{stem}.new.{suffix}" if dot and "/" not in suffix else f"{path}.new"
-    await folder.replace(beside, text)
+    folder.put_beside(beside, text)
     question = {
         "id": f"keep-{path}",
         "text": f"{path} was changed by hand, and there is a new version of it in {beside}.",
