@@ -19,7 +19,7 @@ from skillrun.language.kinds import (
     STEP_KEYS,
     VERBS,
 )
-from skillrun.language.source import Source
+from skillrun.language.source import Source, plain
 
 
 @dataclass(frozen=True)
@@ -274,6 +274,18 @@ def own_keys(file: File) -> Iterator[Slip]:
             yield file.slip("misspelt key", start, start + len(path[-1]), misspelt(path[-1]))
 
 
+def declarations(file: File) -> Iterator[Slip]:
+    """Names that authors make up, misspelt where they are made: whoever reads them does not find them."""
+    for path, key, node in walk(file.front) if file.is_rendered else ():
+        if path[-1] == "id" and is_own(path) and (place := written(file, node)) is not None:
+            yield file.slip("misspelt id", *place, misspelt(str(plain(node))), anywhere=True)
+        elif key is not None and not is_own(path) and file.text.startswith(path[-1], key.span.offset):
+            name = re.match(r"[\w-]+", path[-1])
+            assert name is not None
+            start = key.span.offset
+            yield file.slip("misspelt declaration", start, start + name.end(), misspelt(name[0]), anywhere=True)
+
+
 def config_keys(file: File) -> Iterator[Slip]:
     if file.is_config:
         for path, key, _ in walk(file.front):
@@ -477,6 +489,7 @@ SLIPS: Final[tuple[Callable[[File], Iterator[Slip]], ...]] = (
     lost_quote,
     comma,
     own_keys,
+    declarations,
     config_keys,
     lost_colon,
     headings,
@@ -511,4 +524,4 @@ def same(file: File, slip: Slip) -> bool:
         document = parse_document(source, problems)
         front = document.front if document is not None else None
         body = document is not None and document.body.value == file.text[file.end :]
-    return front is not None and body and nodes.plain(front) == nodes.plain(file.front)
+    return front is not None and body and plain(front) == plain(file.front)

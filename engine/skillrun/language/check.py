@@ -18,11 +18,11 @@ from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lint import check_sizes
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
-from skillrun.language.names import SYSTEM, base_names, seats_type
+from skillrun.language.names import RECORDS, SYSTEM, base_names, seats_type
 from skillrun.language.parse import check_kind
 from skillrun.language.scope import Scope
 from skillrun.language.source import Span
-from skillrun.language.types import ANY, TEXT, Type
+from skillrun.language.types import ANY, TEXT, Type, of_schema, record
 from skillrun.language.verbs import check_steps
 from skillrun.language.workflows import WorkflowCheck
 
@@ -156,6 +156,10 @@ class Checker:
             text = self.library.text(f"system/{name}")
             if text is not None:
                 Scope(self, UNKNOWN, dict(names), self.problems).printed(text.template)
+                if name == "summarise" and text.output is not None:
+                    told = of_schema(text.output.outline, "the summary")
+                    expected = record({"summary": TEXT, **RECORDS})
+                    Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, expected, "the summary")
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
@@ -174,6 +178,7 @@ class Checker:
         )
         check_steps(scope, protocol.steps)
         outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
+        scope.fit_records(protocol.outputs, outputs)
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())
         return CheckedProtocol(protocol, outputs, writes)
 

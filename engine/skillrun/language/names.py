@@ -26,19 +26,27 @@ from skillrun.language.types import (
     record,
 )
 
-DECISION: Final = record(
-    {"id": TEXT, "decision": TEXT, "rationale": TEXT, "confidence": TEXT, "resolves": list_of(TEXT)}, "the decision"
+_MAYBE: Final = TEXT.maybe()
+_TEXTS: Final = list_of(TEXT).maybe()
+OPEN_QUESTIONS: Final = list_of(
+    record(
+        {"id": TEXT, "question": TEXT, "text": _MAYBE, "priority": _MAYBE, "candidates": _TEXTS}, "the open question"
+    )
 )
-OPEN_QUESTION: Final = record(
-    {"id": TEXT, "question": TEXT, "text": TEXT.maybe(), "priority": TEXT, "candidates": list_of(TEXT)},
-    "the open question",
-)
-RISK: Final = record({"id": TEXT, "risk": TEXT, "severity": TEXT, "mitigation": TEXT}, "the risk")
-_RECORDS: Final = {
-    "key_decisions": list_of(DECISION),
-    "open_questions": list_of(OPEN_QUESTION),
-    "risks_identified": list_of(RISK),
+RECORDS: Final = {
+    "key_decisions": list_of(
+        record(
+            {"id": TEXT, "decision": TEXT, "rationale": _MAYBE, "confidence": _MAYBE, "resolves": _TEXTS},
+            "the decision",
+        )
+    ),
+    "open_questions": OPEN_QUESTIONS,
+    "risks_identified": list_of(
+        record({"id": TEXT, "risk": TEXT, "severity": _MAYBE, "mitigation": _MAYBE}, "the risk")
+    ),
 }
+"""What summaries keep for later phases."""
+
 SUMMARY: Final = record(
     {
         "phase": TEXT,
@@ -47,11 +55,13 @@ SUMMARY: Final = record(
         "artifacts": list_of(TEXT),
         "flags": map_of(ANY),
         "quality_warnings": list_of(TEXT),
-        **_RECORDS,
+        **RECORDS,
     },
     "the summary",
 )
-FLAGS: Final = ("degraded", "degraded_because", "recovered")  # those that the interpreter raises itself
+FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "recovered"), ANY.maybe()), "the flags")
+"""Those that the interpreter raises itself."""
+
 _USAGE: Final = {
     "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
 }  # fmt: skip
@@ -73,7 +83,7 @@ MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()
 VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
 
 SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
-    "context-pack": {**_RECORDS, "request": TEXT, "dropped": NUMBER, "acceptance_criteria": TEXT.maybe()},
+    "context-pack": {**RECORDS, "request": TEXT, "dropped": NUMBER, "acceptance_criteria": TEXT.maybe()},
     "others": {"replies": list_of(REPLY)},
     "repair": {"errors": list_of(record({"path": TEXT, "message": TEXT}, "the error")), "schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
@@ -84,7 +94,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "description": TEXT,
         "artifacts": list_of(record({"path": TEXT, "text": TEXT}, "the artifact")),
         "outputs": map_of(ANY),
-        "open_questions": list_of(OPEN_QUESTION),
+        "open_questions": OPEN_QUESTIONS,
     },
 }
 """The engine's own templates in `skills/system/`, and what each of them reads."""
@@ -128,7 +138,7 @@ def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, T
     """What later phases see of a phase. `artifacts` is None where their names are only known in the run."""
     label = f"phases.{name}"
     declared = outputs["flags"].fields if "flags" in outputs and outputs["flags"].kind == "record" else {}
-    flags = record({one: ANY.maybe() for one in (*declared, *FLAGS)}, f"{label}.summary.flags")
+    flags = record({**FLAGS.fields, **{one: ANY.maybe() for one in declared}}, f"{label}.summary.flags")
     return record(
         {
             "summary": replace(SUMMARY, fields={**SUMMARY.fields, "flags": flags}),

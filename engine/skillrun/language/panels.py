@@ -56,19 +56,19 @@ def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> 
                 scope.report(value.span, "seats", message)
 
 
-def check_given(scope: Scope, step: Step, inputs: tuple[Field, ...], label: str) -> None:
-    """Check what `with` hands over against what is declared."""
+def check_given(scope: Scope, step: Step, fields: Mapping[str, Field], label: str, *, all_of_them: bool = True) -> None:
+    """Check what `with` hands over against what is declared; `all_of_them`: whether nothing required may lack."""
     value = step.values.get("with", Value(step.span))
     given = value.entries or {}
-    fields = {identifier(one.name): one for one in inputs}
     for name, one in given.items():
         field = fields.get(identifier(name))
         if field is not None:
             check_literal(scope, field, one)
         else:
             hint = suggest(name, fields) or "it takes none"
-            scope.report(value.keys[name], "unknown-input", f"{label} has no input `{name}`", hint)
-    for name, field in fields.items():
+            has = "has an" if label.startswith("none") else "has no"
+            scope.report(value.keys[name], "unknown-input", f"{label} {has} input `{name}`", hint)
+    for name, field in fields.items() if all_of_them else ():
         if field.required and field.default is None and name not in map(identifier, given):
             hint = f"give it in `with: {{{field.name}: …}}`"
             scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)

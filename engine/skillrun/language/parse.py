@@ -22,8 +22,8 @@ from skillrun.language.definitions import (
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean, suggest
 from skillrun.language.document import check_sections
 from skillrun.language.expressions import Template
-from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, SKILL_KINDS, VERBS
-from skillrun.language.reader import ID, Reader, compiled, spans_of
+from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, SKILL_KINDS, SUMMARY_KEYS, VERBS
+from skillrun.language.reader import ID, Reader, close_to, compiled, spans_of
 from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Span, plain
 
 ACCEPTANCE: Final = "acceptance criteria"
@@ -64,6 +64,11 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
 def parse_phase(document: Document, name: str, problems: Problems) -> Phase:
     reader = Reader(problems)
     found = reader.read(document.front, KINDS["phase"])
+    outputs = _outputs(found)
+    for key in SUMMARY_KEYS:
+        if key not in outputs and (slip := close_to(key, outputs)):
+            span = found["outputs"].keys[slip]
+            problems.report(span, "near-miss", f"`{slip}` is an output of its own", f"did you mean `{key}`?")
     return Phase(
         **_score(document, name, found, problems),
         references=_references(found.get("references"), reader),

@@ -15,7 +15,8 @@ from skillrun.language.expressions import Template, compile_string
 from skillrun.language.facts import conjuncts
 from skillrun.language.inference import Inference
 from skillrun.language.lookups import Lookups, Settings
-from skillrun.language.names import ELSEWHERE
+from skillrun.language.names import ELSEWHERE, FLAGS, RECORDS
+from skillrun.language.reader import close_to
 from skillrun.language.results import constant
 from skillrun.language.source import Span, Text
 from skillrun.language.types import ANY, NOTHING, Facts, Type, identifier, list_of, merged, of_value, record
@@ -75,6 +76,27 @@ class Scope:
 
     def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
         self.problems.report(span, code, message, hint)
+
+    def fit(self, span: Span, given: Type, expected: Type, what: str) -> None:
+        """Report fields that a record, or the records of a list, should have and do not."""
+        if given.kind == expected.kind == "list" and given.item is not None and expected.item is not None:
+            self.fit(span, given.item, expected.item, f"each of {what}")
+        elif expected.kind == "record" and given.kind in ("text", "number", "boolean"):
+            self.report(span, "type", f"{what} is no record", f"it has {', '.join(expected.fields)}")
+        elif given.kind == expected.kind == "record":
+            for name in expected.fields.keys() & given.fields.keys():
+                self.fit(span, given.fields[name], expected.fields[name], f"`{name}`")
+            for name in expected.fields.keys() - given.fields.keys():
+                near = close_to(name, given.fields.keys() - expected.fields.keys())
+                if near or expected.fields[name].unless is None:
+                    hint = f"is `{near}` misspelt?" if near else f"it has {', '.join(expected.fields)}"
+                    self.report(span, "missing-field", f"{what} has no `{name}`", hint)
+
+    def fit_records(self, outputs: Mapping[str, Value], types: Mapping[str, Type]) -> None:
+        """Check the outputs that become part of summaries."""
+        for name, expected in {**RECORDS, "flags": FLAGS}.items():
+            if name in outputs:
+                self.fit(outputs[name].span, types[name], expected, f"`{name}`")
 
     # templates
 

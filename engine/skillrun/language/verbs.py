@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from skillrun.language.definitions import Step, Value
+from skillrun.language.definitions import Protocol, Step, Value
 from skillrun.language.diagnostics import Problems, suggest
 from skillrun.language.facts import denied
+from skillrun.language.fields import Field
 from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import replies_type
 from skillrun.language.panels import check_given, check_literal, check_members, check_seats, member_of
@@ -149,7 +150,9 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     _shaped(scope, step)
     value, named = step.values.get("protocol"), beside.get("protocol", ANY).values
     known = scope.lookups.library.names("skills/protocols")
-    outputs = []
+    outputs: list[Type] = []
+    protocols: list[Protocol] = []
+    inputs: dict[str, Field] = {}
     for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
         assert value is not None
         if name in scope.protocols:
@@ -160,11 +163,27 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         elif (found := scope.checker.protocol(name, scope, certain=named is not None)) is not None:
             scope.writes_elsewhere |= found.writes
             outputs.append(record({**found.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
-            if value.literal is not None:
-                check_given(scope, step, found.protocol.inputs, f"the protocol `{name}`")
+            protocols.append(found.protocol)
+            inputs |= {identifier(one.name): one for one in found.protocol.inputs}
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, found.protocol)
+    _warn_of_names(scope, protocols)
+    if outputs and value is not None:
+        literal = value.literal is not None
+        what = f"the protocol `{value.literal}`" if literal else "none of the protocols that it can be"
+        check_given(scope, step, inputs, what, all_of_them=literal)
     return merged(outputs) if outputs else ANY
+
+
+def _warn_of_names(scope: Scope, protocols: list[Protocol]) -> None:
+    """Warn of outputs that protocols for one panel spell differently."""
+    for one in protocols:
+        others = {name: other.name for other in protocols for name in other.outputs if name not in one.outputs}
+        for name, value in one.outputs.items():
+            near = close_to(name, others)
+            if near and not all(name in other.outputs for other in protocols):
+                message = f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel may seat either"
+                scope.problems.report(value.span, "near-miss", message, severity="warning")
 
 
 def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
@@ -201,9 +220,10 @@ def _set(scope: Scope, step: Step, _: Type, __: Types) -> None:
     for written, value in entries.items():
         one, name = scope.value(value), identifier(written)
         if name in state:
-            choices = scope.names["state"].fields[name].values
-            if check_literal(scope, state[name], value) and choices:
-                _among(scope, value, one, choices, f"the values of `state.{written}`")
+            expected = scope.names["state"].fields[name]
+            if check_literal(scope, state[name], value) and expected.values:
+                _among(scope, value, one, expected.values, f"the values of `state.{written}`")
+            scope.fit(value.span, one, expected, f"what `state.{written}` is set to")
         elif name in OWN_NAMES:
             scope.report(keys[written], "reserved", f"`{written}` is the language's own name", "choose another")
         else:
@@ -290,7 +310,8 @@ def _run(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     program = scope.checker.workflow(step.text)
     if program is None:
         return ANY
-    check_given(scope, step, program.workflow.inputs, f"the workflow `{step.text}`")
+    inputs = {identifier(one.name): one for one in program.workflow.inputs}
+    check_given(scope, step, inputs, f"the workflow `{step.text}`")
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)
 
 

@@ -73,6 +73,7 @@ class WorkflowCheck:
                 scope.printed(phase.acceptance)
             check_steps(scope, phase.steps)
             outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
+            scope.fit_records(phase.outputs, outputs)
             if use.otherwise is not None:
                 check_step(scope, use.otherwise)
         written = list(artifacts(phase.steps, self._skipped))
