@@ -1,0 +1,129 @@
+"""Runs a workflow in processes that are killed: `python drive.py JOB`, a JSON file, one line of JSON out for each run.
+
+Loads everything once and forks for each process, so that hundreds of kills take little time. Each process is a real one
+and dies by a real SIGKILL; it appends every call that it sends to a file before the model answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from skillrun.language.check import check_workflow
+from skillrun.language.diagnostics import render
+from skillrun.language.library import Library
+from skillrun.language.roots import search_path
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.messages import Reply, Request
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime import checkpoints, session
+from skillrun.runtime.journal import Journal
+
+NAME = "run"
+MOST = 4  # processes; a run needs one more for each kill
+
+
+class Logged(ScriptedGateway):
+    """The scripted model, which leaves a line for each call."""
+
+    def __init__(self, script: list[dict[str, Any]], log: Path) -> None:
+        super().__init__(script)
+        self.log = log
+
+    async def send(self, request: Request, address: str) -> Reply:
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{address} {request.fingerprint()}\n")
+        return await super().send(request, address)
+
+
+class Driver:
+    """A loaded workflow, and processes that run it."""
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.job = job
+        self.project = Path(job["project"])
+        library = Library(search_path(self.project))
+        program = check_workflow(library, job["workflow"])
+        models = library.config("models")
+        problems = [render(problem) for problem in library.problems if problem.severity == "error"]
+        assert program is not None, problems
+        assert models is not None
+        assert not problems, problems
+        self.program, self.catalogue = program, Catalogue.of(models.data)
+
+    def told(self, runs: Path, kill_at: int | None, kill_log: str | None) -> dict[str, Any]:
+        """Run, kill, and go on until it ends; how each process ended, and the calls that were under way at a kill."""
+        ends: list[int] = []
+        lost: list[str] = []
+        environment = {"SKILLRUN_KILL_AT": str(kill_at or ""), "SKILLRUN_KILL_LOG": kill_log or ""}
+        while not ends or (ends[-1] < 0 and len(ends) < MOST):
+            child = os.fork()
+            if not child:
+                self._child(runs, environment if not ends else {})
+            _, status = os.waitpid(child, 0)
+            ends.append(os.waitstatus_to_exitcode(status))
+            if ends[-1] < 0:
+                lost = in_flight(runs)
+        return {"runs": str(runs), "ends": ends, "lost": lost}
+
+    def _child(self, runs: Path, environment: Mapping[str, str]) -> None:
+        code = 70
+        try:
+            os.environ.update(environment)
+            checkpoints.hook = checkpoints._from_environment() if environment else None
+            code = asyncio.run(self._run(runs))
+        except BaseException as error:  # noqa: BLE001 (a child must never go on as its parent)
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+    async def _run(self, runs: Path) -> int:
+        gateway = Logged(self.job["script"], runs / "calls.log")
+        setting = session.Session(
+            self.program,
+            self.catalogue,
+            gateway,
+            open_person(unattended=True),
+            project=self.project,
+            override="scripted:x",
+        )
+        if (runs / NAME / "state.md").exists():
+            return (await session.resume(setting, runs, NAME)).exit_code
+        inputs, _ = session.checked_inputs(self.program, self.job["inputs"])
+        return (await session.begin(setting, inputs, runs, NAME)).exit_code
+
+
+def in_flight(runs: Path) -> list[str]:
+    """The calls that were sent and whose answer is not in the journal, read from a copy of it."""
+    log, copy = runs / "calls.log", runs / "copy"
+    if not log.exists():
+        return []
+    shutil.copytree(runs / NAME / ".run", copy / ".run")
+    with closing(Journal.open(copy)) as journal:
+        entries = [*journal.entries("reply"), *journal.entries("failed")]
+    shutil.rmtree(copy)
+    answered = Counter(f"{entry.address} {entry.fingerprint}" for entry in entries)
+    return list((Counter(log.read_text(encoding="utf-8").splitlines()) - answered).elements())
+
+
+def main(job: Mapping[str, Any]) -> None:
+    driver = Driver(job)
+    for run in job["runs"]:
+        runs = Path(run["folder"])
+        runs.mkdir(parents=True)
+        told = driver.told(runs, run.get("kill_at"), run.get("kill_log"))
+        sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -1,0 +1,119 @@
+"""A plan that is killed with `kill -9` at any moment goes on, asks nothing twice and ends as if nothing had happened.
+
+The moments are the checkpoints of the engine: before and after every journal commit, file rename and model call. A
+sample of them is tried; `SKILLRUN_CRASH_ALL=1` tries all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.records_yaml import from_frontmatter
+from tests.property.runs import folder
+
+ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
+DRIVE = Path(__file__).with_name("drive.py")
+RED: Mapping[str, Any] = {"score": 2, "reasons": ["It does not say who pays."]}
+CASES: Mapping[str, dict[str, Any]] = {
+    "rapid": {"mode": "rapid", "script": []},
+    # RED judges send the design back; a member and a whole phase fail; two phases run at the same time.
+    "advanced": {
+        "mode": "advanced",
+        "script": [
+            {"address": "plan/validation/judged/*", "data": RED},
+            {"address": "plan/test-strategy/proposals/first/qa-security/*.1", "fail": "overloaded"},
+            {"address": "plan/coverage/judged/*/*.[12]", "stop": "length"},
+            {"address": "plan/assets/assets/*/*.[12]", "fail": "timeout"},
+        ],
+        "config": "features: {parallel_dispatch: {enabled: true}}\n",
+    },
+}
+
+
+class Crashes:
+    """Runs of one case in processes of their own."""
+
+    def __init__(self, here: Path, name: str) -> None:
+        self.here, self.name = here, name
+        self.case = CASES[name]
+        self.project = here / "project"
+        self.project.mkdir()
+        if "config" in self.case:
+            (self.project / "config").mkdir()
+            (self.project / "config" / "planning.yaml").write_text(self.case["config"])
+        log = here / "points"
+        self.whole = self.run([{"folder": str(here / "whole"), "kill_log": str(log)}])[0]
+        self.points = log.read_text().splitlines()
+
+    def run(self, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        job = self.here / "job.json"
+        inputs = {"request": "Add dark mode to the settings page", "mode": self.case["mode"]}
+        about = {"project": str(self.project), "workflow": "plan", "inputs": inputs, "script": self.case["script"]}
+        job.write_text(json.dumps({**about, "runs": runs}))
+        done = subprocess.run([sys.executable, DRIVE, job], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def killed(self, numbers: list[int]) -> list[dict[str, Any]]:
+        return self.run([{"folder": str(self.here / str(number)), "kill_at": number} for number in numbers])
+
+    def sample(self) -> list[int]:
+        """The first, middle and last of each kind of checkpoint, and every so many."""
+        if ALL:
+            return list(range(1, len(self.points) + 1))
+        places: dict[str, list[int]] = {}
+        for number, name in enumerate(self.points, 1):
+            places.setdefault(name, []).append(number)
+        chosen = {one for found in places.values() for one in (found[0], found[len(found) // 2], found[-1])}
+        if self.name != "rapid":
+            chosen = {
+                one for name, found in places.items() if "commit" in name or "call" in name for one in found[5::60]
+            }
+        return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 12)))
+
+
+@pytest.fixture(params=list(CASES))
+def crashes(request: pytest.FixtureRequest) -> Iterator[Crashes]:
+    with folder() as here:
+        yield Crashes(here, request.param)
+
+
+@pytest.mark.row("X4")
+def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
+    whole = crashes.whole
+    assert whole["ends"] == [0]
+    assert {"commit: before", "commit: after", "call: before", "call: after"} <= set(crashes.points)
+    numbers = crashes.sample()
+    for number, killed in zip(numbers, crashes.killed(numbers), strict=True):
+        point = f"killed at {number}, {crashes.points[number - 1]}"
+        assert killed["ends"] == [-signal.SIGKILL, 0], point
+        assert calls(killed) == calls(whole) + Counter(killed["lost"]), point
+        assert files(killed) == files(whole), point
+        assert state(killed) == state(whole), point
+
+
+def calls(run: Mapping[str, Any]) -> Counter[str]:
+    """The calls that all processes of a run have sent."""
+    return Counter((Path(run["runs"]) / "calls.log").read_text().splitlines())
+
+
+def files(run: Mapping[str, Any]) -> dict[str, bytes]:
+    """Every artifact and summary, of all rounds."""
+    root = Path(run["runs"]) / "run"
+    paths = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in paths.items() if name != "state.md" and name[:5] != ".run/"}
+
+
+def state(run: Mapping[str, Any]) -> dict[str, Any]:
+    data, _ = from_frontmatter(Path(run["runs"]) / "run" / "state.md")
+    return {key: value for key, value in data.items() if key != "started_at"}
