@@ -36,7 +36,8 @@ async def run_inline(frame: Frame, address: str, program: Program, given: Mappin
         within=frame.open,
         over=[],
     )  # fmt: skip
-    inner.folder.move_to_round(0, program.workflow.phases, inline=address)  # those of a killed run, or an earlier attempt
+    # What a killed run or an earlier attempt has left makes way.
+    inner.folder.move_to_round(0, program.workflow.phases, inline=address)
     outcome = await Scheduler(inner, final=False).run()
     current = (inner.folder.summary(stored_name(inner, name)) for name in program.workflow.phases)
     for summary in [*(one for past in inner.over for one in past["phases"].values()), *current]:
