@@ -21,7 +21,8 @@ HEAVY = (
     "sqlite3",
 )
 LOADED = (
-    "import sys; from skillrun.cli.main import main; main(sys.argv[1:]); print([n for n in {} if n in sys.modules])"
+    "import sys; before = set(sys.modules); from skillrun.cli.main import main; main(sys.argv[1:]); "
+    "print([name for name in {} if name in set(sys.modules) - before])"  # what measures coverage imports its own
 )
 
 
