@@ -1,0 +1,166 @@
+"""The shipped `plan`, run on the scripted model: replies by address, and what can be seen of a run afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from skillrun.cli.main import main
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.records_yaml import from_frontmatter
+from tests.acceptance.conftest import Done
+
+REQUEST = "Add dark mode to the settings page"
+Rule = Mapping[str, Any]
+
+NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
+CLEAR = {"value": 2, "scope": 2, "acceptance": 2, "constraints": 1, "risk": 1}
+STRAIGHT: Sequence[Rule] = (
+    {"address": "plan/research/facts/*", "data": {"files_affected": 12}},
+    {"address": "plan/clarify/*/score/*", "data": CLEAR},
+    {"address": "plan/clarify/summary/*", "data": NOTHING},
+    {"address": "plan/validation/judged/*", "data": {"score": 18, "reasons": []}},
+    {"address": "plan/expert-review/*/review/*", "data": {"findings": []}},
+    {"address": "plan/coverage/judged/*", "data": {"score": 18, "reasons": []}},
+)  # fmt: skip
+"""Replies with which nothing is sent back and nobody is asked for more; the rules of a test stand before them.
+
+A record in `summary/*` has only what the phase's outputs do not fill: a panel with a synthesis gives the open questions.
+"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan that has run, or waits."""
+
+    folder: Path
+    project: Path
+    done: Done
+
+    def artifact(self, path: str) -> str:
+        return (self.folder / path).read_text(encoding="utf-8")
+
+    def summary(self, phase: str, round: int | None = None) -> dict[str, Any]:  # noqa: A002 (the word of the design)
+        """The record of a phase: the current one, or that of an earlier round."""
+        place = f"round-{round}/summaries" if round else "summaries"
+        return dict(from_frontmatter(self.folder / place / f"{phase}.md")[0])
+
+    @cached_property
+    def story(self) -> dict[str, Any]:
+        """What `show --json` says."""
+        return dict(skillrun("show", str(self.folder), "--json").json)
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        lines = self.artifact(".run/transcript.ndjson").splitlines()
+        return [json.loads(line) for line in lines]
+
+    @cached_property
+    def calls(self) -> list[tuple[str, str]]:
+        """Address and whole prompt of each call, in the order sent."""
+        with closing(Journal.open(self.folder)) as journal:
+            return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
+
+    def asked(self, pattern: str = "*") -> list[str]:
+        """The addresses of the calls that fit, in the order sent."""
+        return [address for address, _ in self.calls if fnmatchcase(address, pattern)]
+
+    def prompts(self, pattern: str = "*") -> list[str]:
+        return [prompt for address, prompt in self.calls if fnmatchcase(address, pattern)]
+
+    def prompt(self, pattern: str) -> str:
+        """The prompt of the one call that fits."""
+        (prompt,) = self.prompts(pattern)
+        return prompt
+
+    def said(self) -> list[str]:
+        """The lines that were told to the user, warnings included."""
+        return [event["text"] for event in self.events if event["event"] == "Said"]
+
+    def resumed(self, rules: Sequence[Rule] = (), *flags: str) -> Plan:
+        """The same run gone on with, on other replies."""
+        script = _script(self.project, rules)
+        done = skillrun("resume", str(self.folder), "--script", str(script), "--unattended", *flags)
+        return replace(self, done=done)
+
+
+def skillrun(*arguments: str) -> Done:
+    """The command line in this process, without a terminal."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(list(arguments))
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def _prompt(request: Mapping[str, Any]) -> str:
+    blocks = [*request["system"], *(block for message in request["messages"] for block in message["blocks"])]
+    return "\n\n".join(block["text"] for block in blocks)
+
+
+def _script(folder: Path, rules: Sequence[Rule]) -> Path:
+    path = folder / "replies.yaml"
+    path.write_text(yaml.safe_dump([*rules, *STRAIGHT]), encoding="utf-8")
+    return path
+
+
+Plans = Callable[..., Plan]
+
+
+@pytest.fixture(scope="session")
+def run_before() -> dict[str, Plan]:
+    """The plans of this session, by what they were asked for."""
+    return {}
+
+
+@pytest.fixture
+def plan(
+    run_before: dict[str, Plan], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Plans:
+    """Runs a plan in a project of its own; the same one asked for again is not run again, so leave its folder alone.
+
+    `mode`, `rules` for the scripted model, `config` for the project's planning.yaml, `files` of the project, prepared
+    `answers`, more `flags`. With `alone` the run is this test's own, to resume or to edit.
+    """
+
+    def run(
+        mode: str | None = "standard",
+        rules: Sequence[Rule] = (),
+        *,
+        request: str = REQUEST,
+        config: Mapping[str, Any] | None = None,
+        files: Mapping[str, str] | None = None,
+        answers: Mapping[str, Any] | None = None,
+        flags: Sequence[str] = (),
+        unattended: bool = True,
+        alone: bool = False,
+    ) -> Plan:
+        key = json.dumps([mode, list(rules), request, config, files, answers, list(flags), unattended])
+        if not alone and key in run_before:
+            monkeypatch.chdir(run_before[key].project)
+            return run_before[key]
+        project = tmp_path_factory.mktemp("plan")
+        contents = {**(files or {}), **({"config/planning.yaml": yaml.safe_dump(config)} if config else {})}
+        for path, text in contents.items():
+            (project / path).parent.mkdir(parents=True, exist_ok=True)
+            (project / path).write_text(text, encoding="utf-8")
+        given = ["--mode", mode] if mode else []
+        given += ["--script", str(_script(project, rules)), "--name", "run", *flags]
+        given += ["--unattended"] if unattended else []
+        if answers:
+            (project / "answers.yaml").write_text(yaml.safe_dump(answers), encoding="utf-8")
+            given += ["--answers", "answers.yaml"]
+        monkeypatch.chdir(project)
+        made = Plan(project / "runs" / "run", project, skillrun("plan", request, *given))
+        return made if alone else run_before.setdefault(key, made)
+
+    return run

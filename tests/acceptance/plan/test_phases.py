@@ -1,0 +1,82 @@
+"""The phases of a plan, their artifacts and summaries, and what the mode makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.plan.conftest import Plan, Plans
+
+PHASES = ("setup", "research", "clarify", "architecture", "think-deep", "validation", "expert-review",
+          "test-strategy", "coverage", "assets", "completion")  # fmt: skip
+ARTIFACTS = {
+    "setup": ["request.md"],
+    "research": ["research.md"],
+    "clarify": ["spec.md"],
+    "architecture": ["design.md", "plan.md"],
+    "think-deep": ["think-deep-assumptions.md", "think-deep-second-order.md"],
+    "validation": ["validation.md"],
+    "expert-review": ["review.md"],
+    "test-strategy": ["test-plan.md"],
+    "coverage": ["coverage.md"],
+    "assets": ["assets.md"],
+    "completion": ["tasks.md", "summary.md"],
+}
+SKIPPED = {
+    "rapid": {"think-deep", "validation", "expert-review"},
+    "standard": {"think-deep"},
+    "advanced": set(),
+    "complete": set(),
+}
+RECORD = {"phase", "status", "round", "artifacts", "flags", "key_decisions", "open_questions", "risks_identified"}
+
+
+def asked_in(run: Plan, phase: str) -> list[str]:
+    return [address for address in run.asked(f"plan/{phase}/*") if "/summary/" not in address]
+
+
+@pytest.mark.row("P1")
+@pytest.mark.parametrize("mode", SKIPPED)
+def test_the_phases_run_in_order_and_the_mode_decides_which(plan: Plans, mode: str) -> None:
+    run = plan(mode)
+    assert run.done.code == 0
+    assert [one["phase"] for one in run.story["phases"]] == list(PHASES)
+    assert {one["phase"] for one in run.story["phases"] if one["status"] == "skipped"} == SKIPPED[mode]
+    begun = [event["phase"] for event in run.events if event["event"] == "PhaseStarted"]
+    assert begun == [phase for phase in PHASES if phase not in SKIPPED[mode]]
+
+
+@pytest.mark.row("P1")
+@pytest.mark.parametrize("mode", SKIPPED)
+def test_each_phase_that_runs_writes_its_artifacts_and_a_summary(plan: Plans, mode: str) -> None:
+    run = plan(mode)
+    for phase in set(PHASES) - SKIPPED[mode]:
+        record = run.summary(phase)
+        assert record["artifacts"] == ARTIFACTS[phase]
+        assert all(run.artifact(path).strip() for path in ARTIFACTS[phase])
+        assert record["status"] == "completed"
+        assert record.keys() >= RECORD
+        assert phase == "setup" or record["summary"], "only setup asks no model"
+    for phase in SKIPPED[mode]:
+        assert run.summary(phase)["status"] == "skipped"
+        assert not any((run.folder / path).exists() for path in ARTIFACTS[phase])
+
+
+@pytest.mark.row("P1")
+def test_coverage_and_assets_both_follow_the_test_strategy(plan: Plans) -> None:
+    run = plan("standard", [{"address": "plan/test-strategy/draft/*", "text": "Turn the lamp off and look."}])
+    assert "Turn the lamp off" in run.prompts("plan/coverage/judged/*")[0]
+    assert "Turn the lamp off" in run.prompt("plan/assets/assets/*")
+    assert run.artifact("coverage.md") not in run.prompt("plan/assets/assets/*")
+
+
+@pytest.mark.row("P1")
+def test_a_deeper_mode_goes_deeper(plan: Plans) -> None:
+    rapid, standard, advanced, complete = (plan(mode) for mode in SKIPPED)
+    assert len(rapid.calls) < len(standard.calls) < len(advanced.calls)
+    assert asked_in(rapid, "clarify") == ["plan/clarify/spec/coordinator/1.1"]
+    assert len(asked_in(standard, "clarify")) == 2
+    assert not standard.asked("plan/architecture/*/contradictions/*")
+    assert advanced.asked("plan/architecture/*/contradictions/*")
+    assert not advanced.asked("*/debate#1/*")
+    assert complete.asked("*/debate#1/*")
+    assert complete.asked("plan/test-strategy/*/challenge/*")
