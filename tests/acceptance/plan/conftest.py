@@ -35,7 +35,7 @@ STRAIGHT: Sequence[Rule] = (
 )  # fmt: skip
 """Replies with which nothing is sent back and nobody is asked for more; the rules of a test stand before them.
 
-A record in `summary/*` has only what the phase's outputs do not fill: a panel with a synthesis gives the open questions.
+A record in `summary/*` has only what the phase's outputs do not fill; a panel's synthesis gives the open questions.
 """
 
 
