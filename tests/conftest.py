@@ -19,10 +19,11 @@ AMBIENT = re.compile(
     r".*_API_KEY|ANTHROPIC_.*|OPENAI_.*|SKILLRUN_.*|XDG_.*|CI|GITHUB_ACTIONS|TERM_PROGRAM|VSCODE_.*|NO_COLOR|FORCE_COLOR"
 )
 
-# Machines and runs differ in speed, so no example is failed for being slow; in CI the examples are the same every time.
-hypothesis.settings.register_profile("local", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+# Machines and runs differ in speed, so no example is failed for being slow. The examples are the same every time, until
+# more of them are wanted.
+TIMES = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)
+hypothesis.settings.register_profile("times", deadline=None, max_examples=100 * TIMES, derandomize=TIMES == 1)
+hypothesis.settings.load_profile("times")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
 """A plan that is killed with `kill -9` at any moment goes on, asks nothing twice and ends as if nothing had happened.
 
 The moments are the checkpoints of the engine: before and after every journal commit, file rename and model call. A
-sample of them is tried; `SKILLRUN_CRASH_ALL=1` tries all.
+sample of them is tried; `SKILLRUN_CRASH_ALL=1` tries all (several minutes).
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ class Crashes:
         return self.run([{"folder": str(self.here / str(number)), "kill_at": number} for number in numbers])
 
     def sample(self) -> list[int]:
-        """The first, middle and last of each kind of checkpoint, and every so many."""
+        """Of the small run two of each kind of checkpoint, of the large one some around commits and calls; and every
+        so many."""
         if ALL:
             return list(range(1, len(self.points) + 1))
         places: dict[str, list[int]] = {}
         for number, name in enumerate(self.points, 1):
             places.setdefault(name, []).append(number)
-        chosen = {one for found in places.values() for one in (found[0], found[len(found) // 2], found[-1])}
-        if self.name != "rapid":
-            chosen = {
-                one for name, found in places.items() if "commit" in name or "call" in name for one in found[5::60]
-            }
+        if self.name == "rapid":
+            chosen = {one for found in places.values() for one in (found[0], found[len(found) // 2])}
+        else:
+            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::60]}
         return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 12)))
 
 
@@ -102,14 +102,34 @@ def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
         assert state(killed) == state(whole), point
 
 
+@pytest.mark.row("X4")
+@pytest.mark.parametrize("point", ["commit: after", "rename state.md: after", "call: after"])
+def test_a_killed_command_is_shown_as_interrupted_and_resumed(point: str, tmp_path: Path) -> None:
+    def skillrun(*words: str, **environ: str) -> tuple[int, Any]:
+        command = [sys.executable, "-m", "skillrun", *words, "--json"]
+        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **environ}, capture_output=True, check=False)
+        return done.returncode, json.loads(done.stdout or "null")
+
+    plan = ("plan", "Add dark mode", "--mode", "rapid", "--unattended", "--model", "scripted:x", "--name")
+    log = tmp_path / "points"  # the first half of them may be those of the estimate
+    assert skillrun(*plan, "whole", SKILLRUN_KILL_LOG=str(log))[0] == 0
+    numbers = [number for number, name in enumerate(log.read_text().splitlines(), 1) if name == point]
+    assert skillrun(*plan, "run", SKILLRUN_KILL_AT=str(numbers[len(numbers) * 3 // 4]))[0] == -signal.SIGKILL
+    shown = {run["run"]: run["status"] for run in skillrun("runs")[1]}
+    assert shown == {"whole": "completed", "run": "interrupted"}
+    code, told = skillrun("resume", "run", "--unattended")
+    assert (code, told["status"]) == (0, "completed")
+    assert files({"runs": tmp_path / "runs"}) == files({"runs": tmp_path / "runs"}, "whole")
+
+
 def calls(run: Mapping[str, Any]) -> Counter[str]:
     """The calls that all processes of a run have sent."""
     return Counter((Path(run["runs"]) / "calls.log").read_text().splitlines())
 
 
-def files(run: Mapping[str, Any]) -> dict[str, bytes]:
+def files(run: Mapping[str, Any], name: str = "run") -> dict[str, bytes]:
     """Every artifact and summary, of all rounds."""
-    root = Path(run["runs"]) / "run"
+    root = Path(run["runs"]) / name
     paths = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in paths.items() if name != "state.md" and name[:5] != ".run/"}
 

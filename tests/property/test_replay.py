@@ -2,6 +2,7 @@
 
 Workflows are generated with loops, ways back, parallel phases, panels, questions, inline workflows, breakers and
 failing models. What a killed process and the next ones ask, write and set together is what an undisturbed one does.
+`SKILLRUN_EXAMPLES=20` tries twenty times as many.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from tests.property.runs import NAME, Bench, Call, Keep, Moment, Story, answered
 from tests.property.workflows import Workflows, workflows
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.filter_too_much]
+
+
+def examples(share: int) -> settings:
+    """So many of a hundred of the profile's examples."""
+    return settings(max_examples=max(1, settings().max_examples * share // 100), suppress_health_check=SLOW)
 
 
 @contextmanager
@@ -45,7 +51,7 @@ def assert_goes_on(made: Bench, whole: Story, before: list[Call], moment: Moment
 
 
 @pytest.mark.row("X4")
-@settings(max_examples=40, suppress_health_check=SLOW, derandomize=True)
+@examples(40)
 @given(workflows(), st.integers(0, 1000))
 def test_a_killed_run_goes_on_exactly(case: Workflows, offset: int) -> None:
     with bench(case) as (made, here):
@@ -57,7 +63,7 @@ def test_a_killed_run_goes_on_exactly(case: Workflows, offset: int) -> None:
 
 
 @pytest.mark.row("X4")
-@settings(max_examples=15, suppress_health_check=SLOW, derandomize=True)
+@examples(15)
 @given(workflows(most=2))
 def test_a_run_that_is_killed_at_any_moment_goes_on_exactly(case: Workflows) -> None:
     with bench(case) as (made, here):
@@ -67,7 +73,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on_exactly(case: Workflows) -> 
 
 
 @pytest.mark.row("X4")
-@settings(max_examples=15, suppress_health_check=SLOW, derandomize=True)
+@examples(15)
 @given(workflows(), st.data())
 def test_a_run_that_is_killed_twice_goes_on_exactly(case: Workflows, data: st.DataObject) -> None:
     with bench(case) as (made, here):
@@ -85,7 +91,7 @@ def test_a_run_that_is_killed_twice_goes_on_exactly(case: Workflows, data: st.Da
 
 
 @pytest.mark.row("X4")
-@settings(max_examples=30, suppress_health_check=SLOW, derandomize=True)
+@examples(30)
 @given(workflows())
 def test_evaluating_a_completed_run_again_asks_nothing_and_changes_nothing(case: Workflows) -> None:
     with bench(case) as (made, here):
@@ -101,7 +107,7 @@ def test_evaluating_a_completed_run_again_asks_nothing_and_changes_nothing(case:
         assert (here / "runs" / NAME / "state.md").exists()
 
 
-@settings(max_examples=30, suppress_health_check=SLOW, derandomize=True)
+@examples(30)
 @given(workflows(), st.data())
 def test_after_an_edit_only_what_it_changed_is_asked(case: Workflows, data: st.DataObject) -> None:
     with bench(case) as (made, here):
@@ -114,7 +120,7 @@ def test_after_an_edit_only_what_it_changed_is_asked(case: Workflows, data: st.D
         assert_again_is_like_new(old, Bench(here / "project", case), here)
 
 
-@settings(max_examples=15, suppress_health_check=SLOW, derandomize=True)
+@examples(15)
 @given(workflows())
 def test_after_an_edit_of_a_wrapper_everything_is_asked(case: Workflows) -> None:
     with bench(case) as (made, here):
@@ -145,7 +151,7 @@ def statuses(story: Story) -> list[str]:
     return [outcome.status for outcome in story.outcomes]
 
 
-@settings(max_examples=25, suppress_health_check=SLOW, derandomize=True)
+@examples(25)
 @given(workflows(gotos=False), st.data())
 def test_an_edit_leaves_the_phases_alone_that_do_not_follow(case: Workflows, data: st.DataObject) -> None:
     with bench(case) as (made, here):
@@ -171,7 +177,7 @@ def test_an_edit_leaves_the_phases_alone_that_do_not_follow(case: Workflows, dat
 
 
 @pytest.mark.row("X4")
-@settings(max_examples=25, suppress_health_check=SLOW, derandomize=True)
+@examples(25)
 @given(workflows(), st.data())
 def test_what_a_person_edits_stays_and_going_on_is_exact(case: Workflows, data: st.DataObject) -> None:
     with bench(case) as (made, here):
