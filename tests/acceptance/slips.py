@@ -376,7 +376,7 @@ def references(file: File) -> Iterator[Slip]:
                 yield file.slip("misspelt reference", start, start + name.end(), new, anywhere=path[-1] == "order")
 
 
-CONFIG_NAMES: Final = ("team_presets", "red_team", "strategy_per_phase", "breakers", "features", "team_without_presets")
+CONFIG_NAMES: Final = ("team_presets", "red_team", "strategy_per_phase", "breakers", "features", "modes")
 
 
 def config_names(file: File) -> Iterator[Slip]:

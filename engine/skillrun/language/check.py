@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillrun.language.configuration import check_modes
 from skillrun.language.declared import declared
 from skillrun.language.definitions import Phase, PhaseUse, Protocol, Role, Workflow
 from skillrun.language.kinds import TOOLS
@@ -191,10 +190,6 @@ class Checker:
             span = node.span if node is not None else workflow.document.front.span
             self.problems.report(span, "name", f"`{name}` is a command of skillrun", "give the workflow another name")
         settings = self.lookups.settings(workflow)
-        modes = [one.values for one in (*workflow.inputs, *workflow.state) if one.name == "mode"]
-        for values in (one for one in modes[-1:] if isinstance(one, tuple)):
-            for layer in settings.layers:
-                check_modes(layer, values, self.problems)
         check = WorkflowCheck(self, workflow, settings)
         check.run()
         if check.phases.keys() != workflow.phases.keys():

@@ -8,11 +8,11 @@ key is a problem.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skillrun.language.diagnostics import Problems, suggest
-from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS
+from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, Keys
 from skillrun.language.reader import Reader, close_to
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
 
@@ -119,11 +119,20 @@ def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Fe
 def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
     """The features and breakers of a layer: their keys and types, unknown names in `requires`, and cycles."""
     reader = Reader(problems)
-    for _, entry in _entries(layer, "breakers", problems):
-        reader.read(entry, BREAKER_KEYS)
+
+    def read(part: str, keys: Keys) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The entries of a layer; what a weaker one has said already may be left out."""
+        merged = data.get(part) or {}
+        for name, entry in _entries(layer, part, problems):
+            said = merged.get(name)
+            known = said if isinstance(said, dict) else {}
+            lacking = {key: replace(one, required=one.required and key not in known) for key, one in keys.items()}
+            yield name, reader.read(entry, lacking)
+
+    list(read("breakers", BREAKER_KEYS))
     known = data.get("features") or {}
-    for name, entry in _entries(layer, "features", problems):
-        for need, span in reader.read(entry, FEATURE_KEYS).get("requires", {}).items():
+    for name, found in read("features", FEATURE_KEYS):
+        for need, span in found.get("requires", {}).items():
             if need not in known:
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
             elif _reaches(known, need, name):

@@ -82,7 +82,6 @@ class Step:
     schema: Any = None
     until: Template | None = None
     rows: tuple[Row, ...] = ()
-    order: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
 
     def walk(self) -> Iterator[Step]:
@@ -98,6 +97,12 @@ class Step:
         """The verb's own value where it is plain text."""
         literal = self.main.literal if self.main is not None else None
         return literal if isinstance(literal, str) else ""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """What a decision's `order` lists, where that is written out."""
+        literal = self.values["order"].literal if "order" in self.values else None
+        return tuple(literal) if isinstance(literal, list) else ()
 
     @property
     def artifact(self) -> Value | None:

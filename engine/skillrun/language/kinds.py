@@ -4,6 +4,7 @@ Everything that reads, checks or explains files does so by these tables, so a ke
 ignores cannot exist. Nothing here reads a file.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
@@ -42,7 +43,7 @@ class Key:
     least: int | None = None
 
 
-Keys = MappingProxyType[str, Key]
+Keys = Mapping[str, Key]
 
 
 def _keys(**keys: Key) -> Keys:
@@ -143,7 +144,7 @@ VERBS: Final[MappingProxyType[str, Verb]] = MappingProxyType(
         "decide": Verb(
             Key("rows", "the rows, each with `then`"),
             "chooses by rules and keeps the reason",
-            _keys(order=Key("names", "from the least to the most; the furthest holding row wins")),
+            _keys(order=Key("value", "from the least to the most; the furthest holding row wins")),
             gives=("value", "because"),
         ),
         "repeat": Verb(

@@ -263,7 +263,6 @@ class Reader:
             schema=found.get("schema"),
             until=found.get("until"),
             rows=main if verb == "decide" and main else (),
-            order=tuple(found.get("order", ())),
             steps=main if verb == "repeat" and main else (),
         )
         if VERBS[verb].section and id_ is None and "template" not in step.values:
@@ -300,8 +299,10 @@ class Reader:
 
     def check_order(self, step: Step) -> None:
         """What a row chooses stands in the decision's `order`."""
+        if "order" in step.values and not (step.order or any(step.values["order"].templates())):
+            self.report(step.values["order"].span, "type", "expected a list of values", "for example `[low, high]`")
         for row in step.rows:
-            if row.at_least is not None and not step.order:
+            if row.at_least is not None and "order" not in step.values:
                 self.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
             for value in (row.then, row.at_least):
                 literal = value.literal if value is not None and step.order else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import nodes
 
+from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Value, Workflow
 from skillrun.language.diagnostics import Problems
 from skillrun.language.expressions import Template, compile_string
@@ -162,14 +163,15 @@ class Scope:
         return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
 
     def _bank(self, template: Template, call: nodes.Call, arguments: list[Type]) -> None:
-        """Check the name of a question bank, and the groups that are asked of it."""
-        name = constant(call.args[0]) if call.args else None
-        groups = self.lookups.bank(name, template.span(call.args[0])) if isinstance(name, str) else None
-        if groups is not None and len(arguments) > 1:
-            for group in arguments[1].values or ():
-                if identifier(str(group)) not in map(identifier, groups):
-                    span = template.span(call.args[1])
-                    self.lookups.unknown(span, "group", str(group), groups, f"add `## {group}` to `skills/{name}.md`")
+        """Check the names of the question banks that it may be, and the groups that are asked of them."""
+        for name in arguments[0].values or () if arguments else ():
+            written = [span for layer in self.settings.layers for span in places_with(layer, name)]
+            here = template.span(call.args[0])
+            bank = self.lookups.bank(str(name), here if constant(call.args[0]) == name else (*written, here)[0])
+            for group in arguments[1].values or () if bank is not None and len(arguments) > 1 else ():
+                if identifier(str(group)) not in map(identifier, bank or ()):
+                    span, hint = template.span(call.args[1]), f"add `## {group}` to `skills/{name}.md`"
+                    self.lookups.unknown(span, "group", str(group), bank or (), hint)
 
     # facts and names
 

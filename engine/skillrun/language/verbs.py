@@ -233,7 +233,9 @@ def _set(scope: Scope, step: Step, _: Type, __: Types) -> None:
             scope.bind_local(name, one)
 
 
-def _decide(scope: Scope, step: Step, _: Type, __: Types) -> Type:
+def _decide(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
+    known = beside["order"].values if "order" in beside else None
+    order = step.order or (tuple(known[0]) if known and isinstance(known[0], list) else ())
     values: list[Type] = []
     reasons = []
     failed: Facts = NOTHING
@@ -241,16 +243,16 @@ def _decide(scope: Scope, step: Step, _: Type, __: Types) -> Type:
         with scope.under(row.when, failed):
             for value in (one for one in (row.then, row.at_least) if one is not None):
                 values.append(scope.needed(value, "then"))
-                if step.order and value.literal is None:  # what is written out has been looked at
-                    _among(scope, value, values[-1], step.order, "what `order` lists")
+                if order and (value.literal is None or not step.order):  # what is written out has been looked at
+                    _among(scope, value, values[-1], order, "what `order` lists")
             if row.because is not None:
                 reasons.append(scope.needed(row.because, "because"))
-        if row.when is not None and row.when.expression is not None and not step.order:
+        if row.when is not None and row.when.expression is not None and "order" not in beside:
             failed |= denied(row.when.expression)
     certain = any(row.when is None for row in step.rows)
     chosen = merged(values)
-    if step.order and chosen.values is not None:
-        chosen = replace(chosen, values=tuple(step.order), tunable=False)
+    if order and chosen.values is not None:
+        chosen = replace(chosen, values=order, tunable=beside["order"].tunable)
     because = TEXT if certain and len(reasons) == len(step.rows) else TEXT.maybe()
     return record({"value": chosen if certain else chosen.maybe(), "because": because}, step.id or "decide")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillrun.language.configuration import check_modes
 from skillrun.language.declared import declared
 from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.language.facts import conjuncts
@@ -32,6 +33,9 @@ class WorkflowCheck:
         inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings)
         state = declared(checker, workflow.document, "state", workflow.state, settings, inputs)
         self._base = base_names(inputs, state, settings.config, settings.features)
+        modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
+        for layer in settings.layers if modes is not None else ():
+            check_modes(layer, modes or (), self.problems)
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
         self._skipped = frozenset(name for name, one in breakers if isinstance(one, dict) and one.get("then") == "skip")

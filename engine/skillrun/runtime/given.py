@@ -86,13 +86,17 @@ def _projected(value: Any, properties: Mapping[str, Any]) -> Any:
 
 def cap(step: Step, frame: Frame) -> int:
     """The number behind `at_most`, or the limit of the breaker that it or `retry` names."""
-    breakers = frame.open.breakers
-    value = frame.value(step, "at_most", None)
-    if value is None:
-        return breakers.limit(step.retry).limit if step.retry else 1
-    if isinstance(value, str) and not value.isdigit():
-        return breakers.limit(value).limit
+    name = breaker_of(step, frame)
+    if name is not None:
+        return frame.open.breakers.limit(name).limit
+    value = frame.value(step, "at_most", 1)
     try:
         return int(value)
     except (TypeError, ValueError):
         raise StepFailed(f"`at_most` is {value!r}; expected a number or a breaker's name", frame.at(step)) from None
+
+
+def breaker_of(step: Step, frame: Frame) -> str | None:
+    """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
+    value = frame.value(step, "at_most", step.retry)
+    return value if isinstance(value, str) and not value.isdigit() else None

@@ -106,24 +106,43 @@ def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
 
 def test_a_protocol_is_added_by_files_alone(plan: Checked) -> None:
     protocol = shipped("skills/protocols/consensus.md").replace("Judges score once", "Judges score quietly")
-    phase = shipped("skills/plan/validation.md").replace("else 'consensus'", "else 'quiet'")
-    _, problems = plan(**{"skills/plan/validation.md": phase})
-    assert problems == ["error skills/plan/validation.md:7 there is no protocol `quiet`"]
+    config = "modes:\n  advanced:\n    judges: quiet\n"
+    _, problems = plan(**{"config/planning.yaml": config})
+    assert problems == ["error config/planning.yaml:3 there is no protocol `quiet`"]
     _, problems = plan(**{"skills/protocols/quiet.md": protocol})
     assert problems == []
 
 
 def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
-    workflow = shipped("workflows/plan.md").replace("advanced, complete]", "advanced, complete, extreme]")
-    _, problems = plan(**{"workflows/plan.md": workflow})
+    config = "modes:\n  extreme: {think_deep: true, judged: true, judges: debate, team: balanced}\n"
+    _, problems = plan(**{"config/planning.yaml": config})
     assert problems
     assert {one.partition(" `")[2] for one in problems} == {"extreme` is missing here"}
-    tables = {"team_without_presets": "balanced", "document_tokens": "9000", "answer_tokens": "4000"}
-    config = "".join(f"{name}: {{extreme: {value}}}\n" for name, value in tables.items())
-    phases = ("research", "architecture", "test_strategy")
-    config += "strategy_per_phase:\n" + "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in phases)
+    config += "document_tokens: {extreme: 9000}\nanswer_tokens: {extreme: 4000}\nstrategy_per_phase:\n"
+    config += "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in ("research", "architecture", "test_strategy"))
     _, problems = plan(**{"config/planning.yaml": config})
     assert problems == []
+
+
+def test_a_question_bank_named_in_the_config_has_to_be_there_with_every_group(plan: Checked) -> None:
+    config = {"config/planning.yaml": "specify_gate:\n  bank: mine/questions\n"}
+    _, problems = plan(**config)
+    assert problems == ["error config/planning.yaml:2 there is no question bank `mine/questions`"]
+    bank = shipped("skills/specify/questions.md").replace("## risk", "## dangers")
+    _, problems = plan(**{"skills/mine/questions.md": bank})
+    assert [one.partition(" ")[2].partition(" ")[2] for one in problems] == ["there is no group `risk`"]
+    _, problems = plan(**{"skills/mine/questions.md": shipped("skills/specify/questions.md")})
+    assert problems == []
+
+
+def test_a_feature_lists_modes_that_the_config_has(plan: Checked) -> None:
+    _, problems = plan(**{"config/planning.yaml": "features: {deliberation: {modes: [complete, ripad]}}\n"})
+    assert problems == ["error config/planning.yaml:1 there is no mode `ripad`"]
+
+
+def test_a_strategy_is_one_of_the_order_in_the_config(plan: Checked) -> None:
+    _, problems = plan(**{"config/planning.yaml": "strategies: [quick, red-team]\n"})
+    assert "perspectives` is not among what `order` lists" in {one.partition(" `")[2] for one in problems}
 
 
 def test_programs_say_which_phases_read_which() -> None:

@@ -165,3 +165,11 @@ def test_a_breaker_has_a_limit_and_an_action(breaker: str) -> None:
     problems = Problems()
     check_switches(layer(f"breakers:\n  review: {breaker}\n  other: {{limit: 1, then: fall back}}\n"), {}, problems)
     assert [(one.line, one.severity) for one in problems] == [(2, "error")]
+
+
+@pytest.mark.row("P14", "P15")
+def test_a_project_changes_one_key_of_a_breaker_or_a_feature() -> None:
+    problems = Problems()
+    shipped = {"breakers": {"review": {"limit": 2, "then": "skip"}}, "features": {"deep": {"enabled": False}}}
+    check_switches(layer("breakers: {review: {then: ask}}\nfeatures: {deep: {modes: [rapid]}}\n"), shipped, problems)
+    assert list(problems) == []

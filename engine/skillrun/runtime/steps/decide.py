@@ -16,13 +16,18 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and truth(row.when.render(names))]
     default = next((row for row in step.rows if row.when is None), None)
-    if not step.order:
+    order = frame.value(step, "order", None)
+    if order is None:
         row = next(iter(holding), default)
         return _chosen(row, row.then, names) if row is not None else {}
-    return _furthest(step, holding, default, names)
+    if not isinstance(order, list):
+        raise StepFailed(f"`order` of `{step.id}` is {order!r}; expected a list", frame.at(step))
+    return _furthest(step, order, holding, default, names)
 
 
-def _furthest(step: Step, holding: list[Row], default: Row | None, names: dict[str, Any]) -> dict[str, Any]:
+def _furthest(
+    step: Step, order: list[Any], holding: list[Row], default: Row | None, names: dict[str, Any]
+) -> dict[str, Any]:
     """The furthest of the rows that hold; where all of them only set a floor, the row without `when` counts too."""
     if not any(row.then is not None for row in holding) and default is not None:
         holding = [*holding, default]
@@ -31,9 +36,9 @@ def _furthest(step: Step, holding: list[Row], default: Row | None, names: dict[s
         result = _chosen(row, row.then or row.at_least, names)
         if "value" not in result:
             continue
-        if result["value"] not in step.order:
+        if result["value"] not in order:
             raise StepFailed(f"`{step.id}` chose `{result['value']}`, which is not in its `order`")
-        rank = step.order.index(result["value"])
+        rank = order.index(result["value"])
         if best is None or rank > best[0]:
             best = (rank, result)
     return best[1] if best else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import Back
 from skillrun.runtime.events import Tripped
-from skillrun.runtime.given import cap
+from skillrun.runtime.given import breaker_of, cap
 from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
 
@@ -17,8 +17,9 @@ async def act(step: Step, frame: Frame) -> None:
     times = (run.state.backs or {}).get(key, 0)
     if times < cap(step, frame):
         raise Back(step.text, key)
-    then = frame.open.breakers.limit(step.retry).then if step.retry else "fall back"
-    run.emit(Tripped(step.retry or "at_most", frame.open.name, times, then))
+    name = breaker_of(step, frame)
+    then = frame.open.breakers.limit(name).then if name else "fall back"
+    run.emit(Tripped(name or "at_most", frame.open.name, times, then))
     if then == "ask" and await offer_retry(
         frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True
     ):
