@@ -19,9 +19,7 @@ from skillrun.language.printable import printable
 from skillrun.language.source import Source, read_source
 from skillrun.people.answers import (
     Question,
-    answered,
     by_default,
-    choice_like,
     choices_of,
     default_of,
     is_multiple,
@@ -29,35 +27,56 @@ from skillrun.people.answers import (
     notes_of,
     shown,
 )
+from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
 
 INTRODUCTION: Final = """\
-To answer, put an `x` between the brackets of a choice, or write behind the word Answer. What you leave open counts as
-not answered. Leave the headings in place, save the file when you are done, then resume the run.
+To answer, put an `x` between the brackets of a choice, or write its letter, or your own words, behind the word Answer.
+What you leave open counts as not answered. Leave the headings in place, save the file when you are done, then resume
+the run.
 """
-TICKS: Final = frozenset("xX✓✔")
+TICKS: Final = frozenset("xX✓✔☑✅")
 
-_HEADING: Final = re.compile(r"Q(\d+)\b.*")
-_BOX: Final = re.compile(r"\s*[-*+]?\s*\[(?P<mark>[^\]]*)\]\s*(?P<text>.*)")
-_ANSWER: Final = re.compile(r"\s*(?P<bold>[*_]*)answer(?:\s*:(?P=bold)|(?P=bold)\s*:)\s*(?P<rest>.*)", re.IGNORECASE)
-_LINES: Final = r"\n(?:\s*[-*+]\s)?"
+_HEADING: Final = re.compile(r"Q(?P<number>\d+)\b(?P<rest>.*)")
+_BOX: Final = re.compile(r"\s*(?:[-*+•–]|\d+[.)])?\s*\[(?P<mark>[^\]]*)\]\s*(?P<text>.*)")
+_ANSWER: Final = re.compile(
+    r"\s*(?:[-*+]\s+|#+\s+)?(?P<bold>[*_]*)answer(?:\s*[:：](?P=bold)|(?P=bold)\s*(?:[:：]|$))\s*(?P<rest>.*)",
+    re.IGNORECASE,
+)
 
 Line = tuple[int, str]
 """The number of a line in the file, and its text or what is to be said of it."""
 
 
 class UnclearAnswers(SkillrunError):
-    """A form has answers that could be read in more than one way, or none at all; nothing is guessed."""
+    """A form has answers that could be read in more than one way, or none at all; nothing is guessed.
 
-    def __init__(self, path: Path, unclear: Sequence[Line]) -> None:
-        lines = [f"{path}:{number}: {why}" for number, why in sorted(unclear)]
-        super().__init__("\n".join(lines), f"mend {path} there, then resume")
+    For each question: what was read, and why that is not plain, empty where it is. `untouched`: nobody filled it in.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        unclear: Sequence[Line],
+        answers: Sequence[dict[str, Any]] = (),
+        why: Sequence[tuple[str, ...]] = (),
+        *,
+        untouched: bool = False,
+    ) -> None:
+        lines = [f"{path}:{number}: {text}" for number, text in sorted(unclear)]
+        super().__init__("\n".join(lines), f"mend {path} there")
+        self.answers = answers
+        self.why = why
+        self.untouched = untouched
 
 
 def write_form(path: Path, questions: Sequence[Question], title: str = "Questions") -> bool:
     """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
     lines = [f"# {shown(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
-        lines += [*_written(number, question), "", "Answer:", "", ""]
+        quotation = [f"> {line}".rstrip() for line in _quotation(question)]
+        boxes = [f"- [ ] {label}" for label in _labels(question)]
+        boxes += ["- [ ] Other:"] if boxes and is_open(question) else []
+        lines += [f"## {_title(number, question)}", "", *quotation, "", *boxes, *[""][: len(boxes)], "Answer:", "", ""]
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
@@ -78,21 +97,22 @@ def read_form(path: Path, questions: Sequence[Question]) -> list[dict[str, Any]]
     problems = Problems()
     source = read_source(path, str(path), problems)
     if source is None:
-        raise SkillrunError("\n".join(map(render, problems)), f"mend {path}, then resume")
+        raise SkillrunError("\n".join(map(render, problems)), f"mend {path}")
+    sections = _sections(source)
     unclear: list[Line] = []
-    sections = _sections(source, unclear)
-    answers = []
+    read: list[tuple[dict[str, Any], list[str]]] = []
     for number, question in enumerate(questions, 1):
-        if number not in sections:
-            unclear.append((1, f"the heading `## Q{number}` is missing; leave it even where the question stays open"))
         found: list[Line] = []
-        answers.append(_read(question, sections.get(number, []), set(_written(number, question)), found))
+        read.append((_read(number, question, sections.get(number, []), found), [why for _, why in found]))
         unclear += [(line, f"Q{number}: {why}") for line, why in found]
-    if not unclear and not any(answers) and None in map(default_of, questions):
+    untouched = not unclear and not any(answer for answer, _ in read) and None in map(default_of, questions)
+    if untouched:
         unclear = [(1, "nothing is filled in yet")]
+    answers = [answer or by_default(question) for question, (answer, _) in zip(questions, read, strict=True)]
     if unclear:
-        raise UnclearAnswers(path, unclear)
-    return [answer or by_default(question) for answer, question in zip(answers, questions, strict=True)]
+        why = [tuple(reasons) for _, reasons in read]
+        raise UnclearAnswers(path, unclear, answers, why, untouched=untouched)
+    return answers
 
 
 def _placed(temporary: Path, path: Path) -> bool:
@@ -108,14 +128,22 @@ def _placed(temporary: Path, path: Path) -> bool:
     return True
 
 
-def _written(number: int, question: Question) -> list[str]:
-    """The lines of a question, up to the place for the answer."""
-    title = [f"Q{number}", *(shown(question[key]) for key in ("priority", "section", "id") if question.get(key))]
-    quotation = [*printable(str(question.get("text", ""))).strip().split("\n"), ""]
-    quotation += [*(f"- {note}" for note in notes_of(question)), ""] if notes_of(question) else []
-    lines = [f"## {' · '.join(title)}", "", *(f"> {line}".rstrip() for line in quotation), f"> *{_hint(question)}*"]
-    boxes = [f"- [ ] {shown(choice)}" for choice in choices_of(question)]
-    return [*lines, "", *boxes] if boxes else lines
+def _title(number: int, question: Question) -> str:
+    return " · ".join(
+        [f"Q{number}", *(shown(question[key]) for key in ("priority", "section", "id") if question.get(key))]
+    )
+
+
+def _quotation(question: Question) -> list[str]:
+    """What a form says about a question, without the quotation marks."""
+    lines = [*printable(str(question.get("text", ""))).strip().split("\n"), ""]
+    notes = notes_of(question)
+    return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
+
+
+def _labels(question: Question) -> list[str]:
+    """What stands behind the boxes of the choices."""
+    return [f"{letter(number)}. {shown(choice)}" for number, choice in enumerate(choices_of(question))]
 
 
 def _hint(question: Question) -> str:
@@ -131,68 +159,85 @@ def _hint(question: Question) -> str:
     return f"{hint} {'Without an answer: ' + ', '.join(map(shown, items)) if items else 'It may be left open'}."
 
 
-def _sections(source: Source, unclear: list[Line]) -> dict[int, list[Line]]:
-    """The lines below each question's heading, by its number."""
-    found: dict[int, list[Line]] = {}
+def _sections(source: Source) -> dict[int, list[list[Line]]]:
+    """The sections by the number of their question; a section's first line is its heading."""
+    found: dict[int, list[list[Line]]] = {}
     lines = list(enumerate(source.text.split("\n"), 1))
     heads = [(source.position(one.start)[0], _HEADING.fullmatch(one.name)) for one in outline(source.text, 0)[0]]
-    starts = [(line, int(match[1])) for line, match in heads if match]
+    starts = [(line, match) for line, match in heads if match]
     ends = [*(line for line, _ in starts[1:]), len(lines) + 1]
-    for (line, number), end in zip(starts, ends, strict=False):
-        if number in found:
-            unclear.append((line, f"Q{number}: the question stands here a second time"))
-        found[number] = lines[line : end - 1]
+    for (line, match), end in zip(starts, ends, strict=False):
+        found.setdefault(int(match["number"]), []).append([(line, match.string), *lines[line : end - 1]])
     return found
 
 
-def _read(question: Question, lines: list[Line], own: set[str], unclear: list[Line]) -> dict[str, Any]:
-    """The record of the answer; `own` are the form's lines, all else is the person's."""
-    picked: list[Any] = []
-    for place, (number, line) in enumerate(lines):
-        if answer := _ANSWER.fullmatch(line):
-            words = "\n".join([answer["rest"], *(text.rstrip() for _, text in lines[place + 1 :])]).strip()
-            return _chosen(question, picked, words, number, unclear)
-        if not line.strip() or line.rstrip() in own:
-            continue
-        box = _BOX.fullmatch(line)
-        choice = choice_like(question, box["text"]) if box else None
-        if box is None or choice is None:
-            what = "is none of the choices as they stood" if box else "is not the form's; write below `Answer:`"
-            unclear.append((number, f"`{shown(line)}` {what}"))
-        elif box["mark"].strip() and not set(box["mark"].strip()) <= TICKS:
-            unclear.append((number, f"`[{box['mark']}]` is neither ticked nor empty"))
-        elif box["mark"].strip():
-            picked.append(choice)
-    if lines:
-        unclear.append((lines[0][0], "the line `Answer:` is missing"))
-    return {}
+def _read(number: int, question: Question, sections: list[list[Line]], unclear: list[Line]) -> dict[str, Any]:
+    """The record of the answer; what is not the form's own is the person's."""
+    if len(sections) != 1:
+        at, again = (sections[1][0][0], "stands here a second time") if sections else (1, "is missing")
+        unclear.append((at, f"the heading `## Q{number}` {again}; leave one even where the question stays open"))
+        return {}
+    (at, head), *lines = sections[0]
+    title, quotation = _title(number, question), _quotation(question)
+    boxes = _Boxes(question, unclear)
+    words = [head.removeprefix(title).strip(" :-–—") if head.startswith(title) else ""]
+    quoted: list[Line] = []
+    below = False
+    for line, text in lines:
+        if not below and (found := _ANSWER.fullmatch(text)):
+            at, below = line, True
+            words.append(found["rest"])
+        elif not boxes.take(line, text, below=below):
+            if below or not text.lstrip().startswith(">"):
+                words.append(text.rstrip())
+            else:
+                quoted.append((line, text))
+    if _bare("\n".join(text for _, text in quoted)) != _bare("\n".join(quotation)):
+        if _bare(title) != _bare(head):
+            unclear.append((at, f"another question is asked now: `{title}`; move this file away to get the new form"))
+            return {}
+        own = {_bare(text) for text in quotation}
+        strange = [one for one in quoted if _bare(one[1]) not in own]
+        unclear += [(line, f"`{shown(text)}` is not the form's; write below `Answer:`") for line, text in strange]
+    before = len(unclear)
+    answer = answer_of(question, boxes.ticked, boxes.other, "\n".join(words), lambda why: unclear.append((at, why)))
+    if not answer and len(unclear) == before and 0 < boxes.seen < len(choices_of(question)):
+        unclear.append((at, "some choices are gone, and none is ticked"))
+    return answer
 
 
-def _chosen(question: Question, picked: list[Any], words: str, at: int, unclear: list[Line]) -> dict[str, Any]:
-    """The record of the ticked choices and of the words below `Answer:`, which may name choices too."""
-    several = is_multiple(question)
-    if not choices_of(question):
-        return answered([words] if words and several else words)
-    if named := _named(question, words):
-        picked, words = [*picked, *(choice for choice in named if choice not in picked)], ""
-    if several and words and is_open(question):
-        return answered([*picked, words])
-    if several:
-        if words and not picked:
-            unclear.append((at, f"`{shown(words)}` is none of the choices"))
-        return answered(picked, comment=words)
-    if len(picked) > 1:
-        chosen = " and ".join(f"`{shown(choice)}`" for choice in picked)
-        unclear.append((at, f"{chosen} are chosen, and the question takes one answer"))
-    elif words and not picked and not is_open(question):
-        unclear.append((at, f"`{shown(words)}` is none of the choices"))
-    return answered(picked[0], comment=words) if picked else answered(words)
+class _Boxes:
+    """The boxes of a question as the person has left them."""
+
+    def __init__(self, question: Question, unclear: list[Line]) -> None:
+        self.question, self.unclear = question, unclear
+        self.labels = dict(zip(map(squeezed, _labels(question)), choices_of(question), strict=True))
+        self.ticked: list[Any] = []
+        self.other: str | None = None
+        self.seen = 0
+
+    def take(self, line: int, text: str, *, below: bool) -> bool:
+        """Whether the line is a box; one that no choice belongs to is none below `Answer:`."""
+        box = _BOX.fullmatch(text) if self.labels else None
+        if box is None:
+            return False
+        mark, label = box["mark"].strip(), box["text"]
+        meant = [self.labels[squeezed(label)]] if squeezed(label) in self.labels else meant_by(self.question, label)
+        other = OTHER.fullmatch(label) if is_open(self.question) and not meant else None
+        if len(meant) != 1 and not other:
+            if not below:
+                self.unclear.append((line, f"`{shown(text)}` is none of the choices as they stood"))
+            return not below
+        self.seen += len(meant)
+        if mark and not set(mark) <= TICKS:
+            self.unclear.append((line, f"`[{mark}]` is neither ticked nor empty"))
+        elif other and (mark or other["words"]):
+            self.other = other["words"] or ""
+        elif mark:
+            self.ticked += meant
+        return True
 
 
-def _named(question: Question, words: str) -> list[Any]:
-    """The choices that the words are, by themselves, a line each, or between commas; none where they are more."""
-    for parts in ([words], *(re.split(between, f"\n{words}") for between in (_LINES, rf"{_LINES}|[,;]"))):
-        found = [choice_like(question, part) for part in parts if part.strip()]
-        if None not in found:
-            return found
-    return []
+def _bare(text: str) -> str:
+    """The words of a text, whatever the marks and line ends between them."""
+    return " ".join(re.findall(r"[^\W_]+", text.casefold()))

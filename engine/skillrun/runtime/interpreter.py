@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from skillrun.language.diagnostics import SkillrunError
@@ -20,6 +22,7 @@ from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import stored_name, summaries, truth
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
+RESUME: Final = "go on with `skillrun resume RUN`"
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,12 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     try:
         outcome = await Scheduler(run).run()
     except BudgetSpent as spent:
-        outcome = Outcome("waiting", str(spent), spent.next_step.replace("RUN", run.name))
+        outcome = Outcome("waiting", str(spent), spent.next_step)
     except SkillrunError as error:
         outcome = Outcome("failed", str(error), error.next_step)
     except asyncio.CancelledError:
-        outcome = Outcome("interrupted", "interrupted", f"go on with `skillrun resume {run.name}`")
+        outcome = Outcome("interrupted", "interrupted", RESUME)
+    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
     if outcome.status == "completed":
         run.folder.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
@@ -67,6 +71,12 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     run.save()
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
+
+
+def _called(run: Run) -> str:
+    """What `skillrun resume` takes in the project: the run's name, or the path of a folder that is not below `runs`."""
+    folder = run.folder.path
+    return run.name if folder.parent == Path(run.state.project).resolve() / "runs" else quote(str(folder))
 
 
 def now() -> str:
@@ -260,15 +270,14 @@ class Scheduler:
 
     def _outcome(self) -> Outcome:
         run = self.run_
-        resume = f"go on with `skillrun resume {run.name}`"
         if self.stopped is not None:
             return Outcome(self.stopped.next_step or "failed", self.stopped.reason)
         if self.failed:
             reasons = "; ".join(f"{name}: {ended.reason}" for name, ended in self.failed.items())
-            return Outcome("failed", reasons, f"mend what is wrong, then {resume}")
+            return Outcome("failed", reasons, f"mend what is wrong, then {RESUME}")
         if self.waiting:
             first = next(self.waiting[name] for name in run.program.workflow.phases if name in self.waiting)
-            return Outcome("waiting", first.reason, f"{first.next_step}; {resume}" if first.next_step else resume)
+            return Outcome("waiting", first.reason, f"{first.next_step}, then {RESUME}" if first.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from skillrun.people.answers import notes_of
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.events import Answered, Asked
@@ -49,18 +50,42 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
         try:
             return read_form(path, asking.questions)
         except UnclearAnswers as unclear:
-            raise Waiting(unclear.message, unclear.next_step) from None
+            found = await _asked_again(frame, asking, unclear)
+            if found is None:
+                raise Waiting(unclear.message, unclear.next_step) from None
+            return found
     given = await frame.run.person.ask(asking, now=path is None and not leave)
     if given is not None:
         return given
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_form(path, asking.questions)
-        raise Waiting(f"questions are waiting in {form}", f"fill in {path}, then resume")
+        raise Waiting(f"questions are waiting in {form}", f"fill in {path}")
     raise Waiting(
         f"{asking.phase} has a question: {asking.questions[0]['text']}",
-        "answer it with `--answers FILE`" if leave else "resume in a terminal, or give `--answers FILE`",
+        "prepare the answer for `--answers FILE`"
+        if leave
+        else "come to a terminal, or prepare answers for `--answers FILE`",
     )
+
+
+async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) -> list[dict[str, Any]] | None:
+    """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now."""
+    person = frame.run.person
+    if unclear.untouched:
+        return await person.ask(asking, now=False)
+    if not person.attended:
+        return None
+    left = {
+        number: {**asking.questions[number], "notes": [*notes_of(asking.questions[number]), *why]}
+        for number, why in enumerate(unclear.why)
+        if why
+    }
+    given = await person.ask(Asking(asking.key, asking.phase, tuple(left.values())))
+    if given is None:
+        return None
+    mended = dict(zip(left, given, strict=True))
+    return [mended.get(number, answer) for number, answer in enumerate(unclear.answers)]
 
 
 def _answered(question: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

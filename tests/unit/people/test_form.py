@@ -1,17 +1,19 @@
 """Forms that a person fills in: written once, read as they are meant, never guessed."""
 
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.people.answers import shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
+from skillrun.people.meaning import letter, meant_by
 
 STORE = {
     "id": "store",
@@ -37,6 +39,11 @@ def filled(tmp_path: Path, questions: list[dict[str, Any]], fill: Fill) -> list[
     return read_form(path, questions)
 
 
+def in_section(fill: Fill) -> Fill:
+    """A change of what follows the introduction."""
+    return lambda text: text[: text.index("## Q1")] + fill(text[text.index("## Q1") :])
+
+
 def replaced(old: str, new: str) -> Fill:
     def fill(text: str) -> str:
         assert old in text
@@ -59,9 +66,10 @@ def test_a_form_reads_well_with_options_priority_section_notes_and_a_place_for_t
         ">\n"
         "> *Choose one, or answer in your own words.*\n"
         "\n"
-        "- [ ] In the browser\n"
-        "- [ ] On the server, per user\n"
-        "- [ ] Nowhere\n"
+        "- [ ] A. In the browser\n"
+        "- [ ] B. On the server, per user\n"
+        "- [ ] C. Nowhere\n"
+        "- [ ] Other:\n"
         "\n"
         "Answer:\n"
         "\n"
@@ -104,31 +112,99 @@ def test_a_form_is_not_overwritten_where_the_file_system_has_no_links(
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("[ ] On", "[x] On"),
-        ("[ ] On", "[X] On"),
-        ("[ ] On", "[ x ] On"),
-        ("[ ] On", "[x]On"),
-        ("[ ] On", "[✓] On"),
-        ("- [ ] On", "* [x] On"),
-        ("- [ ] On", "  - [x] On"),
-        ("- [ ] On the server, per user", "- [x] on the  server, per USER"),
+        ("[ ] B.", "[x] B."),
+        ("[ ] B.", "[X] B."),
+        ("[ ] B.", "[ x ] B."),
+        ("[ ] B.", "[x]B."),
+        ("[ ] B.", "[✓] B."),
+        ("- [ ] B.", "* [x] B."),
+        ("- [ ] B.", "  - [x] B."),
+        ("- [ ] B. On the server, per user", "- [x] on the  server, per USER"),
+        ("- [ ] B. On the server, per user", "1. [x] **B. On the server, per user**"),
         ("Answer:", "Answer: on the server, per user"),
         ("Answer:", "**Answer:** On the server, per user"),
         ("Answer:", "**Answer**: On the server, per user"),
         ("Answer:", "answer : On the server, per user"),
+        ("Answer:", "### Answer\n\nOn the server, per user"),
         ("Answer:", "Answer:\n\n\nOn the server, per user"),
         ("Answer:", "Answer:\n- On the server, per user"),
+        ("Answer:", "Answer:\n- [x] B. On the server, per user"),
+        ("Answer:", "Answer: B"),
+        ("Answer:", "Answer: b)"),
+        ("Answer:", "Answer:\n\n(b)"),
+        ("Answer:", "- Answer: **B.**"),
+        ("Answer:", "Answer: option B"),
+        ("Answer:", "Answer: B. On the server, per user"),
+        ("Answer:", "Answer: b: on the server"),
+        ("Answer:", "B"),
+        ("\nAnswer:", "On the server, per user\nAnswer:"),
+        ("- [ ] A", "B\n\n- [ ] A"),
+        ("Data · store", "Data · store: B"),
+        ("\n\n", "\nB\n"),
     ],
 )
 def test_a_choice_is_ticked_or_written(tmp_path: Path, old: str, new: str) -> None:
-    for question in (STORE, OPEN):
-        assert filled(tmp_path, [question], replaced(old, new)) == [SERVER]
+    for question in (STORE, STORE | {"other": True}):
+        assert filled(tmp_path, [question], in_section(replaced(old, new))) == [SERVER]
+
+
+@pytest.mark.row("R6")
+@pytest.mark.parametrize(
+    "words", ["on the server", "Serv", "on the server, per", "B, as ever", "B - as ever", "B\nas ever"]
+)
+def test_a_beginning_or_a_letter_with_a_comment_is_a_choice_where_own_words_are_no_answer(
+    tmp_path: Path, words: str
+) -> None:
+    question = {**STORE, "choices": ["In the browser", "On the server, per user", "Service"][: 2 + (words == "Serv")]}
+    answer = "Service" if words == "Serv" else "On the server, per user"
+    comment = {"comment": "as ever"} if "as ever" in words else {}
+    assert filled(tmp_path, [question], replaced("Answer:", f"Answer: {words}")) == [{"answer": answer, **comment}]
+
+
+@pytest.mark.row("R6")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("- [ ] Other:", "- [x] Other: in a cookie"),
+        ("- [ ] Other:", "- [ ] Other: in a cookie"),
+        ("- [ ] Other:", "- [x] **Other**: in a cookie"),
+        ("- [ ] Other:\n\nAnswer:", "- [x] Other:\n\nAnswer: in a cookie"),
+        ("Answer:", "Answer: other: in a cookie"),
+        ("Answer:", "Other: in a cookie"),
+    ],
+)
+def test_other_is_an_answer_of_ones_own(tmp_path: Path, old: str, new: str) -> None:
+    assert filled(tmp_path, [OPEN], replaced(old, new)) == [{"answer": "in a cookie"}]
+    assert filled(tmp_path, [BOTH], replaced(old, new)) == [{"answer": ["in a cookie"]}]
+
+
+@pytest.mark.row("R6")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n\n", "\n"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: (
+            text.replace("\n>\n", "\n").replace("- security", "* security").replace("*Choose one.*", "_Choose one._")
+        ),
+        lambda text: text.replace("> Where are the settings kept?", "> Where are the\n> settings kept?"),
+        lambda text: text.replace("- [ ]", "* [ ]"),
+        lambda text: "\n".join(line for line in text.split("\n") if not line.startswith(">")),
+        lambda text: text.replace(" · CRITICAL · Data · store", ""),
+    ],
+    ids=["no blank lines", "CRLF", "formatted", "wrapped", "bullets", "no quotation", "short headings"],
+)
+def test_what_an_editor_or_a_person_does_to_the_lines_changes_no_answer(tmp_path: Path, change: Fill) -> None:
+    def fill(text: str) -> str:
+        return change(text.replace("[ ] B.", "[x] B.", 1))
+
+    assert filled(tmp_path, [STORE, WORDS | {"default": ""}], fill) == [SERVER, {}]
 
 
 @pytest.mark.row("R6")
 def test_words_below_a_tick_are_kept(tmp_path: Path) -> None:
     def fill(text: str) -> str:
-        return text.replace("[ ] On", "[x] On").replace("Answer:", "Answer: but not yet,\n- and not all")
+        return text.replace("[ ] B.", "[x] B.").replace("Answer:", "Answer: but not yet,\n- and not all")
 
     for question in (STORE, OPEN):
         assert filled(tmp_path, [question], fill) == [{**SERVER, "comment": "but not yet,\n- and not all"}]
@@ -162,14 +238,14 @@ def test_free_text_is_kept_as_it_is_written(tmp_path: Path, words: str) -> None:
 @pytest.mark.parametrize(
     ("fill", "answer"),
     [
-        (lambda text: text.replace("[ ] In", "[x] In").replace("[ ] No", "[x] No"), ["In the browser", "Nowhere"]),
+        (lambda text: text.replace("[ ] A.", "[x] A.").replace("[ ] C.", "[x] C."), ["In the browser", "Nowhere"]),
         (replaced("Answer:", "Answer: nowhere; in the browser"), ["Nowhere", "In the browser"]),
         (
             replaced("Answer:", "Answer:\n- In the browser\n- On the server, per user"),
             ["In the browser", "On the server, per user"],
         ),
         (
-            lambda text: text.replace("[ ] In", "[x] In").replace("Answer:", "Answer: nowhere"),
+            lambda text: text.replace("[ ] A.", "[x] A.").replace("Answer:", "Answer: nowhere"),
             ["In the browser", "Nowhere"],
         ),
     ],
@@ -181,7 +257,7 @@ def test_several_may_be_chosen_where_the_question_says_so(tmp_path: Path, fill: 
 
 def test_several_and_words_of_their_own_are_an_answer(tmp_path: Path) -> None:
     def fill(text: str) -> str:
-        return text.replace("[ ] No", "[x] No").replace("Answer:", "Answer: in a cookie")
+        return text.replace("[ ] C.", "[x] C.").replace("Answer:", "Answer: in a cookie")
 
     assert filled(tmp_path, [BOTH], fill) == [{"answer": ["Nowhere", "in a cookie"]}]
 
@@ -189,7 +265,7 @@ def test_several_and_words_of_their_own_are_an_answer(tmp_path: Path) -> None:
 @pytest.mark.row("R6")
 def test_what_is_left_open_is_unanswered_or_takes_its_default(tmp_path: Path) -> None:
     questions = [STORE, WORDS, {**STORE, "id": "again", "default": "Nowhere"}, {**WORDS, "default": ""}]
-    assert filled(tmp_path, questions, replaced("[ ] On", "[x] On")) == [SERVER, {}, {"answer": "Nowhere"}, {}]
+    assert filled(tmp_path, questions, replaced("[ ] B.", "[x] B.")) == [SERVER, {}, {"answer": "Nowhere"}, {}]
 
 
 @pytest.mark.row("R6")
@@ -205,24 +281,58 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
     [
         (
             STORE,
-            lambda t: t.replace("[ ] In", "[x] In").replace("[ ] No", "[x] No"),
-            "18: Q1: `In the browser` and `Nowhere` are chosen, and the question takes one answer",
+            lambda t: t.replace("[ ] A.", "[x] A.").replace("[ ] C.", "[x] C."),
+            "19: Q1: `In the browser` and `Nowhere` are chosen, and the question takes one answer",
         ),
         (
             OPEN,
-            lambda t: t.replace("[ ] In", "[x] In").replace("Answer:", "Answer: nowhere"),
-            "18: Q1: `In the browser` and `Nowhere` are chosen",
+            lambda t: t.replace("[ ] A.", "[x] A.").replace("Answer:", "Answer: nowhere"),
+            "20: Q1: `In the browser` and `Nowhere` are chosen",
         ),
         (STORE, replaced("Answer:", "Answer: nowhere; in the browser"), "`Nowhere` and `In the browser` are chosen"),
-        (STORE, replaced("Answer:", "Answer: in a cookie"), "18: Q1: `in a cookie` is none of the choices"),
+        (STORE, replaced("Answer:", "Answer: in a cookie"), "19: Q1: `in a cookie` is none of the choices"),
         (SEVERAL, replaced("Answer:", "Answer: nowhere, in a cookie"), "is none of the choices"),
-        (STORE, replaced("- [ ] Nowhere", "- [x] Somewhere"), "16: Q1: `- .x. Somewhere` is none of the choices"),
-        (STORE, replaced("[ ] Nowhere", "[ ] Nowhere <- this"), "is none of the choices as they stood"),
-        (STORE, replaced("[ ] No", "[-] No"), r"16: Q1: `\[-\]` is neither ticked nor empty"),
-        (STORE, replaced("Answer:", "Nowhere\n\nAnswer:"), "18: Q1: `Nowhere` is not the form's; write below"),
+        (STORE, replaced("- [ ] C. Nowhere", "- [x] Somewhere"), "17: Q1: `- .x. Somewhere` is none of the choices"),
+        (STORE, replaced("[ ] C. Nowhere", "[ ] C. Nowhere <- this"), "is none of the choices as they stood"),
+        (STORE, replaced("[ ] C.", "[-] C."), r"17: Q1: `\[-\]` is neither ticked nor empty"),
+        (STORE, replaced("Answer:", "Answer: A and B"), "`In the browser` and `On the server, per user` are chosen"),
+        (STORE, replaced("Answer:", "Answer: D"), "`D` is none of the choices"),
+        (STORE, replaced("Answer:", "Answer: A. Nowhere"), "`In the browser` and `Nowhere` are chosen"),
+        (
+            STORE | {"choices": ["No way", "No, never"]},
+            replaced("Answer:", "Answer: no"),
+            "may mean `No way` or `No, never`",
+        ),
+        (STORE | {"choices": ["B", "A"]}, replaced("Answer:", "Answer: B"), "`B` may mean `B` or `A`"),
+        (
+            OPEN,
+            replaced("Answer:", "Answer: on the server"),
+            "may mean `On the server, per user`; tick it, or write `other:`",
+        ),
+        (
+            OPEN,
+            replaced("Answer:", "Answer: Nowhere: or in a cookie"),
+            "may mean `Nowhere`; tick it, or write `other:`",
+        ),
+        (OPEN, replaced("[ ] Other", "[x] Other"), "`Other` is ticked, and no words stand behind it"),
+        (
+            OPEN,
+            lambda t: t.replace("[ ] A.", "[x] A.").replace("Other:", "Other: mine"),
+            "`In the browser` and `mine` are",
+        ),
+        (SEVERAL, replaced("Answer:", "Answer: A, F"), "`A, F` may mean `In the browser`; tick it"),
+        (
+            STORE,
+            lambda t: t.replace("- [ ] A. In the browser\n", "").replace("- [ ] C. Nowhere\n", ""),
+            "some choices are gone",
+        ),
         (WORDS, replaced("Answer:", "> me\n\nAnswer:"), "`> me` is not the form's"),
-        (WORDS, replaced("Answer:", ""), "7: Q1: the line `Answer:` is missing"),
-        (WORDS, lambda t: t + t[t.index("## Q1") :], "14: Q1: the question stands here a second time"),
+        (
+            WORDS,
+            lambda t: t.replace("words", "whom").replace("Who asked", "Who pays"),
+            "another question is asked now: `Q1 · words`",
+        ),
+        (WORDS, lambda t: t + t[t.index("## Q1") :], "15: Q1: the heading `## Q1` stands here a second time"),
         (WORDS, lambda t: t.replace("## Q1 · words\n", "").replace("Answer:", "Answer: me"), "`## Q1` is missing"),
     ],
 )
@@ -232,7 +342,7 @@ def test_what_is_unclear_is_named_and_not_guessed(
     with pytest.raises(UnclearAnswers, match=why) as raised:
         filled(tmp_path, [question], fill)
     assert str(raised.value).startswith(f"{tmp_path}/form-0.md:")
-    assert raised.value.next_step.endswith("then resume")
+    assert raised.value.next_step.endswith("form-0.md there")
 
 
 def test_all_that_is_unclear_is_named_at_once(tmp_path: Path) -> None:
@@ -275,71 +385,104 @@ ANSWERS = st.lists(
     ),
     max_size=4,
 ).map(lambda lines: "\n".join(["We say so", *lines]).strip())
-TICK = st.sampled_from(["[x]", "[X]", "[ x ]", "[✓]"])
+TICKS = ["[x]", "[X]", "[ x ]", "[✓]", "[x ]"]
+WAYS = ["tick", "letter", "text", "label"]
+LETTERS = ["{}", "{})", "({})", "**{}**", "{}.", "option {}"]
+LIBERTIES: list[Fill] = [
+    lambda text: text,
+    lambda text: text.replace("\n\nAnswer:", "\nAnswer:").replace(".*\n\n", ".*\n"),
+    lambda text: text.replace("\n- [", "\n* ["),
+    lambda text: text.replace("\n- [", "\n  + ["),
+    lambda text: text.replace("\nAnswer:", "\n**Answer:**"),
+    lambda text: text.replace("\nAnswer:", "\n- answer :"),
+    lambda text: "\n".join(line for line in text.split("\n") if not line.startswith(">")),
+]
 
 
 @st.composite
-def questions_and_fills(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[str, Any, Any]], list[int]]:
-    """Questions, what is done with each (how, with what, what comes of it), and their order."""
-    questions, fills = [], []
+def answers_to(draw: st.DrawFn, question: dict[str, Any]) -> tuple[Fill, Any]:
+    """One way to answer a question, in its section of the form, and the answer."""
+    choices, several = question.get("choices") or [], question.get("multiple")
+    liberty = draw(st.sampled_from(LIBERTIES))
+    if draw(st.integers(0, 4)) == 0:
+        return liberty, None
+    if not choices or (question["other"] and draw(st.booleans())):
+        own = draw(ANSWERS).split("\n")[0] if choices else draw(ANSWERS)
+        ways = ["Answer: {}", "Answer: other: {}", "Other: {}"] if choices else ["Answer: {}", "Answer:\n\n{}\n", "{}"]
+        written = draw(st.sampled_from(ways)).format(own)
+        assume(written.startswith(("Answer", "Other")) or "\n>" not in written)
+        return lambda text: swapped(liberty(text), written), [own] if several else own
+    picked = draw(st.lists(st.sampled_from(range(len(choices))), min_size=1, max_size=3 if several else 1, unique=True))
+    way = draw(st.sampled_from(WAYS))
+    if way == "tick":
+        tick = draw(st.sampled_from(TICKS))
+        answer = [choices[number] for number in sorted(picked)]
+        return lambda text: liberty(ticked(text, picked, tick)), answer if several else answer[0]
+    answer = [choices[number] for number in picked]
+    if way == "text":
+        names = answer
+    elif way == "label":
+        names = [f"{letter(number)}. {choices[number]}" for number in picked]
+    else:
+        form = draw(st.sampled_from(LETTERS))
+        case = draw(st.sampled_from([str.upper, str.lower]))
+        names = [form.format(case(letter(number))) for number in picked]
+    assume(all(meant_by(question, name) == [choice] for name, choice in zip(names, answer, strict=True)))
+    between = draw(st.sampled_from(["\n", "\n- ", ", ", " and "])) if way == "letter" else "\n"
+    assume(not any(name.startswith("## ") for name in names))
+    assume(len(names) == 1 or not meant_by(question, between.join(names)))
+    return lambda text: swapped(liberty(text), f"Answer: {between.join(names)}"), answer if several else answer[0]
+
+
+def swapped(section: str, answer: str) -> str:
+    """The section with something else in place of the word Answer."""
+    head, _, _ = section.rstrip().rpartition("\n")
+    return f"{head}\n{answer}\n"
+
+
+def ticked(section: str, picked: list[int], tick: str) -> str:
+    for number in picked:
+        head, box, tail = section.rpartition(f"\n- [ ] {letter(number)}. ")
+        assert box
+        section = f"{head}\n- {tick} {letter(number)}. {tail}"
+    return section
+
+
+@st.composite
+def filled_in(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Fill], list[dict[str, Any]]]:
+    """Questions, what a person does with each, and what comes of it."""
+    questions, fills, expected = [], [], []
     for number in range(draw(st.integers(1, 4))):
         question: dict[str, Any] = {"id": f"q{number + 1}", "text": draw(TEXTS), "default": ""}
         if draw(st.booleans()):
             question["notes"] = draw(st.lists(PIECES, max_size=2))
         if draw(st.booleans()):
-            choices = draw(CHOICES)
-            picked = draw(st.integers(0, len(choices) - 1))
-            question |= {"choices": choices, "other": draw(st.booleans())}
-            ways = ["tick", "label", "nothing", *(["other"] if question["other"] else [])]
-            how = draw(st.sampled_from(ways))
-            given = draw(ANSWERS).split("\n")[0] if how == "other" else (picked, draw(TICK))
-            answer = {"tick": choices[picked], "label": choices[picked], "other": given}.get(how)
-        else:
-            how = draw(st.sampled_from(["words", "below", "nothing"]))
-            given = answer = draw(ANSWERS)
+            question |= {"choices": draw(CHOICES), "other": draw(st.booleans()), "multiple": draw(st.booleans())}
+        fill, answer = draw(answers_to(question))
         questions.append(question)
-        fills.append((how, given, answer if how != "nothing" else None))
-    return questions, fills, draw(st.permutations(range(len(questions))))
-
-
-def fill_in(section: str, how: str, given: Any, choices: list[str]) -> str:
-    head, place, rest = section.rpartition("\nAnswer:\n")
-    assert place
-    if how == "words":
-        return f"{head}\n**Answer:** {given}\n{rest}"
-    if how == "below":
-        return f"{head}\n\nAnswer:\n\n{given}\n{rest}"
-    if how == "other":
-        return f"{head}\nAnswer: {given}\n{rest}"
-    if how == "label":
-        return f"{head}\nAnswer: {choices[given[0]]}\n{rest}"
-    if how == "tick":
-        before, box, after = section.rpartition(f"\n- [ ] {choices[given[0]]}\n")
-        assert box
-        return before + box.replace("[ ]", given[1]) + after
-    return section
+        fills.append(fill)
+        expected.append({"answer": answer} if answer else {})
+    return questions, fills, expected
 
 
 @pytest.mark.row("R6")
-@given(questions_and_fills())
+@given(filled_in(), st.randoms(use_true_random=False), st.booleans())
 def test_what_a_person_fills_in_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory,
-    drawn: tuple[list[dict[str, Any]], list[tuple[str, Any, Any]], list[int]],
+    drawn: tuple[list[dict[str, Any]], list[Fill], list[dict[str, Any]]],
+    order: random.Random,
+    windows: bool,
 ) -> None:
-    questions, fills, order = drawn
+    questions, fills, expected = drawn
     path = tmp_path_factory.mktemp("form") / "form.md"
     write_form(path, questions)
     intro, *parts = path.read_text("utf-8").split("\n## Q")
     assert len(parts) == len(questions)
-    written = [intro]
-    for number in order:
-        how, given_, _ = fills[number]
-        filled_in = fill_in(parts[number], how, given_, questions[number].get("choices", []))
-        written.append(f"## Q{filled_in}\n\n")
-    path.write_bytes("\n".join(written).replace("\n", "\r\n" if order[0] else "\n").encode("utf-8-sig"))
-    expected = [{} if answer is None else {"answer": answer} for _, _, answer in fills]
-    found = read_form(path, questions)
-    assert found == expected
+    sections = [fill(f"## Q{part}") for fill, part in zip(fills, parts, strict=True)]
+    order.shuffle(sections)
+    text = "\n".join([intro, *sections])
+    path.write_bytes(text.replace("\n", "\r\n" if windows else "\n").encode("utf-8-sig"))
+    assert read_form(path, questions) == expected
 
 
 @given(TEXTS, st.lists(PIECES, max_size=3), st.none() | CHOICES, st.booleans(), st.booleans())

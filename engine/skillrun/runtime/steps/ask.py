@@ -61,9 +61,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     if not found:
         folder = frame.run.folder.path / pattern.rpartition("/")[0]
         folder.mkdir(parents=True, exist_ok=True)
-        raise Waiting(
-            str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}, then resume"
-        )
+        raise Waiting(str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}")
     result: dict[str, Any] = {"answers": [], "answer": ", ".join(found)}
     await frame.run.journal.record("tool", where, digest(pattern), result)
     return result

@@ -1,0 +1,47 @@
+"""A command in a terminal of its own."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+
+UNTIL = 30.0  # seconds
+
+
+class Terminal:
+    """A process in a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.screen, inside = pty.openpty()
+        environ = {**os.environ, "TERM": "xterm-256color", "LINES": "40"}
+        command = [sys.executable, "-m", "skillrun", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=inside, stdout=inside, stderr=inside, env=environ, close_fds=True
+        )
+        os.close(inside)
+        self.seen = ""
+
+    def until(self, pattern: str) -> str:
+        """Everything that was shown, once the pattern is there."""
+        end = time.monotonic() + UNTIL
+        while not re.search(pattern, self.seen):
+            assert time.monotonic() < end, self.seen
+            self.seen += self._read()
+        return self.seen
+
+    def type(self, text: str) -> None:
+        os.write(self.screen, text.encode())
+
+    def end(self) -> int:
+        while text := self._read():
+            self.seen += text
+        os.close(self.screen)
+        return self.process.wait(UNTIL)
+
+    def _read(self) -> str:
+        try:
+            return os.read(self.screen, 65536).decode(errors="replace")
+        except OSError:  # the other side is closed
+            return ""

@@ -1,0 +1,105 @@
+"""The person's part: forms that are filled in offline, and questions in a real terminal."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.terminal import Terminal
+
+Call = Callable[..., Any]
+TRIP = {
+    "workflows/trip.md": """---
+name: trip
+description: Asks where to go.
+phases: {asking: }
+---
+""",
+    "skills/trip/asking.md": """---
+kind: phase
+description: Asks on paper.
+steps:
+  - id: trip
+    ask:
+      - {id: where, text: Where to?, choices: [The lake, The hills, The town], priority: CRITICAL, section: Place}
+      - {id: what, text: What do you take along?, choices: [Boots, A boat], multiple: true, other: true}
+      - {id: who, text: Who comes along?, default: ""}
+    form: QUESTIONS-001.md
+  - {id: note, write: trip.md}
+outputs:
+  open: "{{ trip.answers | rejectattr('answer', 'defined') | list | length }}"
+---
+## note
+{% for one in trip.answers %}{{ one.id }}: {{ one.answer | default('-') }}
+{% endfor %}
+""",
+}
+
+
+@pytest.fixture
+def trip(project: Call) -> Path:
+    folder: Path = project()
+    for name, text in TRIP.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "runs" / "trip"
+
+
+@pytest.mark.row("R5")
+@pytest.mark.row("R6")
+def test_a_form_ends_the_run_and_its_answers_go_on_with_it(trip: Path, skillrun: Call) -> None:
+    done = skillrun("trip", "--model", "scripted:default")
+    form = trip / "QUESTIONS-001.md"
+    assert (done.code, "waiting: questions are waiting in QUESTIONS-001.md" in done.out) == (75, True)
+    assert f"next: fill in {form}, then go on with `skillrun resume trip`" in done.out
+    assert skillrun("resume", "trip").code == 75
+    form.write_text(form.read_text().replace("[ ] B. The hills", "[X] B. The hills").replace("Other:", "Other: a map"))
+    done = skillrun("resume", "trip", "--json")
+    assert (done.code, done.json["phases"][0]["outputs"]) == (0, {"open": 1})
+    assert (trip / "trip.md").read_text() == 'where: The hills\nwhat: ["a map"]\nwho: -\n'
+
+
+@pytest.mark.row("R6")
+def test_what_is_unclear_is_said_with_its_line_and_the_form_stays(trip: Path, skillrun: Call) -> None:
+    skillrun("trip", "--model", "scripted:default")
+    form = trip / "QUESTIONS-001.md"
+    form.write_text(form.read_text().replace("Answer:", "Answer: D", 1))
+    before = form.read_bytes()
+    done = skillrun("resume", "trip")
+    assert done.code == 75
+    assert "QUESTIONS-001.md:17: Q1: `D` is none of the choices" in done.out
+    assert form.read_bytes() == before
+
+
+@pytest.mark.row("R6")
+def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: Call) -> None:
+    skillrun("trip", "--model", "scripted:default")
+    form = trip / "QUESTIONS-001.md"
+    form.write_text(form.read_text().replace("Answer:", "Answer: A or C", 1).replace("[ ] B. A boat", "[x] B. A boat"))
+    terminal = Terminal("resume", "trip")
+    terminal.until("`A or C` is none of the choices")
+    terminal.until("The town")
+    terminal.type("3\r")
+    assert terminal.end() == 0
+    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: -\n'
+
+
+@pytest.mark.row("R6")
+def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp_path: Path) -> None:
+    skillrun("trip", "--model", "scripted:default")
+    (tmp_path / "answers.yaml").write_text("where: The lake\nwhat: [Boots]\nwho: Ann\n")
+    assert skillrun("resume", "trip", "--answers", str(tmp_path / "answers.yaml")).code == 0
+    assert (trip / "trip.md").read_text() == 'where: The lake\nwhat: ["Boots"]\nwho: Ann\n'
+
+
+@pytest.mark.row("R6")
+def test_a_form_of_other_questions_is_not_taken_for_that_of_these(trip: Path, skillrun: Call) -> None:
+    skillrun("trip", "--model", "scripted:default")
+    form = trip / "QUESTIONS-001.md"
+    form.write_text(form.read_text().replace("Answer:", "Answer: A", 1))
+    phase = Path("skills/trip/asking.md")
+    phase.write_text(phase.read_text().replace("id: where, text: Where to?", "id: whence, text: Where from?"))
+    done = skillrun("resume", "trip")
+    assert done.code == 75
+    assert "another question is asked now: `Q1 · CRITICAL · Place · whence`; move this file away" in done.out
