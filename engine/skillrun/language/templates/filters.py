@@ -108,9 +108,20 @@ def dictsort(value: Any, case_sensitive: bool = False, by: str = "key", reverse:
     return sort(items(value), reverse, case_sensitive, ("key", "value").index(by))
 
 
-def sort(value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None) -> list[Any]:
-    """Stable, by one field or by several (`priority,id`); items without the field come last either way."""
+def sort(
+    value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None, order: Any = None
+) -> list[Any]:
+    """Stable, by one field or by several (`priority,id`); items without the field come last either way.
+
+    `order` lists the values from first to last; items with none of them come last.
+    """
     found = listed(value)
+    if order is not None:
+        places = {_mark(one): place for place, one in enumerate(listed(order))}
+        last = -1 if reverse else len(places)
+        keys = [_mark(key) for key, _ in keyed(found, attribute, case_sensitive=True)]
+        pairs = sorted(zip(keys, found, strict=True), key=lambda pair: places.get(pair[0], last), reverse=reverse)
+        return [one for _, one in pairs]
     for name in reversed(attribute.split(",") if isinstance(attribute, str) else [attribute]):
         pairs = keyed(found, name, case_sensitive)
         there = [pair for pair in pairs if not isinstance(pair[0], Absent)]
