@@ -209,7 +209,7 @@ class PhaseUse:
     when: Template | None = None
     retry: str | None = None
     otherwise: Step | None = None
-    was: str | None = None
+    was: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

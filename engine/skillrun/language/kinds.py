@@ -182,7 +182,7 @@ PHASE_USE_KEYS: Final = _keys(
     retry=STEP_KEYS["retry"],
     otherwise=STEP_KEYS["otherwise"],
     skill=Key("name", "the phase's file, when not `<workflow>/<phase>`"),
-    was=Key("sentence", "what older state files called it"),
+    was=Key("names", "what older state files called it"),
 )
 
 REFERENCE_KEYS: Final = _keys(

@@ -206,7 +206,7 @@ def _phases(node: Node | None, workflow: str, reader: Reader) -> dict[str, Phase
             when=found.get("when"),
             retry=found.get("retry"),
             otherwise=found.get("otherwise"),
-            was=found.get("was"),
+            was=tuple(found.get("was", ())),
         )
         previous = (name,)
     return uses

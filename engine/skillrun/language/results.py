@@ -26,7 +26,7 @@ QUESTION: Final = record(
     "the question",
 )  # fmt: skip
 ANSWER: Final[Mapping[str, Type]] = {
-    "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(), "round": NUMBER,
+    "id": TEXT, "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(), "round": NUMBER,
 }  # fmt: skip
 _LEVEL: Final = replace(TEXT, values=("high", "medium", "low"))
 CONVERGENCE: Final = record(
