@@ -1,0 +1,185 @@
+"""The shipped `refine`, run on the scripted model: replies by address, a person who fills in files, what can be seen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.cli.main import main
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.records_yaml import from_frontmatter
+from tests.acceptance.conftest import Done
+
+IDEA = "An app that finds a quiet place to work"
+NAME = "quiet"
+SECTIONS = (
+    "Problem", "Target Users", "Workflows", "Feature Inventory", "Revenue Model", "Success Metrics",
+)  # fmt: skip
+SUBJECTS = {
+    "Problem": "What does a noisy hour cost a translator today",
+    "Target Users": "Who comes first: students before an exam, or travellers between two trains",
+    "Workflows": "Which seat is kept when a guest is late by ten minutes",
+    "Feature Inventory": "May the first version leave out reservations",
+    "Revenue Model": "Would a library pay for being listed",
+    "Success Metrics": "How many seats found in March would make you proud",
+}
+Rule = Mapping[str, Any]
+
+
+def question(section: str, text: str = "", priority: str = "CRITICAL", **more: Any) -> dict[str, Any]:
+    """A question as a member proposes it; its words are its own, so that no two count as the same."""
+    return {
+        "text": text or f"{SUBJECTS[section]}?",
+        "priority": priority,
+        "section": section,
+        "notes": [{"perspective": "product-strategist", "note": f"It decides {section.lower()}."}],
+        "choices": ["Everybody gets one early", "Nobody before the summer ends"],
+        **more,
+    }
+
+
+QUESTIONS = [question(section) for section in SECTIONS]
+NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
+PRD = "# Quiet\n\n" + "\n".join(f"## {name}\n\nText [D-1].\n" for name in ("Executive Summary", *SECTIONS))
+
+
+def missing(next_action: str = "proceed", *gaps: str, insight: str = "Seats are what counts.") -> dict[str, Any]:
+    """What the analyst says of the answers; a gap is `GAP-1-1 Workflows`."""
+    found = [{"id": one.split()[0], "section": one.split(" ", 1)[1], "gap": f"Nobody said {one}."} for one in gaps]
+    return {"gaps": found, "vague": [], "insight": insight, "next_action": next_action, "why": "It is so."}
+
+
+def scores(points: int, **more: int) -> dict[str, Any]:
+    names = ("problem", "users", "workflows", "features", "success")
+    return {"reasons": ["Workflows: nobody knows what a late guest does."], **dict.fromkeys(names, points), **more}
+
+
+STRAIGHT: Sequence[Rule] = (
+    {"address": "refine/*/summary/*", "data": NOTHING},
+    {"address": "refine/questions/proposals/*", "data": {"questions": QUESTIONS}},
+    {"address": "refine/questions/merged/*", "data": {"questions": QUESTIONS}},
+    {"address": "refine/answers/missing/*", "data": missing()},
+    {"address": "refine/draft/prd/*", "text": PRD},
+    {"address": "refine/draft/scores/*", "data": scores(4)},
+)
+"""Replies with which nothing is asked twice and the document is ready; the rules of a test stand before them."""
+
+
+def skillrun(*arguments: str) -> Done:
+    """The command line in this process, without a terminal."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(list(arguments))
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@dataclass
+class Refinement:
+    """One run of refine: begun, gone on with, answered; what it asked, said and wrote."""
+
+    project: Path
+    runs: str = "runs"
+    done: Done = field(default_factory=lambda: Done(0, "", ""))
+
+    @property
+    def folder(self) -> Path:
+        return self.project / self.runs / NAME
+
+    # what the person does
+
+    def begin(self, mode: str = "rapid", rules: Sequence[Rule] = (), *flags: str, idea: str = IDEA) -> Done:
+        script = self.script(rules)
+        self.done = skillrun("refine", idea, "--mode", mode, "--name", NAME, "--script", script, *flags)
+        return self.done
+
+    def resume(self, rules: Sequence[Rule] = (), *flags: str, **answers: Any) -> Done:
+        """Go on; keywords are prepared answers, with `_` for `-`."""
+        if answers:
+            path = self.project / "answers.yaml"
+            path.write_text(json.dumps({key.replace("_", "-"): value for key, value in answers.items()}))
+            flags = ("--answers", str(path), *flags)
+        self.done = skillrun("resume", str(self.folder), "--script", self.script(rules), *flags)
+        return self.done
+
+    def script(self, rules: Sequence[Rule]) -> str:
+        path = self.project / "replies.yaml"
+        path.write_text(json.dumps([*rules, *STRAIGHT]), encoding="utf-8")
+        return str(path)
+
+    def report(self, text: str = "Libraries are empty after six.", place: str = "research/reports/one.md") -> None:
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def form(self, number: int = 1) -> Path:
+        return self.folder / "working" / f"QUESTIONS-{number:03d}.md"
+
+    def fill(self, number: int = 1, answer: str = "Ten seats.", skip: Sequence[int] = ()) -> None:
+        """Write an answer of one's own behind each question but those of `skip`."""
+        path = self.form(number)
+        parts = re.split(r"^(?=## Q\d+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        filled = [
+            part if at == 0 or at in skip else re.sub(r"^Answer:.*$", f"Answer: {answer}", part, flags=re.MULTILINE)
+            for at, part in enumerate(parts)
+        ]
+        path.write_text("".join(filled), encoding="utf-8")
+
+    def config(self, **more: Any) -> None:
+        """The project's own refinement.yaml."""
+        folder = self.project / "config"
+        folder.mkdir(exist_ok=True)
+        (folder / "refinement.yaml").write_text(json.dumps(more), encoding="utf-8")
+
+    # what can be seen
+
+    def text(self, path: str) -> str:
+        return (self.folder / path).read_text(encoding="utf-8")
+
+    def summary(self, phase: str, round: int | None = None) -> dict[str, Any]:  # noqa: A002 (the word of the design)
+        place = f"round-{round}/summaries" if round else "summaries"
+        return dict(from_frontmatter(self.folder / place / f"{phase}.md")[0])
+
+    def state(self) -> dict[str, Any]:
+        return dict(from_frontmatter(self.folder / "state.md")[0])
+
+    def warnings(self, phase: str, round: int | None = None) -> list[str]:  # noqa: A002
+        return list(self.summary(phase, round)["quality_warnings"])
+
+    def said(self) -> list[str]:
+        events = [json.loads(line) for line in self.text(".run/transcript.ndjson").splitlines()]
+        return [event["text"] for event in events if event["event"] == "Said"]
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Address and whole prompt of each call, in the order sent."""
+        with closing(Journal.open(self.folder)) as journal:
+            return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
+
+    def prompts(self, pattern: str = "*") -> list[str]:
+        return [prompt for address, prompt in self.calls if fnmatchcase(address, pattern)]
+
+
+def _prompt(request: Mapping[str, Any]) -> str:
+    blocks = [*request["system"], *(block for message in request["messages"] for block in message["blocks"])]
+    return "\n\n".join(block["text"] for block in blocks)
+
+
+Refine = Callable[[], Refinement]
+
+
+@pytest.fixture
+def refine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refinement:
+    """A project of its own, in which nothing has run yet."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    return Refinement(project)

@@ -1,0 +1,40 @@
+"""A whole session of refine: its pauses, its rounds, its document."""
+
+import pytest
+
+from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, Refinement, missing, question, scores
+
+LATER = [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]
+
+
+@pytest.mark.row("R1", "R5", "R8", "R9", "R15")
+def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Refinement) -> None:
+    done = refine.begin("standard")
+    assert done.code == 75
+    assert f"skillrun resume {NAME}" in done.out.splitlines()[-1]
+    assert (refine.folder / "research" / "reports").is_dir()
+    refine.report()
+    done = refine.resume()
+    assert done.code == 75
+    assert f"skillrun resume {NAME}" in done.out.splitlines()[-1]
+    assert refine.form().read_text().count("\n## Q") == len(QUESTIONS)
+    refine.fill()
+    notready = [{"address": "refine/draft/scores/*", "data": scores(2)}]
+    assert refine.resume(notready).code == 75
+    assert (refine.folder / "reflection-round-1.md").is_file()
+    again = [{"address": "refine/questions/*ed*", "data": {"questions": LATER}}]
+    again += [{"address": "refine/questions/proposals/*", "data": {"questions": LATER}}]
+    done = refine.resume(again, next_mode="standard")
+    assert done.code == 75, done.out
+    assert (refine.folder / "round-1" / "reflection-round-1.md").is_file()
+    assert any("Reflection on round 1" in prompt for prompt in refine.prompts("refine/questions/proposals/*"))
+    refine.fill(2, "A lamp goes out.")
+    better = PRD.replace("Text", "A lamp goes out")
+    rules = [{"address": "refine/draft/prd/*", "text": better}]
+    done = refine.resume([*rules, {"address": "refine/draft/scores/*", "data": scores(3, users=1)}])
+    assert done.code == 0, done.out
+    assert refine.summary("draft")["outputs"]["decision"] == "CONDITIONAL"
+    assert refine.text("PRD.md").strip() == better.strip()
+    log = refine.text("decision-log.md")
+    assert "| D-7 | A lamp goes out. | What does the host see when somebody leaves early? | Q | Workflows | 2 |" in log
+    assert log.count("| 1 |\n") == len(QUESTIONS)
