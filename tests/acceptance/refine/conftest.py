@@ -1,4 +1,4 @@
-"""The shipped `refine`, run on the scripted model: replies by address, a person who fills in files, what can be seen."""
+"""The shipped `refine` on the scripted model: replies by address, a person who fills in files, what can be seen."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, Refinement, missing, question, scores
+from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, Refinement, question, scores
 
 LATER = [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]
 

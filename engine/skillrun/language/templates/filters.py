@@ -120,8 +120,8 @@ def sort(
         places = {_mark(one): place for place, one in enumerate(listed(order))}
         last = -1 if reverse else len(places)
         keys = [_mark(key) for key, _ in keyed(found, attribute, case_sensitive=True)]
-        pairs = sorted(zip(keys, found, strict=True), key=lambda pair: places.get(pair[0], last), reverse=reverse)
-        return [one for _, one in pairs]
+        ranked = [(places.get(key, last), one) for key, one in zip(keys, found, strict=True)]
+        return [one for _, one in sorted(ranked, key=lambda pair: pair[0], reverse=reverse)]
     for name in reversed(attribute.split(",") if isinstance(attribute, str) else [attribute]):
         pairs = keyed(found, name, case_sensitive)
         there = [pair for pair in pairs if not isinstance(pair[0], Absent)]
