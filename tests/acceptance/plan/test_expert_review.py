@@ -1,0 +1,176 @@
+"""The expert review: which findings count, the three outcomes, and what a person may do about a failed one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.acceptance.plan.conftest import Plan, Plans
+
+CHOICE, CONTEXT = "expert-review/cycle/choice", "expert-review/cycle/context"
+
+
+def finding(risk: str, severity: str, confidence: int | None = None) -> dict[str, Any]:
+    sure = {} if confidence is None else {"confidence": confidence}
+    return {
+        "id": risk.split()[0],
+        "evidence": "Line 3.",
+        "risk": risk,
+        "severity": severity,
+        "mitigation": "Mend it.",
+        **sure,
+    }
+
+
+def reviewed(*findings: dict[str, Any], by: str = "security-analyst", **more: Any) -> dict[str, Any]:
+    return {
+        "address": f"plan/expert-review/cycle#*/review/review/{by}/*",
+        "data": {"findings": list(findings)},
+        **more,
+    }
+
+
+FATAL = finding("STOLEN tokens end up in the log.", "CRITICAL", 95)
+HEAVY = finding("SLOW pages for everybody.", "MAJOR", 80)
+
+
+def choices(run: Plan) -> list[list[str]]:
+    """What the person could choose, each time that a failed review was put to them."""
+    events = [event for event in run.events if event["event"] == "Asked" and "/choice@" in event["address"]]
+    return [event["questions"][0]["choices"] for event in events]
+
+
+@pytest.fixture
+def mixed(plan: Plans) -> Plan:
+    """Findings of every kind, none of them critical with confidence."""
+    return plan(
+        "standard",
+        [
+            reviewed(
+                finding("DOUBTFUL hole in the wall.", "CRITICAL", 79),
+                HEAVY,
+                finding("SILENT about its confidence.", "MAJOR"),
+                finding("TINY matter of style.", "MINOR", 99),
+            )
+        ],
+    )
+
+
+@pytest.fixture
+def failed_twice(plan: Plans) -> Plan:
+    """Critical both times; the person is not there."""
+    return plan("standard", [reviewed(FATAL)])
+
+
+@pytest.mark.row("P12")
+def test_findings_below_the_threshold_are_dropped_and_silent_ones_count_as_80(mixed: Plan) -> None:
+    report = mixed.artifact("review.md")
+    assert "that were dropped: 1." in report
+    assert "DOUBTFUL" not in report
+    assert all(word in report for word in ("SLOW", "SILENT", "TINY"))
+
+
+@pytest.mark.row("P12")
+def test_major_findings_pass_with_risk_and_are_carried_into_risks_and_tasks(mixed: Plan) -> None:
+    assert mixed.story["state"]["review_outcome"] == "pass-with-risk"
+    carried = mixed.summary("expert-review")["risks_identified"]
+    assert [one["id"] for one in carried] == ["SLOW", "SILENT"]
+    tasks = mixed.prompt("plan/completion/tasks/*")
+    assert "SLOW pages for everybody." in tasks
+    assert "SILENT about its confidence." in tasks
+    assert "SLOW" in mixed.artifact("summary.md")
+    assert choices(mixed) == []
+
+
+@pytest.mark.row("P12")
+def test_minor_findings_are_logged_only(mixed: Plan, plan: Plans) -> None:
+    assert "TINY" not in mixed.prompt("plan/completion/tasks/*")
+    assert "TINY" not in str(mixed.summary("expert-review")["risks_identified"])
+    run = plan("standard", [reviewed(finding("TINY matter of style.", "MINOR", 99))])
+    assert run.story["state"]["review_outcome"] == "pass"
+    assert "TINY" in run.artifact("review.md")
+
+
+@pytest.mark.row("P12")
+def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans) -> None:
+    run = plan("standard", [reviewed(FATAL, times=1), reviewed()])
+    assert choices(run) == [["redesign", "override", "add context"]]
+    assert run.story["round"] == 2
+    first, second = run.prompts("plan/architecture/proposals/first/software-architect:clean/*")
+    assert "STOLEN tokens end up in the log." not in first
+    assert "STOLEN tokens end up in the log." in second
+    assert run.summary("expert-review", 1)["outputs"]["outcome"] == "fail"
+    assert run.summary("expert-review")["outputs"]["outcome"] == "pass"
+    assert run.story["state"]["review_outcome"] == "pass"
+    assert run.done.code == 0
+
+
+@pytest.mark.row("P12")
+def test_an_override_is_recorded_and_the_risk_is_carried(plan: Plans) -> None:
+    run = plan("standard", [reviewed(FATAL)], answers={CHOICE: "override"})
+    record = run.summary("expert-review")
+    assert run.story["round"] == 1
+    assert run.story["state"]["review_outcome"] == "pass-with-risk"
+    assert record["flags"]["review_override"] == "1 critical findings were overridden and are carried as risks"
+    assert record["quality_warnings"] == ["1 critical findings were overridden and are carried as risks."]
+    assert [one["id"] for one in record["risks_identified"]] == ["STOLEN"]
+    assert "STOLEN" in run.prompt("plan/completion/tasks/*")
+    assert "review_override" in str(run.story["phases"])
+
+
+@pytest.mark.row("P12")
+def test_added_context_is_reviewed_again_in_the_same_round(plan: Plans) -> None:
+    answers = {CHOICE: "add context", CONTEXT: "The proxy strips every token."}
+    run = plan("standard", [reviewed(FATAL, times=1), reviewed()], answers=answers)
+    first, second = run.prompts("plan/expert-review/cycle#*/review/review/security-analyst/*")
+    assert "The proxy strips every token." not in first
+    assert "The proxy strips every token." in second
+    assert run.story["round"] == 1
+    assert run.story["state"]["review_outcome"] == "pass"
+
+
+@pytest.mark.row("P12")
+def test_after_two_reviews_a_decision_is_required(failed_twice: Plan) -> None:
+    assert choices(failed_twice) == [["redesign", "override", "add context"], ["override", "stop"]]
+    assert failed_twice.story["round"] == 2
+    assert failed_twice.story["state"]["review_rounds"] == 2
+    assert failed_twice.summary("expert-review")["flags"]["review_override"]
+    assert failed_twice.done.code == 0
+
+
+@pytest.mark.row("P12")
+def test_the_person_may_stop_the_run_at_the_last_review(plan: Plans) -> None:
+    run = plan("standard", [reviewed(FATAL)], answers={CHOICE: ["add context", "stop"], CONTEXT: "Nothing."})
+    assert choices(run)[-1] == ["override", "stop"]
+    assert run.done.code == 1
+    assert run.story["status"] == "failed"
+    assert "STOLEN tokens end up in the log." in run.story["reason"]
+    assert run.asked("plan/test-strategy/*") == []
+
+
+@pytest.mark.row("P12")
+def test_with_nobody_at_the_terminal_a_failed_review_waits(plan: Plans) -> None:
+    run = plan("standard", [reviewed(FATAL)], config={"convergence": {"low": 0.0}}, unattended=False)
+    assert run.done.code == 75
+    assert "critical problem" in run.story["reason"]
+    assert run.asked("plan/test-strategy/*") == []
+
+
+@pytest.mark.row("P12")
+def test_one_reviewer_missing_is_degraded_and_the_other_one_decides(plan: Plans) -> None:
+    lost = {"address": "plan/expert-review/*/simplicity-reviewer/*", "fail": "timeout"}
+    run = plan("standard", [lost, reviewed(HEAVY)])
+    assert run.story["state"]["review_outcome"] == "pass-with-risk"
+    assert run.summary("expert-review")["flags"]["degraded"] is True
+    assert "simplicity-reviewer" in run.summary("expert-review")["flags"]["degraded_because"]
+
+
+@pytest.mark.row("P12")
+def test_thresholds_are_those_of_the_config(plan: Plans) -> None:
+    config = {"expert_review": {"confidence_threshold": 96, "assumed_confidence": 10, "rounds": 1}}
+    run = plan("standard", [reviewed(FATAL, finding("SILENT about it.", "CRITICAL"))], config=config)
+    assert run.story["state"]["review_outcome"] == "pass"
+    assert "that were dropped: 2." in run.artifact("review.md")
+    once = plan("standard", [reviewed(FATAL)], config={"expert_review": {"rounds": 1}})
+    assert choices(once) == [["override", "stop"]]

@@ -1,0 +1,161 @@
+"""The specify gate: a request is scored, asked about where it is weakest, and goes on when it is clear or after three rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.acceptance.plan.conftest import CLEAR, Plan, Plans, Rule
+
+VAGUE = {"value": 2, "scope": 0, "acceptance": 1, "constraints": 1, "risk": 1}
+SCOPED = {**VAGUE, "scope": 2}
+GATE = "clarify/gate/questions"
+
+
+def scores(*values: Rule) -> list[dict[str, Any]]:
+    """What each scoring gives; the last one also what comes after."""
+    last = len(values)
+    return [
+        {"address": f"plan/clarify/gate#{n if n < last else '*'}/score/*", "data": dict(one)}
+        for n, one in enumerate(values, 1)
+    ]
+
+
+def questions(run: Plan) -> list[list[str]]:
+    """The questions of each round, by their ids."""
+    return [
+        [one["id"] for one in event["questions"]]
+        for event in run.events
+        if event["event"] == "Asked" and "/questions@" in event["address"]
+    ]
+
+
+def answered(*, times: int = 9) -> dict[str, Any]:
+    return {GATE: [f"Answer number {n}." for n in range(1, times + 1)]}
+
+
+@pytest.fixture
+def climbing(plan: Plans) -> Plan:
+    """Unclear at first, and clear after two rounds of questions."""
+    return plan("standard", scores(VAGUE, SCOPED, {**SCOPED, "acceptance": 2}), answers=answered(times=6))
+
+
+@pytest.fixture
+def stuck(plan: Plans) -> Plan:
+    """Never clear, whatever is answered."""
+    return plan("standard", scores(VAGUE), answers=answered())
+
+
+@pytest.mark.row("P11")
+def test_a_clear_request_is_scored_on_five_dimensions_and_asked_nothing(plan: Plans) -> None:
+    run = plan("standard")
+    assert questions(run) == []
+    assert len(run.asked("plan/clarify/gate*/score/*")) == 1
+    prompt = run.prompt("plan/clarify/gate#1/score/*")
+    assert all(f"| {name} |" in prompt for name in CLEAR)
+    assert run.story["state"]["specify_score"] == 8
+    assert run.story["state"]["specify_dimensions"] == CLEAR
+    assert run.summary("clarify")["outputs"]["threshold"] == 8
+    assert run.summary("clarify")["quality_warnings"] == []
+
+
+@pytest.mark.row("P11")
+def test_two_or_three_questions_come_from_the_bank_of_the_weakest_dimension(climbing: Plan) -> None:
+    first, second = questions(climbing)
+    assert [one.partition("-")[0] for one in first] == ["scope"] * 3
+    assert [one.partition("-")[0] for one in second] == ["acceptance"] * 3
+
+
+@pytest.mark.row("P11")
+def test_it_scores_again_with_the_answers_and_shows_the_progress(climbing: Plan) -> None:
+    assert len(climbing.asked("plan/clarify/gate*/score/*")) == 3
+    assert "Answer number 1." not in climbing.prompt("plan/clarify/gate#1/score/*")
+    assert "Answer number 3." in climbing.prompt("plan/clarify/gate#2/score/*")
+    last = climbing.prompt("plan/clarify/gate#3/score/*")
+    assert "Answer number 3." in last
+    assert "Answer number 6." in last
+    assert "Scope 0 → 2, now 7/10" in climbing.said()
+    assert "Acceptance 1 → 2, now 8/10" in climbing.said()
+    assert climbing.story["state"]["specify_score"] == 8
+    assert climbing.summary("clarify")["quality_warnings"] == []
+
+
+@pytest.mark.row("P11")
+def test_the_answers_reach_the_specification(climbing: Plan) -> None:
+    prompt = climbing.prompt("plan/clarify/spec/*")
+    assert all(f"Answer number {n}." in prompt for n in range(1, 7))
+
+
+@pytest.mark.row("P11")
+def test_after_three_rounds_it_goes_on_with_a_warning_and_a_flag(stuck: Plan) -> None:
+    asked = questions(stuck)
+    assert [len(one) for one in asked] == [3, 3, 2]
+    assert len({one for each in asked for one in each}) == 8
+    assert len(stuck.asked("plan/clarify/gate*/score/*")) == 4
+    assert stuck.story["state"]["specify_score"] == 5
+    record = stuck.summary("clarify")
+    assert record["flags"]["low_specify_score"] is True
+    assert record["quality_warnings"] == [
+        "Went on at 5/10, below 8; scope is the weakest side of the request.",
+    ]
+    assert stuck.done.code == 0
+
+
+@pytest.mark.row("P11")
+def test_from_six_on_there_is_a_warning_and_no_flag(plan: Plans) -> None:
+    run = plan("standard", scores({**VAGUE, "scope": 1}), answers=answered())
+    record = run.summary("clarify")
+    assert run.story["state"]["specify_score"] == 6
+    assert "low_specify_score" not in record["flags"]
+    assert len(record["quality_warnings"]) == 1
+
+
+@pytest.mark.row("P11")
+def test_without_an_answer_it_does_not_ask_on(plan: Plans) -> None:
+    run = plan("standard", scores(VAGUE))
+    assert len(questions(run)) == 1
+    assert len(run.asked("plan/clarify/gate*/score/*")) == 1
+    assert run.summary("clarify")["flags"]["low_specify_score"] is True
+
+
+@pytest.mark.row("P11")
+def test_rapid_skips_the_gate(plan: Plans) -> None:
+    run = plan("rapid", scores(VAGUE))
+    assert run.asked("plan/clarify/gate*") == []
+    assert questions(run) == []
+    assert "specify_score" not in run.story["state"]
+    assert run.summary("clarify")["flags"] == {}
+
+
+@pytest.mark.row("P11")
+def test_degraded_research_relaxes_the_threshold(plan: Plans) -> None:
+    six = {"value": 2, "scope": 1, "acceptance": 1, "constraints": 1, "risk": 1}
+    lost = {"address": "plan/research/findings/first/researcher:domain/*", "fail": "timeout"}
+    run = plan("standard", [lost, *scores(six)])
+    assert run.summary("research")["flags"]["degraded"] is True
+    assert run.summary("clarify")["outputs"]["threshold"] == 6
+    assert questions(run) == []
+    assert run.summary("clarify")["quality_warnings"] == []
+    whole = plan("standard", scores(six))
+    assert len(questions(whole)) == 1
+
+
+@pytest.mark.row("P11")
+def test_thresholds_and_numbers_are_those_of_the_config(plan: Plans) -> None:
+    config = {
+        "specify_gate": {"threshold": 9, "questions": 2, "low_score": 9},
+        "breakers": {"specify_gate": {"limit": 1}},
+    }
+    run = plan("standard", config=config, answers=answered())
+    assert [len(one) for one in questions(run)] == [2]
+    assert len(run.asked("plan/clarify/gate*/score/*")) == 2
+    assert run.summary("clarify")["flags"]["low_specify_score"] is True
+
+
+@pytest.mark.row("P10", "P11")
+def test_the_risks_that_the_scan_found_weigh_in_the_risk_dimension(plan: Plans) -> None:
+    run = plan("standard", request="Add a login with a second factor")
+    assert "security-critical" in run.prompt("plan/clarify/gate#1/score/*")
+    assert "risk is 2 only when" in run.prompt("plan/clarify/gate#1/score/*")
+    assert "risk is 2 only when" not in plan("standard").prompt("plan/clarify/gate#1/score/*")
