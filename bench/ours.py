@@ -21,7 +21,8 @@ from skillrun.people.person import open_person
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
-from skillrun.runtime.session import Session, begin, checked_inputs, resume
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import begin, checked_inputs, resume
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")

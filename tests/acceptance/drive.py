@@ -27,6 +27,7 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import checkpoints, session
 from skillrun.runtime.journal import Journal
+from skillrun.runtime.run import Session
 
 NAME = "run"
 MOST = 4  # processes; a run needs one more for each kill
@@ -89,7 +90,7 @@ class Driver:
 
     async def _run(self, runs: Path) -> int:
         gateway = Logged(self.job["script"], runs / "calls.log")
-        setting = session.Session(
+        setting = Session(
             self.program,
             self.catalogue,
             gateway,

@@ -239,7 +239,7 @@ def _sent(folder: Any, address: str) -> dict[str, Any]:
 
     journal = Journal.open(folder)
     try:
-        body = journal.latest("sent", address)
+        body = next((entry.body for entry in journal.entries("sent") if entry.address == address), None)
     finally:
         journal.close()
     assert body is not None

@@ -25,11 +25,12 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime import checkpoints, session
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
 from skillrun.runtime.records_yaml import from_frontmatter
-from skillrun.runtime.run import Asking
+from skillrun.runtime.run import Asking, Session
 from tests.property.workflows import Workflows
 
 NAME = "run"
@@ -172,9 +173,7 @@ class Bench:
             how = "resume"
 
     async def _process(self, how: str, runs: Path, model: Model, human: Human) -> Outcome:
-        setting = session.Session(
-            self.program, self.catalogue, model, human, project=self.project, override="scripted:x"
-        )
+        setting = Session(self.program, self.catalogue, model, human, project=self.project, override="scripted:x")
         setting.keeps_reads = how != "again"
         if how == "resume":
             return await session.resume(setting, runs, NAME)
@@ -182,7 +181,7 @@ class Bench:
             inputs, _ = session.checked_inputs(self.program, {"request": "Paint it blue."})
             return await session.begin(setting, inputs, runs, NAME)
         with hold(runs / NAME), journal_of(runs) as journal:
-            inputs = session.read_state(runs / NAME, journal)[0].inputs
+            inputs = RunFolder(runs / NAME).read_state()[0].inputs
             return await session.again(setting, runs / NAME, journal, inputs)
 
     def _hook(self, story: Story, model: Model, away: bool, keep: Keep | None) -> Callable[[str], None]:

@@ -40,8 +40,8 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
     from skillrun.cli.loading import load
     from skillrun.dev.watch import Changes, watching
     from skillrun.language.library import Library
-    from skillrun.runtime.journal import Journal
     from skillrun.runtime.lock import hold
+    from skillrun.runtime.session import open_journal
 
     folder = job.runs / (job.slug or f"dev-{workflow}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
     library = job.loaded.program.library
     roots = [root.path for root in library.roots]
     with hold(folder), watching(roots, changes):
-        journal = Journal.open(folder) if (folder / ".run" / "journal.db").exists() else Journal.create(folder)
+        journal = open_journal(folder)
         try:
             loaded: Loaded | None = job.loaded
             while True:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
     from skillrun.models.messages import Gateway
     from skillrun.runtime.events import Listener
-    from skillrun.runtime.run import Person
-    from skillrun.runtime.session import Session
+    from skillrun.runtime.run import Person, Session
 
 Script = Iterable[Mapping[str, Any]] | None
 NOTHING: Final = "Nothing was run and nothing was spent."
@@ -56,7 +55,7 @@ class Loaded:
 
     def session(self, gateway: Gateway, person: Person, listener: Listener | None = None, **more: Any) -> Session:
         """What a run needs; without a `cache` no provider is asked for its list of models."""
-        from skillrun.runtime.session import Session
+        from skillrun.runtime.run import Session
 
         listeners = [listener] if listener is not None else []
         return Session(self.program, self.catalogue, gateway, person, listeners=listeners, environ=os.environ, **more)

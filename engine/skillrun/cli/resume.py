@@ -16,8 +16,8 @@ from skillrun.cli.words import counted, money
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded
     from skillrun.runtime.interpreter import Outcome
-    from skillrun.runtime.preview import WouldAsk
-    from skillrun.runtime.session import Session
+    from skillrun.runtime.run import Session
+    from skillrun.runtime.session import WouldAsk
 
 
 @click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
@@ -75,7 +75,7 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
 async def _would_ask(loaded: Loaded, folder: Path) -> list[WouldAsk]:
     from skillrun.cli.rehearsal import StandIn
     from skillrun.models.scripted import ScriptedGateway
-    from skillrun.runtime.preview import would_ask
+    from skillrun.runtime.session import would_ask
 
     return await would_ask(loaded.session(ScriptedGateway(), StandIn()), folder.parent, folder.name)
 

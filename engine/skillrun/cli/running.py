@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded, Script
     from skillrun.cli.workflow import Job
     from skillrun.runtime.interpreter import Outcome
-    from skillrun.runtime.session import Session
+    from skillrun.runtime.run import Session
 
 
 def run_new(job: Job, out: Output) -> int:

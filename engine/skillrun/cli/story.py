@@ -90,10 +90,8 @@ def story(folder: Path, library: Library) -> Record:
 def _files(folder: Path) -> RunFolder:
     """The run's files without its journal."""
     from skillrun.runtime.folder import RunFolder
-    from skillrun.runtime.ledger import Ledger
-    from skillrun.runtime.memory import MemoryJournal
 
-    return RunFolder(folder, Ledger(MemoryJournal()))
+    return RunFolder(folder)
 
 
 def _phases(folder: Path, state: State) -> list[Record]:
@@ -157,15 +155,13 @@ def _from_journal(folder: Path) -> Record:
 def _counted(folder: Path, journal: Journal) -> Record:
     from skillrun.models.messages import Usage
     from skillrun.runtime.folder import RunFolder
-    from skillrun.runtime.ledger import Ledger
     from skillrun.runtime.run import Spent
 
     total = Spent()
     for entry in journal.entries("reply"):
         total.add(Usage(**entry.body["usage"]), entry.body["price"])
-    ledger = Ledger(journal)
     return {
         "usage": total.to_dict(),
-        "changed_by_hand": RunFolder(folder, ledger).changed_by_hand(ledger.names()),
+        "changed_by_hand": RunFolder(folder, journal).changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

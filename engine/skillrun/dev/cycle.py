@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.ledger import Ledger
-from skillrun.runtime.session import Session, again
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import again
 
 
 @dataclass
@@ -42,12 +43,8 @@ async def turn(session: Session, folder: Path, journal: Journal, inputs: dict[st
 
 def artifacts(folder: Path, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
-    found = {}
-    for name in Ledger(journal).names():
-        path = folder / name
-        if path.is_file():
-            found[name] = path.read_text(encoding="utf-8", errors="replace")
-    return found
+    found = RunFolder(folder, journal).artifacts()
+    return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in found.items()}
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from skillrun.models.messages import Block, Message, ModelError, Reply, Request,
 from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.events import CallEnded, CallStarted, ToolUsed
 from skillrun.runtime.run import PhaseRun
+from skillrun.runtime.tools import repository_of
 
 FATAL: Final = frozenset({"auth", "not_found", "budget"})
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
@@ -118,7 +119,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     reached("call: before")
     run.limits.in_flight += 1
     try:
-        reply = await run.gateway.send(request, address)
+        reply = await run.session.gateway.send(request, address)
     except ModelError as error:
         run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
         if error.kind not in FATAL:
@@ -148,8 +149,7 @@ async def _use(phase: PhaseRun, address: str, tool: ToolCall, reads: list[str]) 
     fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()
     known = run.journal.find("tool", where, fingerprint)
     if known is None:
-        repository = run.repository(phase.names["repository"]) if run.repository else None
-        result = await repository.run(tool.name, tool.arguments) if repository else "error: there are no files to read"
+        result = await repository_of(phase).run(tool.name, tool.arguments)
         known = {"tool": tool.name, "arguments": tool.arguments, "result": result}
         await run.journal.record("tool", where, fingerprint, known)
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))

@@ -10,13 +10,15 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.checkpoints import reached
+from skillrun.runtime.events import Event
 from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
-from skillrun.runtime.ledger import Ledger
+from skillrun.runtime.journal import Journal
 from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
 from skillrun.tools.paths import confined
 
@@ -55,12 +57,19 @@ class State:
 
 
 class RunFolder:
-    """The files of one run below `path`. All names given to it are checked against escaping from there."""
+    """The files of one run below `path`. All names given to it are checked against escaping from there.
 
-    def __init__(self, path: Path, ledger: Ledger) -> None:
+    The `wrote` records of the journal say which texts the run itself has written to which artifact; without a journal
+    the files can be looked at.
+    """
+
+    def __init__(self, path: Path, journal: Journal | None = None) -> None:
         self.path = path
-        self.ledger = ledger
+        self._journal = journal
+        self._written: dict[str, list[str]] = {}  # hashes by artifact, the latest last
         self._put: set[str] = set()
+        for entry in journal.entries("wrote") if journal is not None else ():
+            self._written.setdefault(entry.address, []).append(entry.fingerprint)
 
     # artifacts
 
@@ -86,14 +95,15 @@ class RunFolder:
         self._put.add(name)
         new = digest(text)
         current = digest(path.read_bytes()) if path.is_file() else None
+        before = self._written.get(name, [])
         if current == new:
-            if not self.ledger.wrote(name, new):
-                await self.ledger.note(name, new)
+            if new not in before:
+                await self._note(name, new)
             return "same"
-        if current is not None and not self.ledger.wrote(name, current):
-            return "kept" if self.ledger.wrote(name, new) else "conflict"
-        if self.ledger.last(name) != new:
-            await self.ledger.note(name, new)
+        if current is not None and current not in before:
+            return "kept" if new in before else "conflict"
+        if before[-1:] != [new]:
+            await self._note(name, new)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
         return "written"
@@ -101,7 +111,12 @@ class RunFolder:
     async def replace(self, name: str, text: str) -> None:
         """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
         self.put_beside(name, text)
-        await self.ledger.note(name, digest(text))
+        await self._note(name, digest(text))
+
+    async def _note(self, name: str, sha: str) -> None:
+        assert self._journal is not None
+        self._written.setdefault(name, []).append(sha)
+        await self._journal.record("wrote", name, sha, {})
 
     def put_beside(self, name: str, text: str) -> None:
         """Write a file that belongs to the person from then on."""
@@ -109,14 +124,13 @@ class RunFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
 
-    def changed_by_hand(self, names: Iterable[str]) -> list[str]:
+    def artifacts(self) -> dict[str, Path]:
+        """The files that the run has written and that are there, by name."""
+        return {name: self.path / name for name in self._written if (self.path / name).is_file()}
+
+    def changed_by_hand(self) -> list[str]:
         """The artifacts whose present text the run has never written."""
-        found = []
-        for name in names:
-            path = self.path / name
-            if path.is_file() and not self._own(name, path):
-                found.append(name)
-        return found
+        return [name for name, path in self.artifacts().items() if not self._own(name, path)]
 
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
@@ -135,7 +149,7 @@ class RunFolder:
         ]
 
     def _own(self, name: str, path: Path) -> bool:
-        return self.ledger.last(name) is not None and self.ledger.wrote(name, digest(path.read_bytes()))
+        return name in self._written and digest(path.read_bytes()) in self._written[name]
 
     def _current(self) -> set[str]:
         """The artifacts that this evaluation has written: so far, and in the phases that are over."""
@@ -230,9 +244,8 @@ class RunFolder:
     def prune(self) -> None:
         """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
         current = self._current()
-        for name in self.ledger.names():
-            path = self.path / name
-            if name not in current and path.is_file() and self._own(name, path):
+        for name, path in self.artifacts().items():
+            if name not in current and self._own(name, path):
                 path.unlink()
 
     def clean(self) -> None:
@@ -258,8 +271,9 @@ class Transcript:
         self._encode = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False).encode
         self._flush: asyncio.TimerHandle | None = None
 
-    def write(self, data: Mapping[str, Any]) -> None:
-        self._file.write(self._encode(data) + "\n")
+    def heard(self, event: Event) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._file.write(self._encode({"at": at, **event.to_dict()}) + "\n")
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._flushed)
 

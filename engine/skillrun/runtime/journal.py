@@ -5,28 +5,18 @@ A record is durable when `record` returns. Opening checks everything before it c
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.checkpoints import reached
-from skillrun.runtime.files import digest, sync_folder
-from skillrun.runtime.journal_check import (
-    KEPT,
-    SCHEMA,
-    SCHEMA_VERSION,
-    JournalDamaged,
-    JournalNewer,
-    JournalShortened,
-    verified,
-)
-from skillrun.runtime.journal_index import Index
+from skillrun.runtime.files import digest, sync_folder, write_atomic
+from skillrun.runtime.journal_check import KEPT, SCHEMA, SCHEMA_VERSION, Index, JournalDamaged, verified
 from skillrun.runtime.records import KINDS, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
-from skillrun.runtime.witness import Witness
-
-__all__ = ["Entry", "Journal", "JournalDamaged", "JournalNewer", "JournalShortened", "Kind"]
 
 _PERMISSIONS = (
     "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
@@ -52,8 +42,9 @@ class Journal:
     witness counts synced records only, so it never runs ahead.
     """
 
-    def __init__(self, database: sqlite3.Connection, witness: Witness, index: Index) -> None:
-        self._database, self._witness, self._index = database, witness, index
+    def __init__(self, database: sqlite3.Connection, index: Index, witness: int | None) -> None:
+        """`witness` is the descriptor of the file that is rewritten in place at each synced commit."""
+        self._database, self._index, self._witness = database, index, witness
         self._pending: list[Row] = []
         self._commits = 0
         self._synchronous = ""
@@ -92,9 +83,26 @@ class Journal:
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-            return cls(database, Witness(witness, index.witnessed), index)
+            if not witness.exists():
+                write_atomic(witness, index.witnessed, mode=0o600)
+            journal = cls(database, index, os.open(witness, os.O_WRONLY))
+            journal._attest()
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
+        return journal
+
+    @classmethod
+    def in_memory(cls) -> "Journal":
+        """An empty journal that nobody keeps: for what is walked through and not run."""
+        database = sqlite3.connect(":memory:", isolation_level=None)
+        database.execute(SCHEMA)
+        return cls(database, Index(), None)
+
+    def copied(self) -> "Journal":
+        """A journal in memory with the records of this one."""
+        database = sqlite3.connect(":memory:", isolation_level=None)
+        self._database.backup(database)
+        return Journal(database, deepcopy(self._index), None)
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         """Append a record; it is durable on return. Raises SkillrunError when it cannot be written, and ever after."""
@@ -107,20 +115,9 @@ class Journal:
                 self._flush()
         self._refuse_after_failure()
 
-    def record_now(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
-        """`record` for where no event loop runs; commits what is pending with it."""
-        self._append(kind, address, fingerprint, body)
-        self._flush()
-        self._refuse_after_failure()
-
     def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
         """The body of the latest such record, as it was put in."""
         seq = self._index.latest.get((kind, address, fingerprint))
-        return None if seq is None else self._entry(seq).body
-
-    def latest(self, kind: Kind, address: str) -> dict[str, Any] | None:
-        """`find` for whatever fingerprint."""
-        seq = self._index.latest_at.get((kind, address))
         return None if seq is None else self._entry(seq).body
 
     def entries(self, kind: Kind) -> Iterator[Entry]:
@@ -131,17 +128,9 @@ class Journal:
         """(address, fingerprint) of calls that were sent and have had neither reply nor failure since, oldest first."""
         return list(self._index.unanswered)
 
-    def count(self, kind: Kind) -> int:
-        return len(self._index.of_kind.get(kind, ()))
-
     @property
     def empty(self) -> bool:
         return not self._index.count
-
-    @property
-    def head(self) -> str:
-        """The last link of the hash chain, hexadecimal: the same head means the same records."""
-        return self._index.chain.hex()
 
     def close(self) -> None:
         """Commit what is pending and move the log into the database."""
@@ -149,9 +138,10 @@ class Journal:
         if not self._failure:
             with contextlib.suppress(sqlite3.Error, OSError):
                 self._database.execute("PRAGMA wal_checkpoint")
-                self._witness.write(self._index.witnessed)
+                self._attest()
         self._database.close()
-        self._witness.close()
+        if self._witness is not None:
+            os.close(self._witness)
 
     def _append(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         assert kind in KINDS, kind
@@ -198,8 +188,13 @@ class Journal:
         for row in rows:
             self._index.add(row)
         if synced:
-            self._witness.write(self._index.witnessed)
+            self._attest()
         reached("commit: witnessed")
+
+    def _attest(self) -> None:
+        """Not synced itself: after a power cut the witness is an older true line."""
+        if self._witness is not None:
+            os.pwrite(self._witness, self._index.witnessed, 0)
 
     def _fail(self, reason: str) -> None:
         self._failure = reason
@@ -208,10 +203,7 @@ class Journal:
 
     def _refuse_after_failure(self) -> None:
         if self._failure:
-            raise self._refusal()
-
-    def _refusal(self) -> SkillrunError:
-        return SkillrunError(f"the journal cannot be written: {self._failure}", _PERMISSIONS)
+            raise SkillrunError(f"the journal cannot be written: {self._failure}", _PERMISSIONS)
 
     def _entry(self, seq: int) -> Entry:
         row = self._row(seq)

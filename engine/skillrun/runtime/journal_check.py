@@ -1,13 +1,16 @@
-"""What is looked at before a journal is opened: its structure, its chain, its witness. Nothing is changed here."""
+"""What is looked at before a journal is opened: its structure, its chain, its witness. Nothing is changed here.
+
+The witness is a line beside the database: how many records are durable, and the head of their chain. It counts only
+what the journal has synced before, so it may be behind the journal and is never ahead of it.
+"""
 
 import contextlib
+import re
 import sqlite3
 from pathlib import Path
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.journal_index import Index
-from skillrun.runtime.records import NO_CHAIN, Row, chained
-from skillrun.runtime.witness import Witnessed, read_witness
+from skillrun.runtime.records import NO_CHAIN, TEXT, Row, chained
 
 SCHEMA_VERSION = 1
 SCHEMA = (
@@ -19,6 +22,7 @@ KEPT = (
     "the artifacts, summaries and state.md of this one are kept."
 )
 _LOGGED = b"\2\2"  # how SQLite marks a database with a write-ahead log, for writing and for reading
+_LINE = re.compile(rb"(\d{20}) ([0-9a-f]{64})\n")
 _NOT_DAMAGE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY)
 
 
@@ -34,28 +38,65 @@ class JournalShortened(SkillrunError):
     """Records that were acknowledged are missing."""
 
 
+class Index:
+    """Where the records are, and how far the chain has come."""
+
+    def __init__(self) -> None:
+        self.count, self.chain = 0, NO_CHAIN
+        self.latest: dict[tuple[str, str, str], int] = {}
+        self.of_kind: dict[str, list[int]] = {}
+        self.texts: dict[str, int] = {}
+        self.unanswered: dict[tuple[str, str], None] = {}
+
+    @property
+    def witnessed(self) -> bytes:
+        """The line of the witness."""
+        return b"%020d %s\n" % (self.count, self.chain.hex().encode())
+
+    def add(self, row: Row) -> None:
+        self.count, self.chain = row.seq, row.chain
+        seq, kind, address, fingerprint = row[:4]
+        if kind == TEXT:
+            self.texts[fingerprint] = seq
+            return
+        self.latest[kind, address, fingerprint] = seq
+        self.of_kind.setdefault(kind, []).append(seq)
+        call = (address, fingerprint)
+        if kind == "sent":
+            self.unanswered[call] = None
+        elif kind in ("reply", "failed"):
+            self.unanswered.pop(call, None)
+
+
 def verified(path: Path, witness: Path) -> Index:
     """Read the whole journal and compare it with its chain and the witness. Raises one of the three errors above."""
-    try:
-        witnessed = read_witness(witness)
-    except ValueError as error:
-        raise JournalDamaged(f"{witness} is damaged: {error}", KEPT) from None
+    data = witness.read_bytes() if witness.exists() else b""
+    line = _LINE.fullmatch(data)
+    if line is None and witness.exists():
+        raise JournalDamaged(f"{witness} is damaged: it holds {data[:100]!r}", KEPT)
+    acknowledged, expected = (int(line[1]), line[2].decode()) if line else (0, "")
     if not path.exists():
-        raise JournalShortened(f"{path} is missing: {witnessed.records if witnessed else 0} acknowledged records", KEPT)
+        raise JournalShortened(f"{path} is missing: {acknowledged} acknowledged records", KEPT)
     with path.open("rb") as file:
         header = file.read(512)
     if len(header) < 512:  # SQLite would take a stub for a new database and delete its log
         raise JournalDamaged(f"{path} is empty", KEPT)
     index = Index()
     try:
-        head = _read(path, index, witnessed.records if witnessed else 0)
+        head = _read(path, index, acknowledged)
     except (sqlite3.DatabaseError, TypeError, ValueError, AttributeError) as error:
         if getattr(error, "sqlite_errorcode", 0) in _NOT_DAMAGE:
             raise
         raise JournalDamaged(f"{path} is damaged after record {index.count}: {error}", KEPT) from None
     if header[18:20] != _LOGGED:
         raise JournalDamaged(f"{path} is damaged: its format is {header[18:20].hex(' ')}", KEPT)
-    _compare(path, witnessed, index.count, head)
+    if line is None and index.count:
+        raise JournalShortened(f"{path}: {index.count} records found, but no witness that these are all", KEPT)
+    if index.count < acknowledged:
+        lost = f"{acknowledged} acknowledged records, {index.count} found: the tail is lost"
+        raise JournalShortened(f"{path}: {lost}", KEPT)
+    if line is not None and head.hex() != expected:
+        raise JournalShortened(f"{path}: record {acknowledged} is not the one that was acknowledged", KEPT)
     return index
 
 
@@ -100,13 +141,3 @@ def _check_structure(path: Path, database: sqlite3.Connection) -> None:
     (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if schema != [(SCHEMA,)] or result != "ok":
         raise JournalDamaged(f"{path} is damaged: {result if result != 'ok' else schema}", KEPT)
-
-
-def _compare(path: Path, witnessed: Witnessed | None, found: int, head: bytes) -> None:
-    if witnessed is None and found:
-        raise JournalShortened(f"{path}: {found} records found, but no witness that these are all", KEPT)
-    if witnessed and found < witnessed.records:
-        lost = f"{witnessed.records} acknowledged records, {found} found: the tail is lost"
-        raise JournalShortened(f"{path}: {lost}", KEPT)
-    if witnessed and head.hex() != witnessed.head:
-        raise JournalShortened(f"{path}: record {witnessed.records} is not the one that was acknowledged", KEPT)

@@ -31,7 +31,7 @@ async def put(
     asking = Asking(address.partition("/")[2], frame.open.name, tuple(questions))
     known = run.journal.find("answer", where, fingerprint)
     if known is not None:
-        run.person.earlier(asking)
+        run.session.person.earlier(asking)
         answers: list[dict[str, Any]] = known["answers"]
         run.emit(Answered(where, frame.open.name, tuple(answers), replayed=True))
         return answers
@@ -54,7 +54,7 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
             if found is None:
                 raise Waiting(unclear.message, unclear.next_step) from None
             return found
-    given = await frame.run.person.ask(asking, now=path is None and not leave)
+    given = await frame.run.session.person.ask(asking, now=path is None and not leave)
     if given is not None:
         return given
     if path is not None:
@@ -71,7 +71,7 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
 
 async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) -> list[dict[str, Any]] | None:
     """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now."""
-    person = frame.run.person
+    person = frame.run.session.person
     if unclear.untouched:
         return await person.ask(asking, now=False)
     if not person.attended:
@@ -95,7 +95,7 @@ def _answered(question: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
 
 async def offer_retry(frame: Frame, address: str, reason: str, *, can_go_on: bool) -> bool:
     """Whether the person wants another try. Unattended runs do not."""
-    if not frame.run.person.attended:
+    if not frame.run.session.person.attended:
         return False
     choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
     question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "round": frame.open.round}

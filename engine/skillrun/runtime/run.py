@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skillrun.language.check import Program
@@ -15,14 +16,13 @@ from skillrun.language.schemas import Shape
 from skillrun.language.source import Text
 from skillrun.models.messages import Gateway, Message, Usage
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.events import Event, Events
+from skillrun.runtime.events import Event, Events, Listener
 from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
-from skillrun.runtime.memory import Recording
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Resolved
-    from skillrun.tools.repository import Repository
+    from skillrun.models.catalogue import Catalogue, Resolved
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,24 @@ class Person(Protocol):
     def earlier(self, asking: Asking) -> None:
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
+
+
+@dataclass
+class Session:
+    """What a run needs from outside of it."""
+
+    program: Program
+    catalogue: Catalogue
+    gateway: Gateway
+    person: Person
+    listeners: Iterable[Listener] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    project: Path = field(default_factory=Path.cwd)
+    override: str = ""
+    budget: Mapping[str, float] = field(default_factory=dict)
+    cache: Path | None = None
+    keeps_reads: bool = True
+    estimate: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -78,21 +96,16 @@ class Run:
     """One evaluation of a program over a journal."""
 
     name: str
+    session: Session
     program: Program
     folder: RunFolder
-    journal: Recording
-    gateway: Gateway
-    person: Person
+    journal: Journal
     events: Events
     state: State
     log: list[str]
     limits: Limits
     resolve: Callable[[str], Resolved]
-    repository: Callable[[str], Repository] | None = None
-    uses_tools: Callable[[str], bool] = lambda _name: True
-    keeps_reads: bool = True
     forgiven: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by key, then by round
-    tiers: tuple[str, ...] = ()
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
     over: list[dict[str, Any]] = field(default_factory=list)  # the earlier rounds of an inline workflow

@@ -113,7 +113,9 @@ def run_names(run: Run, before: Mapping[str, Any]) -> dict[str, Any]:
         "round": run.state.round,
         "started_at": run.state.started_at,
         "environment": run.state.environment,
-        "models": {name: model for name, model in (run.state.models or {}).items() if name in run.tiers},
+        "models": {
+            name: model for name, model in (run.state.models or {}).items() if name in run.session.catalogue.tiers
+        },
         "before": before,
     }
     if run.state.estimate is not None:

@@ -8,57 +8,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.check import Program
-from skillrun.language.diagnostics import SkillrunError, UsageError
+from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.language.templates.functions import slug
-from skillrun.models.messages import Gateway
-from skillrun.runtime.events import Events, Listener, Notice
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice
 from skillrun.runtime.files import digest
-from skillrun.runtime.folder import RunFolder, State, Transcript
+from skillrun.runtime.folder import STATE, RunFolder, State, Transcript
 from skillrun.runtime.given import given_values
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.ledger import Ledger
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.lock import hold
-from skillrun.runtime.memory import MemoryJournal, Recording
-from skillrun.runtime.run import Person, Run
+from skillrun.runtime.run import Run, Session
 from skillrun.tools.paths import checked_slug, confined
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Catalogue, Resolved
-    from skillrun.tools.repository import Repository
+    from skillrun.models.catalogue import Resolved
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
     "Set ANTHROPIC_API_KEY or another provider's key for real work."
 )
-
-
-@dataclass
-class Session:
-    """What a run needs from outside of it."""
-
-    program: Program
-    catalogue: Catalogue
-    gateway: Gateway
-    person: Person
-    listeners: Iterable[Listener] = ()
-    environ: Mapping[str, str] = field(default_factory=dict)
-    project: Path = field(default_factory=Path.cwd)
-    override: str = ""
-    budget: Mapping[str, float] = field(default_factory=dict)
-    cache: Path | None = None
-    keeps_reads: bool = True
-    estimate: Mapping[str, Any] | None = None
 
 
 def checked_inputs(
@@ -91,49 +71,31 @@ def new_slug(runs: Path, words: str) -> str:
 async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     path = _run_path(runs, name)
-    if (path / "state.md").exists():
+    if (path / STATE).exists():
         raise UsageError(
             f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`"
         )
     state = initial_state(session, inputs)
     path.mkdir(parents=True, exist_ok=True)
-    with hold(path):
-        async with _opened(session, path, _new_journal(path), state, []) as run:
-            run.folder.clean()
-            await _pin(session, run)
-            return await _interruptible(run_workflow(run))
+    with hold(path), closing(open_journal(path)) as journal:
+        if not journal.empty:  # that of a run that was killed before its first line is
+            raise UsageError(f"{path} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`")
+        return await _evaluated(session, path, journal, state, [], resumed=False)
 
 
-def _new_journal(path: Path) -> Journal:
-    """An empty journal; that of a run that was killed before its first line is one."""
-    if not any((path / ".run" / name).exists() for name in ("journal.db", "witness")):
-        return Journal.create(path)
-    journal = Journal.open(path)
-    if journal.empty:
-        return journal
-    journal.close()
-    raise UsageError(f"{path} has a journal and no state.md", "put state.md back, or choose another `--name`")
+def open_journal(path: Path) -> Journal:
+    """The journal of a run, made when there is none."""
+    there = any((path / ".run" / name).exists() for name in ("journal.db", "witness"))
+    return Journal.open(path) if there else Journal.create(path)
 
 
 async def resume(session: Session, runs: Path, name: str) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
     path = existing(runs, name)
-    with hold(path):
-        journal = Journal.open(path)
-        state, log = read_state(path, journal)
-        if session.budget:
-            state.budget = {**(state.budget or {}), **session.budget}
-        async with _opened(session, path, journal, state, log) as run:
-            run.folder.clean()
-            for address, _ in journal.unanswered():
-                run.emit(
-                    Notice(
-                        f"{address} was sent before the run stopped and its answer is unknown; it is asked again",
-                        "warn",
-                    )
-                )
-            await _pin(session, run)
-            return await _interruptible(run_workflow(run, resumed=True))
+    with hold(path), closing(Journal.open(path)) as journal:
+        state, log = RunFolder(path).read_state()
+        state.budget = {**(state.budget or {}), **session.budget}
+        return await _evaluated(session, path, journal, state, log, resumed=True, lost=journal.unanswered())
 
 
 async def again(session: Session, path: Path, journal: Journal, inputs: dict[str, Any]) -> Outcome:
@@ -143,39 +105,62 @@ async def again(session: Session, path: Path, journal: Journal, inputs: dict[str
     """
     fresh = initial_state(session, inputs)
     log: list[str] = []
-    if (path / "state.md").is_file():
-        state, log = read_state(path, journal)
+    if (path / STATE).is_file():
+        state, log = RunFolder(path).read_state()
         fresh.started_at, fresh.environment, fresh.models = state.started_at, state.environment, state.models
         fresh.estimate = state.estimate
     fresh.going = {"again": "from the start"}
-    async with _opened(session, path, journal, fresh, log[-100:], close=False) as run:
-        await _pin(session, run)
-        return await _interruptible(run_workflow(run, resumed=True))
+    return await _evaluated(session, path, journal, fresh, log[-100:], resumed=True)
 
 
 async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:
-    """Walk a run through in a temporary folder, recording nothing: over the journal of `base`, or from nothing."""
-    with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
+    """Walk a run through in a temporary folder, keeping nothing: over the journal of `base`, or from nothing."""
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as folder, contextlib.ExitStack() as opened:
         path = Path(folder) / "run"
-        known: Recording | None = None
-        state = initial_state(session, inputs)
-        log: list[str] = []
         if base is not None:
-            import shutil
-
             shutil.copytree(base, path, ignore=shutil.ignore_patterns(".run"))
-            known = Journal.open(base)
-            state, log = read_state(path, known)
+            known = opened.enter_context(closing(Journal.open(base)))
+            state, log = RunFolder(path).read_state()
         else:
             path.mkdir()
+            known, state, log = None, initial_state(session, inputs), []
         state.budget = {}
-        try:
-            async with _opened(session, path, MemoryJournal(known), state, log, transcript=False) as run:
-                await _pin(session, run)
-                return await run_workflow(run, resumed=base is not None)
-        finally:
-            if known is not None:
-                known.close()
+        journal = opened.enter_context(closing(known.copied() if known is not None else Journal.in_memory()))
+        run = _opened(session, path, journal, state, log)
+        await _pin(run)
+        return await run_workflow(run, resumed=base is not None)
+
+
+@dataclass(frozen=True)
+class WouldAsk:
+    """A call that the journal does not answer. `again`: the same step and member have been asked before."""
+
+    address: str
+    phase: str
+    model: str
+    tokens: int
+    price: float | None
+    again: bool
+
+
+async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
+    """The calls that going on with a run would make, as far as generated replies lead. Changes nothing."""
+    path = existing(runs, name)
+    found: list[CallEnded] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, CallEnded) and not event.replayed:
+            found.append(event)
+
+    quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
+    with hold(path):
+        with closing(Journal.open(path)) as journal:
+            known = {entry.address for entry in journal.entries("reply")}
+        await rehearse(quiet, {}, base=path)
+    return [
+        WouldAsk(one.address, one.phase, one.model, one.usage.get("input", 0), one.price, one.address in known)
+        for one in found
+    ]
 
 
 def initial_state(session: Session, inputs: dict[str, Any]) -> State:
@@ -219,85 +204,58 @@ def changed_files(program: Program, state: State) -> list[str]:
 
 def existing(runs: Path, name: str) -> Path:
     path = _run_path(runs, name)
-    if not (path / "state.md").is_file():
-        known = sorted(p.name for p in runs.iterdir() if (p / "state.md").is_file()) if runs.is_dir() else []
-        from skillrun.language.diagnostics import did_you_mean
-
+    if not (path / STATE).is_file():
+        known = sorted(p.name for p in runs.iterdir() if (p / STATE).is_file()) if runs.is_dir() else []
         raise UsageError(
             f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them"
         )
     return path
 
 
-def read_state(path: Path, journal: Recording) -> tuple[State, list[str]]:
-    return RunFolder(path, Ledger(journal)).read_state()
-
-
 def _run_path(runs: Path, name: str) -> Path:
     return confined(runs, checked_slug(name))
 
 
-@contextlib.asynccontextmanager
-async def _opened(
+async def _evaluated(
     session: Session,
     path: Path,
-    journal: Recording,
+    journal: Journal,
     state: State,
     log: list[str],
     *,
-    transcript: bool = True,
-    close: bool = True,
-) -> AsyncIterator[Run]:
-    """A run with everything open; closed again whatever happens."""
-    record = Transcript(path / ".run" / "transcript.ndjson") if transcript else None
-    listeners = list(session.listeners)
-    if record is not None:
-        listeners.append(
-            lambda event: record.write({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **event.to_dict()})
-        )
+    resumed: bool,
+    lost: Iterable[tuple[str, str]] = (),
+) -> Outcome:
+    """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
+    with closing(Transcript(path / ".run" / "transcript.ndjson")) as transcript:
+        run = _opened(session, path, journal, state, log, transcript.heard)
+        run.folder.clean()
+        for address, _ in lost:
+            text = f"{address} was sent before the run stopped and its answer is unknown; it is asked again"
+            run.emit(Notice(text, "warn"))
+        await _pin(run)
+        return await _interruptible(run_workflow(run, resumed=resumed))
 
-    def save() -> None:
-        run.save()
 
+def _opened(session: Session, path: Path, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
+    state.files = files_of(session.program)
     run = Run(
         name=path.name,
+        session=session,
         program=session.program,
-        folder=RunFolder(path, Ledger(journal)),
+        folder=RunFolder(path, journal),
         journal=journal,
-        gateway=session.gateway,
-        person=session.person,
-        events=Events(*listeners),
+        events=Events(*session.listeners, *heard),
         state=state,
         log=log,
-        limits=Limits(state.budget or {}, _spent(journal)),
-        resolve=_resolver(session, state, save),
-        repository=lambda folder: _repository(session.project / folder),
-        uses_tools=lambda name: run.resolve(name).tools,
-        keeps_reads=session.keeps_reads,
+        limits=Limits(state.budget or {}, journal),
+        resolve=_resolver(session, state, lambda: run.save()),  # noqa: PLW0108 (there is no run yet)
         forgiven=_forgiven(journal),
-        tiers=tuple(session.catalogue.tiers),
     )
-    state.files = files_of(session.program)
-    try:
-        yield run
-    finally:
-        if record is not None:
-            record.close()
-        if close:
-            journal.close()
+    return run
 
 
-def _spent(journal: Recording) -> dict[str, float]:
-    spent = {"calls": 0.0, "tokens": 0.0, "price": 0.0}
-    for entry in journal.entries("reply"):
-        usage = entry.body.get("usage") or {}
-        spent["calls"] += 1
-        spent["tokens"] += usage.get("input", 0) + usage.get("output", 0)
-        spent["price"] += entry.body.get("price") or 0.0
-    return spent
-
-
-def _forgiven(journal: Recording) -> dict[str, dict[int, int]]:
+def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
     """How many attempts do not count any more, by what was asked and by the round in which the run failed on it."""
     found: dict[str, dict[int, int]] = {}
     for entry in journal.entries("void"):
@@ -326,25 +284,17 @@ def _resolver(session: Session, state: State, save: Callable[[], None]) -> Calla
     return resolve
 
 
-async def _pin(session: Session, run: Run) -> None:
+async def _pin(run: Run) -> None:
     """Settle what each tier means before the first call; say what an embedded model is."""
-    override = session.override or run.state.override
+    session, state = run.session, run.state
     for tier in session.catalogue.tiers:
-        if tier in (run.state.models or {}):
-            run.resolve(tier)
-            continue
-        if session.cache is not None:
-            resolved = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
-            run.state.models = {**(run.state.models or {}), tier: resolved.model}
+        if tier not in (state.models or {}) and session.cache is not None:
+            override = session.override or state.override
+            found = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
+            state.models = {**(state.models or {}), tier: found.model}
         run.resolve(tier)
-    if any(model.startswith("embedded:") for model in (run.state.models or {}).values()):
+    if any(model.startswith("embedded:") for model in (state.models or {}).values()):
         run.emit(Notice(EMBEDDED, "warn"))
-
-
-def _repository(folder: Path) -> Repository:
-    from skillrun.tools.repository import Repository
-
-    return Repository(folder)
 
 
 async def _interruptible(work: Any) -> Outcome:

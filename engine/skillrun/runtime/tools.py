@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skillrun.models.messages import ToolSpec
-from skillrun.runtime.context import Seated
-from skillrun.runtime.run import Frame
+from skillrun.runtime.run import Frame, PhaseRun
+
+if TYPE_CHECKING:
+    from skillrun.runtime.context import Seated
+    from skillrun.tools.repository import Repository
 
 
 def tools_of(frame: Frame, seated: Seated) -> tuple[ToolSpec, ...]:
     """Empty where the role names none, there is nothing to read, or the model cannot use them."""
-    run = frame.run
-    folder = frame.open.names.get("repository")
-    if not seated.role.tools or not folder or run.repository is None:
+    run, role = frame.run, seated.role
+    if not role.tools or not frame.open.names["repository"] or not run.resolve(seated.member.model or role.model).tools:
         return ()
-    if not run.uses_tools(seated.member.model or seated.role.model):
-        return ()
-    repository = run.repository(folder)
-    descriptions = _descriptions(frame)
-    wanted = {name: text for name, text in descriptions.items() if name in seated.role.tools}
-    return tuple(ToolSpec(**spec) for spec in repository.specs(wanted))
+    text = run.program.library.text("system/tools")
+    sections = text.document.sections if text is not None else ()
+    wanted = {one.name: one.text.value.strip() for one in sections if one.name in role.tools}
+    return tuple(ToolSpec(**spec) for spec in repository_of(frame.open).specs(wanted))
 
 
-def _descriptions(frame: Frame) -> Mapping[str, Any]:
-    text = frame.run.program.library.text("system/tools")
-    if text is None:
-        return {}
-    return {section.name: section.text.value.strip() for section in text.document.sections}
+def repository_of(phase: PhaseRun) -> Repository:
+    """The folder that the workflow names, for reading."""
+    from skillrun.tools.repository import Repository
+
+    return Repository(phase.run.session.project / phase.names["repository"])

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime import checkpoints
-from skillrun.runtime.journal import Journal, Kind
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.records import Kind
 
 ALL: tuple[Kind, ...] = get_args(Kind)
 Record = tuple[Kind, str, str, dict[str, Any]]
@@ -33,6 +34,10 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
+def record(journal: Journal, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+    asyncio.run(journal.record(kind, address, fingerprint, body))
+
+
 def reopened(journal: Journal, folder: Path) -> Journal:
     journal.close()
     return Journal.open(folder)
@@ -40,11 +45,11 @@ def reopened(journal: Journal, folder: Path) -> Journal:
 
 def test_an_unknown_kind_is_a_bug(journal: Journal) -> None:
     with pytest.raises(AssertionError, match="guess"):
-        journal.record_now("guess", "a", "1", {})  # type: ignore[arg-type]
+        record(journal, "guess", "a", "1", {})  # type: ignore[arg-type]
 
 
 def test_what_was_recorded_is_found_by_kind_address_and_fingerprint(journal: Journal) -> None:
-    journal.record_now("reply", "plan/a", "1", {"text": "yes"})
+    record(journal, "reply", "plan/a", "1", {"text": "yes"})
     assert journal.find("reply", "plan/a", "1") == {"text": "yes"}
     assert journal.find("reply", "plan/a", "2") is None
     assert journal.find("reply", "plan/b", "1") is None
@@ -53,22 +58,20 @@ def test_what_was_recorded_is_found_by_kind_address_and_fingerprint(journal: Jou
 
 def test_the_latest_of_equal_records_is_found(journal: Journal) -> None:
     for number in range(3):
-        journal.record_now("reply", "a", "1", {"n": number})
-    journal.record_now("reply", "a", "2", {"n": "other"})
+        record(journal, "reply", "a", "1", {"n": number})
+    record(journal, "reply", "a", "2", {"n": "other"})
     assert journal.find("reply", "a", "1") == {"n": 2}
-    assert journal.latest("reply", "a") == {"n": "other"}
     assert [entry.body["n"] for entry in journal.entries("reply")] == [0, 1, 2, "other"]
-    assert journal.count("reply") == 4
 
 
 def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_sent_again(journal: Journal) -> None:
     for address in ("a", "b", "c"):
-        journal.record_now("sent", address, "1", {})
-    journal.record_now("reply", "b", "1", {})
-    journal.record_now("failed", "a", "1", {})
-    journal.record_now("reply", "c", "another request", {})
+        record(journal, "sent", address, "1", {})
+    record(journal, "reply", "b", "1", {})
+    record(journal, "failed", "a", "1", {})
+    record(journal, "reply", "c", "another request", {})
     assert journal.unanswered() == [("c", "1")]
-    journal.record_now("sent", "a", "1", {})
+    record(journal, "sent", "a", "1", {})
     assert journal.unanswered() == [("c", "1"), ("a", "1")]
 
 
@@ -78,28 +81,26 @@ def test_any_records_come_back_the_same_after_closing_and_opening(records: list[
     with TemporaryDirectory() as name:
         folder = Path(name)
         journal = Journal.create(folder)
-        for number, record in enumerate(records):
+        for number, one in enumerate(records):
             if number == stop:
                 journal = reopened(journal, folder)
-            journal.record_now(*record)
+            record(journal, *one)
         before = observed(journal)
         journal = reopened(journal, folder)
         with closing(journal):
             assert observed(journal) == before
             for kind in ALL:
                 kept = [(entry.address, entry.fingerprint, entry.body) for entry in journal.entries(kind)]
-                assert kept == [record[1:] for record in records if record[0] == kind]
+                assert kept == [one[1:] for one in records if one[0] == kind]
 
 
 def observed(journal: Journal) -> dict[str, Any]:
     """Everything that can be asked of a journal."""
     entries = [(kind, entry) for kind in ALL for entry in journal.entries(kind)]
     return {
-        "head": journal.head,
         "unanswered": journal.unanswered(),
         "entries": entries,
         "found": [journal.find(kind, entry.address, entry.fingerprint) for kind, entry in entries],
-        "latest": [journal.latest(kind, entry.address) for kind, entry in entries],
     }
 
 
@@ -113,21 +114,6 @@ def test_records_of_one_turn_share_a_commit(journal: Journal, monkeypatch: pytes
     asyncio.run(fan_out())
     assert points == ["commit: before", "commit: after", "commit: witnessed"]
     assert [journal.find("reply", f"a/{number}", "1") for number in range(50)] == [{"n": n} for n in range(50)]
-
-
-def test_record_now_takes_pending_records_with_it(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    points: list[str] = []
-    monkeypatch.setattr(checkpoints, "hook", points.append)
-
-    async def end_of_a_run() -> None:
-        pending = asyncio.ensure_future(journal.record("reply", "a", "1", {}))
-        await asyncio.sleep(0)
-        journal.record_now("note", "", "", {"status": "completed"})
-        await pending
-
-    asyncio.run(end_of_a_run())
-    assert points.count("commit: after") == 1
-    assert (journal.count("reply"), journal.count("note")) == (1, 1)
 
 
 def test_a_record_is_kept_when_who_waited_for_it_was_cancelled(journal: Journal) -> None:
@@ -157,7 +143,7 @@ def test_a_record_that_cannot_be_written_down_is_refused_alone(journal: Journal)
     for address, body in (("half a \ud83d", {}), ("a", {"set": {1}})):
         with pytest.raises((UnicodeEncodeError, TypeError)):
             asyncio.run(journal.record("reply", address, "1", body))
-    journal.record_now("reply", "b", "1", {})
+    record(journal, "reply", "b", "1", {})
     assert [entry.address for entry in journal.entries("reply")] == ["b"]
 
 
@@ -170,9 +156,9 @@ def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(checkpoints, "hook", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        journal.record_now("reply", "a", "1", {})
+        record(journal, "reply", "a", "1", {})
     with pytest.raises(SkillrunError, match="KeyboardInterrupt"):
-        journal.record_now("reply", "b", "1", {})
+        record(journal, "reply", "b", "1", {})
     journal.close()
     with closing(Journal.open(tmp_path)) as journal:
         assert [entry.address for entry in journal.entries("reply")] == ["a"]
@@ -191,7 +177,7 @@ def full_disk(room: int) -> Iterator[None]:
 
 def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_more(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path)
-    journal.record_now("reply", "kept", "1", {"text": "kept"})
+    record(journal, "reply", "kept", "1", {"text": "kept"})
 
     async def fan_out() -> list[Any]:
         return await asyncio.gather(
@@ -205,13 +191,13 @@ def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_mo
     assert "journal cannot be written" in results[0].message
     assert "then resume the run" in results[0].next_step
     with pytest.raises(SkillrunError, match="cannot be written"):
-        journal.record_now("note", "", "", {})
+        record(journal, "note", "", "", {})
     with pytest.raises(SkillrunError, match="cannot be written"):
         asyncio.run(journal.record("note", "", "", {}))
     journal.close()
     with closing(Journal.open(tmp_path)) as journal:
         assert [entry.address for entry in journal.entries("reply")] == ["kept"]
-        journal.record_now("reply", "after", "1", {})
+        record(journal, "reply", "after", "1", {})
 
 
 def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path) -> None:
@@ -236,9 +222,21 @@ def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path)
     assert per_call[-1] < 1.1 * per_call[1]
 
 
+def test_a_journal_in_memory_has_the_records_of_its_base_and_leaves_it_alone(journal: Journal) -> None:
+    record(journal, "reply", "a", "1", {"text": "long " * 1000})
+    before = observed(journal)
+    with closing(journal.copied()) as kept_by_nobody:
+        assert observed(kept_by_nobody) == before
+        record(kept_by_nobody, "reply", "b", "1", {"text": "long " * 2000})
+        assert kept_by_nobody.find("reply", "b", "1") == {"text": "long " * 2000}
+    assert observed(journal) == before
+    with closing(Journal.in_memory()) as empty:
+        assert list(empty.entries("reply")) == []
+
+
 def test_nobody_else_may_read_the_journal(tmp_path: Path) -> None:
     with closing(Journal.create(tmp_path)) as journal:
-        journal.record_now("reply", "a", "1", {})
+        record(journal, "reply", "a", "1", {})
         assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
         assert {path.stat().st_mode & 0o777 for path in (tmp_path / ".run").iterdir()} == {0o600}
 

@@ -1,5 +1,6 @@
 """A damaged, shortened or newer journal is refused in plain words, and nothing is changed."""
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -13,19 +14,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.journal import Journal, JournalDamaged, JournalNewer, JournalShortened
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.journal_check import JournalDamaged, JournalNewer, JournalShortened
+from skillrun.runtime.records import Kind
 
 RECORDS = 12
 
 
+def record(journal: Journal, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+    asyncio.run(journal.record(kind, address, fingerprint, body))
+
+
 def fill(journal: Journal, start: int = 0, end: int = RECORDS) -> None:
     for number in range(start, end):
-        journal.record_now("sent", f"a/{number}", "1", {"prompt": "shared " * 100 + str(number)})
-        journal.record_now("reply", f"a/{number}", "1", {"text": f"{number} " * 300})
+        record(journal, "sent", f"a/{number}", "1", {"prompt": "shared " * 100 + str(number)})
+        record(journal, "reply", f"a/{number}", "1", {"text": f"{number} " * 300})
 
 
 def contents(journal: Journal) -> list[Any]:
-    return [*journal.entries("sent"), *journal.entries("reply"), journal.head]
+    return [*journal.entries("sent"), *journal.entries("reply")]
 
 
 @pytest.fixture(scope="module")
@@ -207,11 +214,11 @@ def test_a_journal_ahead_of_its_witness_is_taken_and_the_witness_brought_up(run:
 def test_records_that_are_only_sent_are_not_witnessed_before_they_are_synced(tmp_path: Path) -> None:
     with closing(Journal.create(tmp_path)) as journal:
         witness = tmp_path / ".run" / "witness"
-        journal.record_now("reply", "a", "1", {})
+        record(journal, "reply", "a", "1", {})
         before = witness.read_bytes()
-        journal.record_now("sent", "b", "1", {"prompt": "long " * 1000})
+        record(journal, "sent", "b", "1", {"prompt": "long " * 1000})
         assert witness.read_bytes() == before
-        journal.record_now("reply", "b", "1", {})
+        record(journal, "reply", "b", "1", {})
         assert int(witness.read_bytes()[:20]) > int(before[:20]) + 1
 
 

@@ -31,7 +31,7 @@ async def calls():
 folder = Path(sys.argv[1])
 journal = (Journal.open if (folder / ".run" / "journal.db").exists() else Journal.create)(folder)
 asyncio.run(calls())
-journal.record_now("note", "", "", {"status": "completed"})
+asyncio.run(journal.record("note", "", "", {"status": "completed"}))
 journal.close()
 """
 

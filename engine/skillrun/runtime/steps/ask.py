@@ -52,11 +52,11 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     pattern = str(frame.value(step, "files"))
     where = f"{frame.at(step)}@{frame.open.rounds}"
     known = frame.run.journal.find("tool", where, digest(pattern))
-    if known is not None and frame.run.keeps_reads:
+    if known is not None and frame.run.session.keeps_reads:
         return known
     found = frame.run.folder.matching(pattern)
     default = frame.value(step, "default", None)
-    if not found and default is not None and not frame.run.person.attended:
+    if not found and default is not None and not frame.run.session.person.attended:
         return {"answers": [], "answer": default}
     if not found:
         folder = frame.run.folder.path / pattern.rpartition("/")[0]

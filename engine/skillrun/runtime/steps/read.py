@@ -40,7 +40,7 @@ async def _attempt(
     """What was read, or an `error`: a file that was not there is missing again when the phase is resumed."""
     journal = frame.run.journal
     known = journal.find("tool", address, fingerprint)
-    if known is not None and frame.run.keeps_reads:
+    if known is not None and frame.run.session.keeps_reads:
         return known
     try:
         found = _read(*_files(frame, origin, pattern), frame.shape(step))
