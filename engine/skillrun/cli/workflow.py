@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +104,8 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
     out = Output(values["json"])
     job = prepare(name, values, out)
     if job.dry_run:
+        import asyncio
+
         from skillrun.cli.rehearsal import rehearsed, report
 
         return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or ())), out)

@@ -104,7 +104,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "pass": "a pass is known inside `repeat` with `until` or `at_most`",
     "task": "only a protocol has a task: the section of the step that calls it",
     "seats": "only a protocol has seats",
-    "state": "a protocol does not see the state: hand it over in `with`",
+    "state": "a protocol does not see the state, hand it over in `with`; and `hint` is for before a run",
     "phases": "only a phase, and the workflow's own outputs, see other phases",
     "history": "only a phase sees earlier rounds",
 }

@@ -112,9 +112,11 @@ class WorkflowCheck:
         scope = Scope(self.checker, self.settings, self._base, self.problems)
         if workflow.preamble is not None:
             scope.printed(workflow.preamble)
-        for template in (workflow.repository, workflow.hint):
-            if template is not None:
-                scope.infer(template)
+        if workflow.repository is not None:
+            scope.infer(workflow.repository)
+        if workflow.hint is not None:  # no run is there yet
+            before = {name: self._base[name] for name in ("inputs", "config")}
+            Scope(self.checker, self.settings, before, self.problems).infer(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)

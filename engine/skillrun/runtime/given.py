@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
@@ -12,7 +12,9 @@ from skillrun.language.expressions import compile_string
 from skillrun.language.fields import Field, coerce
 from skillrun.language.source import Node, Scalar, Sequence, Text
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+
+if TYPE_CHECKING:
+    from skillrun.runtime.run import Frame
 
 
 def given_values(
