@@ -112,7 +112,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Reference:
-    """A text in front of a phase's prompts; an Agent Skill is never rendered."""
+    """A text that a phase's prompts carry; an Agent Skill is never rendered."""
 
     name: str
     span: Span
@@ -227,6 +227,7 @@ class Workflow:
     parallel: Value | None
     phases: Mapping[str, PhaseUse]
     preamble: Template | None
+    documents: Mapping[str, Value] = field(default_factory=dict)
 
     def ancestors(self, name: str) -> frozenset[str]:
         """Every phase that has ended when `name` starts."""

@@ -83,7 +83,11 @@ MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()
 VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
 
 SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
-    "context-pack": {**RECORDS, "request": TEXT, "dropped": NUMBER, "acceptance_criteria": TEXT.maybe()},
+    "request": {"request": TEXT},
+    "document": {"title": TEXT, "text": TEXT},
+    "context-pack": {
+        **RECORDS, "references": list_of(TEXT), "dropped": NUMBER, "acceptance_criteria": TEXT.maybe(),
+    },
     "others": {"replies": list_of(REPLY)},
     "repair": {"errors": list_of(record({"path": TEXT, "message": TEXT}, "the error")), "schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},

@@ -56,6 +56,7 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
         repository=found["repository"].template if "repository" in found else None,
         hint=found["hint"].template if "hint" in found else None,
         parallel=found.get("parallel"),
+        documents=found["documents"].entries if "documents" in found else {},
         phases=_phases(found.get("phases"), name, reader),
         preamble=_section(document, PREAMBLE, problems),
     )

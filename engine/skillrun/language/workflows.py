@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skillrun.language.configuration import check_modes
@@ -44,6 +45,7 @@ class WorkflowCheck:
         for name in ordered(self.workflow, self.problems):
             if name in self.phases:
                 self._phase(self.workflow.phases[name], self.phases[name])
+        self._documents()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
 
@@ -105,6 +107,21 @@ class WorkflowCheck:
             self.checker.lookups.agent_skill(reference.name, reference.span)
         elif (text := self.checker.lookups.text(reference.name, reference.span, "reference")) is not None:
             scope.printed(text.template)
+
+    def _documents(self) -> None:
+        """What prompts carry of earlier phases: a phase reads of it what it follows, the rest is absent for it."""
+        phases = self._visible(frozenset(self.workflow.phases))
+        absent = replace(phases, fields={name: one.maybe() for name, one in phases.fields.items()})
+        scope = Scope(self.checker, self.settings, {**self._base, "phases": absent}, self.problems)
+        for title, value in self.workflow.documents.items():
+            found = scope.value(value)
+            if found.kind not in ("any", "text", "none"):
+                scope.report(value.span, "type", f"the document `{title}` is no text", "`.artifacts['…']` has texts")
+        for name, one in self.traces.items():
+            if any(step.verb in ("agent", "panel") for step in self.phases[name].walk()):
+                before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
+                read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
+                self.traces[name] = replace(one, reads=one.reads | read)
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""

@@ -1,14 +1,14 @@
-"""What a prompt is made of: preamble and references, context pack, role, task. In this order members share a prefix.
+"""What a prompt is made of: preamble, original request, documents, context pack, task, role.
 
-Every sentence comes from a markdown file. Fits the prompt into the model's window, or says before the call that it
-does not.
+What most prompts share comes first, so that providers' caches serve it; every sentence comes from a markdown file.
+Fits the prompt into the model's window, or says before the call that it does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.collaboration.compaction import accumulate, estimate_tokens
 from skillrun.language.definitions import Role, Step
@@ -18,6 +18,9 @@ from skillrun.language.members import Member, MemberError, parse_member
 from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import Frame, PhaseRun, Run
+
+if TYPE_CHECKING:
+    from skillrun.models.catalogue import Resolved
 
 CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
@@ -59,37 +62,57 @@ def seat(frame: Frame, written: Any) -> Seated:
 
 
 def request_for(
-    frame: Frame, step: Step, seated: Seated, task: str, schema: dict[str, Any] | None, *, tools: bool
+    frame: Frame, step: Step, seated: Seated, task: str, schema: dict[str, Any] | None, *, shared: bool
 ) -> Request:
-    """The first request of a member's attempt. Raises StepFailed when it does not fit the model's window."""
+    """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
+
+    Raises StepFailed when it does not fit the model's window.
+    """
     run, phase = frame.run, frame.open
     resolved = run.resolve(seated.member.model or seated.role.model)
-    system, pack = prefix(phase)
+    what = f"the prompt of `{step.id}` for {seated.id}"
+    earlier = _conversation(frame, step, seated)
+    if earlier:
+        system, final = shared_by_all(phase).system, Block(_task(run, task), cache=True)
+        messages = (*earlier, Message("user", (final,)))
+        if room := _room(resolved, system, messages, schema):
+            return Request(resolved.model, system, messages, room, schema=schema)
+        phase.warnings.append(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
+        frame.sessions.pop(seated.id, None)
     speaker = phase.speakers.get(seated.id)
     if speaker is None:
         speaker = phase.speakers[seated.id] = template(run, "system/role", _speaker(frame, seated))
-    final = template(run, "system/task", {"task": task})
-    earlier = _conversation(frame, step, seated)
-    if earlier:
-        messages = (*earlier, Message("user", (Block(final),)))
-    else:
-        messages = (Message("user", (Block(pack, cache=True), Block(speaker), Block(final))),)
-    size = size_of(system, messages, schema, resolved.window - resolved.max_output)
-    if size + LEAST_REPLY > resolved.window and earlier:
-        phase.warnings.append(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
-        frame.sessions.pop(seated.id, None)
-        return request_for(frame, step, seated, task, schema, tools=tools)
-    if size + LEAST_REPLY > resolved.window:
-        pack = _pack(phase, 0)
-        messages = (Message("user", (Block(pack, cache=True), Block(speaker), Block(final))),)
-        size = size_of(system, messages, schema)
-    if size + LEAST_REPLY > resolved.window:
-        raise StepFailed(
-            f"the prompt of `{step.id}` for {seated.id} has about {size} tokens; {resolved.model} has a window of "
-            f"{resolved.window} (`| clip(…)` what it takes over, or use a larger model)"
-        )
-    room = min(resolved.max_output, resolved.window - size)
-    return Request(resolved.model, system, messages, room, schema=schema)
+    return request_in(phase, resolved, what, task, schema, (Block(speaker),), shared=shared)
+
+
+def request_in(
+    phase: PhaseRun,
+    resolved: Resolved,
+    what: str,
+    task: str,
+    schema: dict[str, Any] | None,
+    last: tuple[Block, ...] = (),
+    *,
+    shared: bool = False,
+) -> Request:
+    """A request of a phase: what all its prompts share, the task, and what comes last.
+
+    Where the window is too small, what earlier phases left on record goes first, then their documents, oldest first;
+    the summary says so. Raises StepFailed when it still does not fit.
+    """
+    opening = shared_by_all(phase)
+    ending = (Block(_task(phase.run, task), cache=shared), *last)
+    messages: tuple[Message, ...] = ()
+    for blocks, left_out in _shorter(phase, opening):
+        messages = (Message("user", (*blocks, *ending)),)
+        if room := _room(resolved, opening.system, messages, schema):
+            phase.warnings += [one for one in left_out if one not in phase.warnings]
+            return Request(resolved.model, opening.system, messages, room, schema=schema)
+    size = size_of(opening.system, messages, schema)
+    raise StepFailed(
+        f"{what} has about {size} tokens; {resolved.model} has a window of {resolved.window} "
+        "(`| clip(…)` what it takes over, or use a larger model)"
+    )
 
 
 def persistent(frame: Frame, step: Step) -> bool:
@@ -136,54 +159,104 @@ def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
     return found.template.render_text(names)
 
 
-def prefix(phase: PhaseRun) -> tuple[tuple[Block, ...], str]:
-    """The system blocks and the context pack of a phase; made again only when its state has changed."""
-    if phase.prefix is None or phase.prefix[0] != phase.version:
-        phase.prefix = (phase.version, (_system(phase), _pack(phase, _budget(phase))))
-    found: tuple[tuple[Block, ...], str] = phase.prefix[1]
+@dataclass(frozen=True)
+class Opening:
+    """What all prompts of a phase begin with: the system's blocks, the request, each document, the context pack."""
+
+    system: tuple[Block, ...]
+    request: Block
+    documents: Mapping[str, Block]
+    pack: Block
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.request, *self.documents.values(), self.pack)
+
+
+def shared_by_all(phase: PhaseRun) -> Opening:
+    """The opening of a phase's prompts; made again only when its state has changed."""
+    if phase.opening is None or phase.opening[0] != phase.version:
+        phase.opening = (phase.version, _opening(phase))
+    found: Opening = phase.opening[1]
     return found
 
 
 def worth_caching(phase: PhaseRun) -> bool:
     """Whether what the members of a phase share is long enough for a provider to keep."""
-    system, pack = prefix(phase)
-    shared = sum(estimate_tokens(block.text) for block in system) + estimate_tokens(pack)
+    opening = shared_by_all(phase)
+    shared = sum(estimate_tokens(block.text) for block in (*opening.system, *opening.blocks))
     return shared >= int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
 
 
-def _system(phase: PhaseRun) -> tuple[Block, ...]:
-    run = phase.run
+def _opening(phase: PhaseRun) -> Opening:
+    run, workflow = phase.run, phase.run.program.workflow
+    preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
+    request = template(run, "system/request", {"request": original_request(phase)})
+    documents = {}
+    for title, value in workflow.documents.items():
+        text = value.evaluate(phase.names)
+        if text:  # an absent one is left out
+            documents[title] = template(run, "system/document", {"title": title, "text": str(text)})
+    last = next(reversed(documents), None)
+    budget = int((run.program.engine.get("context") or {}).get("accumulated_tokens", 500))
+    return Opening(
+        (Block(preamble),) if preamble else (),
+        Block(request, cache=last is None),
+        {title: Block(text, cache=title == last) for title, text in documents.items()},
+        _pack(phase, budget),
+    )
+
+
+def _shorter(phase: PhaseRun, opening: Opening) -> Iterator[tuple[tuple[Block, ...], list[str]]]:
+    """The opening, then with less and less in it; and what to say of what is left out."""
+    yield opening.blocks, []
+    pack, kept = _pack(phase, 0), dict(opening.documents)
+    left_out: list[str] = []
+    yield (opening.request, *kept.values(), pack), left_out
+    for title in opening.documents:
+        del kept[title]
+        left_out.append(f"`{title}` was left out of a prompt: the model's window is too small")
+        yield (opening.request, *kept.values(), pack), left_out
+
+
+def _room(
+    resolved: Resolved, system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None
+) -> int:
+    """Tokens that are left for the reply; 0 where they are too few."""
+    room = resolved.window - size_of(system, messages, schema, resolved.window - resolved.max_output)
+    return min(resolved.max_output, room) if room >= LEAST_REPLY else 0
+
+
+def _task(run: Run, task: str) -> str:
+    return template(run, "system/task", {"task": task})
+
+
+def _references(phase: PhaseRun) -> list[str]:
+    library = phase.run.program.library
     parts = []
-    if run.program.workflow.preamble is not None:
-        parts.append(run.program.workflow.preamble.render_text(phase.names))
     for reference in phase.phase.references:
         if reference.when is not None and not reference.when.render(phase.names):
             continue
         if reference.agent_skill:
-            skill = run.program.library.agent_skill(reference.name)
+            skill = library.agent_skill(reference.name)
             parts.append(skill.body if skill else "")
         else:
-            text = run.program.library.text(reference.name, "reference")
+            text = library.text(reference.name, "reference")
             parts.append(text.template.render_text(phase.names) if text else "")
-    whole = "\n\n".join(part.strip() for part in parts if part.strip())
-    return (Block(whole, cache=True),) if whole else ()
+    return [part.strip() for part in parts if part.strip()]
 
 
-def _budget(phase: PhaseRun) -> int:
-    return int((phase.run.program.engine.get("context") or {}).get("accumulated_tokens", 500))
-
-
-def _pack(phase: PhaseRun, budget: int) -> str:
+def _pack(phase: PhaseRun, budget: int) -> Block:
     known = accumulate((data["summary"] for data in phase.names["phases"].values()), budget)
     phase.dropped = known["dropped"]
     acceptance = phase.phase.acceptance
     names: dict[str, Any] = {
-        "request": original_request(phase),
         **{key: known[key] for key in ("key_decisions", "open_questions", "risks_identified")},
         "dropped": len(known["dropped"]),
+        "references": _references(phase),
+        "acceptance_criteria": acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
     }
-    names["acceptance_criteria"] = acceptance.render_text(phase.names) if acceptance is not None else ABSENT
-    return template(phase.run, "system/context-pack", names)
+    return Block(template(phase.run, "system/context-pack", names), cache=True)
 
 
 def original_request(phase: PhaseRun) -> str:

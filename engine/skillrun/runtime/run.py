@@ -143,7 +143,7 @@ class PhaseRun:
     answers: dict[str, Any] = field(default_factory=dict)
     prompts: int = 0
     version: int = 0
-    prefix: tuple[int, Any] | None = None
+    opening: tuple[int, Any] | None = None
     speakers: dict[str, str] = field(default_factory=dict)
 
     def address(self) -> str:

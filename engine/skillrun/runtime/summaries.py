@@ -11,9 +11,9 @@ from skillrun.language.expressions import compile_string
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
 from skillrun.language.source import Text
-from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.calls import Answer, Asked, answer
-from skillrun.runtime.context import LEAST_REPLY, prefix, size_of
+from skillrun.runtime.context import request_in
+from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import PhaseRun
 
@@ -92,16 +92,10 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
 
 
 def _asked(phase: PhaseRun, prompt: str, shape: Shape) -> Asked:
-    resolved = phase.run.resolve(TIER)
-    system, _ = prefix(phase)
-    messages = (Message("user", (Block(prompt),)),)
-    room = resolved.window - size_of(system, messages, shape.schema)
-    if room < LEAST_REPLY:
-        raise SkillrunError(
-            f"the summary of {phase.name} does not fit the window of {resolved.model}",
-            f"clip more in skills/{TEMPLATE}.md",
-        )
-    request = Request(resolved.model, system, messages, min(room, resolved.max_output), schema=shape.schema)
+    try:
+        request = request_in(phase, phase.run.resolve(TIER), f"the summary of {phase.name}", prompt, shape.schema)
+    except StepFailed as failure:
+        raise SkillrunError(failure.reason, f"clip more in skills/{TEMPLATE}.md") from None
     return Asked("summarise", f"{phase.address()}/summary/{TIER}", request, shape, drop=True)
 
 

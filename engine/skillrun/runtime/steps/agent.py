@@ -47,7 +47,7 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
     its call makes the cache that the others read. All requests are made before the first is sent: none of them depends
     on who answers first.
     """
-    requests = {one.id: _asked(step, frame, one, shape) for one in seated}
+    requests = {one.id: _asked(step, frame, one, shape, shared=len(seated) > 1) for one in seated}
     if len(requests) < len(seated):
         twice = next(one.id for index, one in enumerate(seated) if one in seated[:index])
         raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
@@ -68,13 +68,13 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
     return answers
 
 
-def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None) -> Asked:
+def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, shared: bool) -> Asked:
     prompt = frame.prompts.get(step.id or "")
     task = prompt.template.render_text(frame_names(frame, seated.names)) if prompt is not None else ""
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
-    request = request_for(frame, step, seated, task, shape.schema if shape else None, tools=bool(tools))
+    request = request_for(frame, step, seated, task, shape.schema if shape else None, shared=shared or bool(tools))
     drop = frame.value(step, "invalid", "") == "drop"
     turns = int((frame.run.program.engine.get("limits") or {}).get("tool_turns", 8)) if tools else 1
     return Asked(seated.id, address, request, shape, drop, tools, turns)
