@@ -100,7 +100,8 @@ def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
     program, problems = plan(**{"workflows/plan.md": workflow, "skills/plan/letter.md": letter})
     assert problems == []
     assert program is not None
-    assert program.reads["letter"] == {"completion"}
+    documents = {"research", "clarify", "architecture", "test-strategy"}
+    assert program.reads["letter"] == {"completion", *documents}
     assert list(program.phases)[-1] == "letter"
 
 
@@ -149,7 +150,8 @@ def test_programs_say_which_phases_read_which() -> None:
     program = check_workflow(Library((SHIPPED,), READ), "plan")
     assert program is not None
     assert program.reads["setup"] == frozenset()
-    assert program.reads["assets"] == {"architecture", "test-strategy"}
+    assert program.reads["clarify"] == {"research"}
+    assert program.reads["assets"] == {"research", "clarify", "architecture", "test-strategy"}
     assert "think-deep" in program.reads["validation"]
 
 

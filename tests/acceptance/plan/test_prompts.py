@@ -1,0 +1,94 @@
+"""What the prompts of a plan are made of, how much of each has been sent before, and that they fit a small window."""
+
+from __future__ import annotations
+
+from os.path import commonprefix
+
+import pytest
+
+from tests.acceptance.plan.conftest import REQUEST, Plan, Plans
+
+SECTIONS = ("# Original request", "# Accumulated context", "# Acceptance criteria", "# Current task", "# Your role")
+LONG = "\n\n".join(f"## Part {part}\n\n" + "The settings page keeps what it was told before. " * 22 for part in range(5))
+"""About as long as a document may become: 900 words."""
+SPEC = "## Acceptance criteria\n\nAC-1: The page is dark.\n\n" + LONG
+WRITTEN = ({"address": "plan/clarify/spec/*", "text": SPEC},) + tuple(
+    {"address": f"plan/{step}/*", "text": LONG}
+    for step in (
+        "research/findings/first", "architecture/proposals/first", "architecture/draft", "architecture/plan",
+        "test-strategy/proposals/first", "test-strategy/draft", "assets/assets", "completion/tasks",
+    )
+)  # fmt: skip
+
+
+def served(prompts: list[str]) -> float:
+    """The share of the prompts that one of those sent before begins with."""
+    same = sum(
+        max((len(commonprefix([prompt, other])) for other in prompts[:place]), default=0)
+        for place, prompt in enumerate(prompts)
+    )
+    return same / sum(map(len, prompts))
+
+
+@pytest.mark.row("P9")
+@pytest.mark.parametrize("mode", ["rapid", "standard", "complete"])
+def test_every_prompt_has_the_four_sections_in_one_order(plan: Plans, mode: str) -> None:
+    run = plan(mode)
+    for address, prompt in run.calls:
+        expected = [one for one in SECTIONS if one != "# Your role" or "/summary/" not in address]
+        places = [prompt.index(f"{one}") for one in expected]
+        assert places == sorted(places), address
+        assert all(prompt.count(f"\n{one}") == 1 for one in expected), address
+        assert REQUEST in prompt[places[0] : places[1]], address
+
+
+def test_members_of_a_panel_differ_in_nothing_but_their_role(plan: Plans) -> None:
+    for step in ("architecture/proposals/first", "validation/judged/scores", "coverage/judged/scores"):
+        prompts = plan("standard").prompts(f"plan/{step}/*")
+        assert len(prompts) > 1
+        assert len({prompt.partition("# Your role")[0] for prompt in prompts}) == 1
+
+
+def test_a_phase_begins_where_the_one_before_began(plan: Plans) -> None:
+    """The documents of the phases so far stand in front, in the order in which they were written."""
+    run = plan("standard")
+
+    def opening(phase: str) -> str:
+        return run.prompts(f"plan/{phase}/*")[0].partition("# Accumulated context")[0]
+
+    def documents(phase: str) -> list[str]:
+        return [line for line in opening(phase).splitlines() if line.startswith("# The ")]
+
+    assert documents("research") == []
+    assert documents("clarify") == ["# The research"]
+    assert documents("architecture") == ["# The research", "# The specification"]
+    assert documents("validation") == documents("expert-review") == ["# The specification", "# The design"]
+    assert documents("completion") == [*documents("validation"), "# The test plan"]
+    assert opening("assets") == opening("completion")
+    assert opening("assets").startswith(opening("validation").rstrip())
+
+
+@pytest.mark.parametrize("mode", ["standard", "advanced", "complete"])
+def test_most_of_what_is_sent_has_been_sent_before(plan: Plans, mode: str) -> None:
+    run: Plan = plan(mode, rules=WRITTEN)
+    assert run.done.code == 0, run.done.err
+    assert served([prompt for _, prompt in run.calls]) > 0.65
+
+
+@pytest.mark.parametrize("mode", ["rapid", "standard"])
+def test_long_replies_still_fit_the_small_model(plan: Plans, mode: str) -> None:
+    run = plan(mode, rules=WRITTEN)
+    assert run.done.code == 0, run.done.err
+    warnings = [one for phase in run.story["phases"] for one in run.summary(phase["phase"]).get("quality_warnings", [])]
+    assert not [one for one in warnings if "left out" in one]
+
+
+def test_in_a_window_that_is_too_small_the_oldest_documents_go_and_the_summary_says_so(plan: Plans) -> None:
+    models = "models: {embedded:smollm2-135m: {window: 4000, max_output: 600}}\n"
+    run = plan("standard", rules=WRITTEN, files={"config/models.yaml": models})
+    assert run.done.code == 0, run.done.err
+    left = "`The specification` was left out of a prompt: the model's window is too small"
+    assert run.summary("completion")["quality_warnings"] == [left]
+    prompt = run.prompt("plan/completion/tasks/*")
+    assert "# The specification" not in prompt
+    assert "# The design" in prompt
