@@ -252,3 +252,26 @@ def test_whatever_a_file_holds_only_problems_come_of_it(
     for problem in library.problems:
         assert render(problem)
         assert problem.line >= 1
+
+
+def test_documents_are_texts_of_phases_that_exist(plan: Checked) -> None:
+    def with_document(value: str) -> list[str]:
+        workflow = shipped("workflows/plan.md").replace("documents:  ", f'documents:\n  Mine: "{value}"\n#')
+        return plan(**{"workflows/plan.md": workflow})[1]
+
+    assert with_document("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
+    (wrong,) = with_document("{{ phases.assets.outputs }}")
+    assert wrong.endswith("the document `Mine` is no text")
+    (unknown,) = with_document("{{ phases.asets.artifacts['assets.md'] }}")
+    assert "asets" in unknown
+
+
+def test_a_phase_reads_only_the_documents_of_phases_that_it_follows(plan: Checked) -> None:
+    workflow = shipped("workflows/plan.md").replace(
+        "documents:  ", "documents:\n  The cover: \"{{ phases.coverage.artifacts['coverage.md'] }}\"\n#"
+    )
+    program, problems = plan(**{"workflows/plan.md": workflow})
+    assert problems == []
+    assert program is not None
+    assert "coverage" in program.reads["completion"]
+    assert "coverage" not in program.reads["assets"] | program.reads["setup"]
