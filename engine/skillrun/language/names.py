@@ -86,7 +86,10 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
     "request": {"request": TEXT},
     "document": {"title": TEXT, "text": TEXT},
     "context-pack": {
-        **RECORDS, "references": list_of(TEXT), "dropped": NUMBER, "acceptance_criteria": TEXT.maybe(),
+        **RECORDS,
+        "references": list_of(TEXT),
+        "dropped": NUMBER,
+        "acceptance_criteria": TEXT.maybe(),
     },
     "others": {"replies": list_of(REPLY)},
     "repair": {"errors": list_of(record({"path": TEXT, "message": TEXT}, "the error")), "schema": TEXT},

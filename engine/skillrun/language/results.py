@@ -15,8 +15,9 @@ from skillrun.language.types import ANY, BOOLEAN, NUMBER, TEXT, Type, list_of, m
 if TYPE_CHECKING:
     from skillrun.language.inference import Inference
 
+_STATUS: Final = replace(TEXT, values=("success", "error", "timeout", "truncated", "refused", "parse_error", "empty"))
 REPLY: Final = record(
-    {"member": TEXT, "status": TEXT, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT)}, "the reply"
+    {"member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT)}, "the reply"
 )
 QUESTION: Final = record(
     {

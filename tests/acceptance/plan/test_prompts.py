@@ -9,7 +9,9 @@ import pytest
 from tests.acceptance.plan.conftest import REQUEST, Plan, Plans
 
 SECTIONS = ("# Original request", "# Accumulated context", "# Acceptance criteria", "# Current task", "# Your role")
-LONG = "\n\n".join(f"## Part {part}\n\n" + "The settings page keeps what it was told before. " * 22 for part in range(5))
+LONG = "\n\n".join(
+    f"## Part {part}\n\n" + "The settings page keeps what it was told before. " * 22 for part in range(5)
+)
 """About as long as a document may become: 900 words."""
 SPEC = "## Acceptance criteria\n\nAC-1: The page is dark.\n\n" + LONG
 WRITTEN = ({"address": "plan/clarify/spec/*", "text": SPEC},) + tuple(
