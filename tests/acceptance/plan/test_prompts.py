@@ -14,21 +14,21 @@ LONG = "\n\n".join(
 )
 """About as long as a document may become: 900 words."""
 SPEC = "## Acceptance criteria\n\nAC-1: The page is dark.\n\n" + LONG
-WRITTEN = ({"address": "plan/clarify/spec/*", "text": SPEC},) + tuple(
-    {"address": f"plan/{step}/*", "text": LONG}
-    for step in (
-        "research/findings/first", "architecture/proposals/first", "architecture/draft", "architecture/plan",
-        "test-strategy/proposals/first", "test-strategy/draft", "assets/assets", "completion/tasks",
-    )
+STEPS = (
+    "research/findings/first", "architecture/proposals/first", "architecture/draft", "architecture/plan",
+    "test-strategy/proposals/first", "test-strategy/draft", "assets/assets", "completion/tasks",
 )  # fmt: skip
-
+WRITTEN = (
+    {"address": "plan/clarify/spec/*", "text": SPEC},
+    *({"address": f"plan/{step}/*", "text": LONG} for step in STEPS),
+)
 SMALL = ("--model", "embedded")  # its window counts; the script answers
 
 
 def served(prompts: list[str]) -> float:
     """The share of the prompts that one of those sent before begins with."""
     same = sum(
-        max((len(commonprefix([prompt, other])) for other in prompts[:place]), default=0)
+        max((len(commonprefix([prompt, other])) for other in prompts[:place]), default=0)  # noqa: RUF071 (texts)
         for place, prompt in enumerate(prompts)
     )
     return same / sum(map(len, prompts))
