@@ -9,16 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.language import source as nodes
+from skillrun.language.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
 from skillrun.language.diagnostics import Problems
 from skillrun.language.document import parse_config, parse_document
-from skillrun.language.kinds import (
-    KINDS,
-    PHASE_USE_KEYS,
-    REFERENCE_KEYS,
-    ROW_KEYS,
-    STEP_KEYS,
-    VERBS,
-)
+from skillrun.language.kinds import VERBS
 from skillrun.language.source import Source, plain
 
 

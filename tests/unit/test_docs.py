@@ -7,10 +7,11 @@ import pytest
 
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.check import check_library
+from skillrun.language.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
 from skillrun.language.diagnostics import Problems, render
 from skillrun.language.document import parse_document
 from skillrun.language.expressions import FILTERS, FUNCTIONS, TESTS
-from skillrun.language.kinds import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS, SUMMARY_KEYS, VERBS
+from skillrun.language.kinds import SUMMARY_KEYS, VERBS
 from skillrun.language.library import Library
 from skillrun.language.parse import parse_phase
 from skillrun.language.roots import search_path

@@ -73,7 +73,7 @@ def _of_workflow(library: Library, name: str, prompt: str) -> str:
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config is not None else {}}
     inputs, _, _ = given_values(workflow.inputs, {first.name: prompt}, names)
-    lines = workflow.hint.render_text({**names, "inputs": inputs}).split("\n")
+    lines = str(workflow.hint.evaluate({**names, "inputs": inputs})).split("\n")
     return next((" ".join(line.split())[:LONGEST] for line in lines if line.strip()), "")
 
 

@@ -201,4 +201,4 @@ class Checker:
 
     def phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)
-        return self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.spans["skill"], "phase") else None
+        return self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.place("skill"), "phase") else None

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, suggest
+from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, Keys
-from skillrun.language.reader import Reader, close_to
+from skillrun.language.reader import Reader
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
 
 _TYPES: Final = (
@@ -147,19 +147,6 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
             if plain(item) not in modes:
                 hint = suggest(str(plain(item)), modes)
                 problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
-
-
-def place_of(layers: Iterable[Mapping], path: Iterable[str]) -> Span | None:
-    """Where the strongest layer that has it says something about a path of keys."""
-    for layer in layers:
-        node: Node | None = layer
-        span = None
-        for key in path:
-            entry = node.entries.get(key) if isinstance(node, Mapping) else None
-            node, span = (entry.value, entry.key.span) if entry is not None else (None, None)
-        if span is not None:
-            return span
-    return None
 
 
 def places_with(node: Node, text: Any) -> Iterator[Span]:

@@ -1,18 +1,22 @@
 """What the parsed files are: frozen definitions of workflows, phases, protocols, roles and steps.
 
-Every definition keeps where it stands in its file, so that later checks and errors can point at it.
+Their fields made with `key` are the keys that such a file, or a part of it, may have. Every definition keeps where it
+stands in its file, so that later checks and errors can point at it.
 """
 
+# ruff: noqa: RUF009  # `key` makes a field, as `dataclasses.field` does
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
+from skillrun.language import source as nodes
 from skillrun.language.absent import Absent
 from skillrun.language.expressions import Template
 from skillrun.language.fields import Field
+from skillrun.language.kinds import VERBS, Keys, key, keys_of
 from skillrun.language.picoschema import ShapeSpec
 from skillrun.language.source import Document, Span
 
@@ -51,31 +55,39 @@ class Value:
         return self.evaluate({}) if all(template.constant for template in self.templates()) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of a decision: the value it chooses, or the least value that may be chosen."""
+    """A row of a decision."""
 
     span: Span
-    when: Template | None
-    then: Value | None
-    at_least: Value | None
-    because: Value | None
+    when: Template | None = key("condition", "the row counts when this holds")
+    then: Value | None = key("value", "the value that is chosen")
+    at_least: Value | None = key("value", "the least value that may be chosen")
+    because: Value | None = key("text", "the reason that is kept")
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step: its verb, the verb's own value and the keys beside it. A broken one has the verb "".
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What steps, and phases of a workflow, have in common."""
 
-    `spans` says where the values of its keys stand.
-    """
+    span: Span
+    node: nodes.Node
+    when: Template | None = key("condition", "run only when this holds")
+    retry: str | None = key("name", "the breaker that counts its failures")
+    otherwise: Step | None = key("step", "the step that stands in for it when it fails")
+
+    def place(self, key: str) -> Span:
+        """Where the value of a key stands, or else the whole."""
+        found = self.node.get(key) if isinstance(self.node, nodes.Mapping) else None
+        return found.span if found is not None else self.span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Part):
+    """One step: its verb, the verb's own value and the keys beside it. A broken one has the verb ""."""
 
     verb: str
-    span: Span
-    spans: Mapping[str, Span] = field(default_factory=dict)
-    id: str | None = None
-    when: Template | None = None
-    retry: str | None = None
-    otherwise: Step | None = None
+    id: str | None = key("id", "the name that later steps, the section and the journal know it by")
     main: Value | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     output: ShapeSpec | None = None
@@ -109,18 +121,22 @@ class Step:
         """The path of the artifact that it writes."""
         return self.main if self.verb == "write" else self.values.get("writes")
 
+    @property
+    def has_section(self) -> bool:
+        return bool(self.verb) and VERBS[self.verb].section and "template" not in self.values
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Reference:
     """A text that a phase's prompts carry; an Agent Skill is never rendered."""
 
-    name: str
     span: Span
-    when: Template | None = None
+    skill: str = key("name", "the skill", required=True)
+    when: Template | None = key("condition", "only when this holds")
 
     @property
     def agent_skill(self) -> bool:
-        return "/" not in self.name
+        return "/" not in self.skill
 
 
 @dataclass(frozen=True)
@@ -132,15 +148,26 @@ class Prompt:
     template: Template
 
 
-@dataclass(frozen=True)
-class Score:
-    """What phases and protocols share: steps, outputs and the sections that the steps use."""
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """What every kind of markdown file has."""
 
     name: str
-    description: str
     document: Document
-    steps: tuple[Step, ...]
-    outputs: Mapping[str, Value]
+    description: str = key("sentence", "one line that says what it is for", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill(File):
+    kind: str = key("name", "the kind of file", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Skill):
+    """What phases and protocols share: steps, outputs and the sections that the steps use."""
+
+    steps: tuple[Step, ...] = key("steps", "its steps", (), required=True)
+    outputs: Mapping[str, Value] = key("mapping", "what it returns", dict)
     prompts: Mapping[str, Prompt]
 
     def walk(self) -> Iterator[Step]:
@@ -158,9 +185,9 @@ class Score:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Phase(Score):
-    references: tuple[Reference, ...] = ()
+    references: tuple[Reference, ...] = key("references", "texts that its prompts carry", ())
     acceptance: Template | None = None
 
 
@@ -173,61 +200,64 @@ class Seats:
     most: int = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Protocol(Score):
-    seats: Seats = field(default_factory=Seats)
-    inputs: tuple[Field, ...] = ()
+    seats: Seats = key("seats", "the seats' names, or `members: 1..4`", Seats(), required=True)
+    inputs: tuple[Field, ...] = key("fields", "what it is given", ())
 
 
-@dataclass(frozen=True)
-class Role:
-    """Who speaks: a persona (never rendered), a model, tools, skills and variants (name to lens).
+@dataclass(frozen=True, kw_only=True)
+class TextFile(Skill):
+    """A reference or template: its text as a template, and of a template the shape it asks for."""
 
-    `spans` says where the names of tools and skills stand.
-    """
+    template: Template
+    output: ShapeSpec | None = key("shape", "the shape of a structured reply")
 
-    name: str
-    description: str
-    model: str
-    tools: tuple[str, ...]
-    skills: tuple[str, ...]
-    variants: Mapping[str, str]
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSkill(File):
+    """An Agent Skill: knowledge put into prompts, never rendered."""
+
+    name: str = key("sentence", "the skill's name")
     body: str
-    document: Document
-    spans: Mapping[str, Span] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PhaseUse:
-    """A phase's place in a workflow: what it follows and when it runs. `spans` says where its keys' values stand."""
+@dataclass(frozen=True, kw_only=True)
+class Role(AgentSkill):
+    """Who speaks: a persona, a model, tools and skills with their places, and variants (name to lens)."""
+
+    model: str = key("sentence", "a tier, an alias or a model's name", "strong")
+    tools: Mapping[str, Span] = key("names", "the tools it may use", dict)
+    skills: Mapping[str, Span] = key("names", "the skills it brings", dict)
+    variants: Mapping[str, str] = key("sentences", "its variants, each with its lens", dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseUse(Part):
+    """A phase's place in a workflow: what it follows and when it runs."""
 
     name: str
-    span: Span
-    skill: str
-    after: tuple[str, ...]
-    spans: Mapping[str, Span] = field(default_factory=dict)
-    when: Template | None = None
-    retry: str | None = None
-    otherwise: Step | None = None
-    was: tuple[str, ...] = ()
+    after: Mapping[str, Span] = key("names", "the phases it follows, when not the one above", dict)
+    skill: str = key("name", "the phase's file, when not `<workflow>/<phase>`")
+    was: Mapping[str, Span] = key("names", "what older state files called it", dict)
 
 
-@dataclass(frozen=True)
-class Workflow:
-    name: str
-    description: str
+@dataclass(frozen=True, kw_only=True)
+class Workflow(File):
+    """`help` is what stands above its sections, `preamble` goes in front of every prompt."""
+
+    name: str = key("name", "the command's name", required=True)
+    inputs: tuple[Field, ...] = key("fields", "what it is given", ())
+    state: tuple[Field, ...] = key("fields", "its variables", ())
+    outputs: Mapping[str, Value] = key("mapping", "what it returns", dict)
+    config: str | None = key("name", "its file in `config/`")
+    repository: Value | None = key("text", "the folder that agents' tools may read")
+    hint: Value | None = key("text", "the one line of `skillrun hint`")
+    parallel: Value | None = key("value", "whether unordered phases run at the same time")
+    documents: Mapping[str, Value] = key("mapping", "what its prompts carry of earlier phases, by title", dict)
+    phases: Mapping[str, PhaseUse] = key("phases", "its phases", dict, required=True)
     help: str
-    document: Document
-    inputs: tuple[Field, ...]
-    state: tuple[Field, ...]
-    outputs: Mapping[str, Value]
-    config: str | None
-    repository: Template | None
-    hint: Template | None
-    parallel: Value | None
-    phases: Mapping[str, PhaseUse]
     preamble: Template | None
-    documents: Mapping[str, Value] = field(default_factory=dict)
 
     def ancestors(self, name: str) -> frozenset[str]:
         """Every phase that has ended when `name` starts."""
@@ -244,9 +274,29 @@ class Workflow:
             seen: set[str] = set()
             pending = list(self.phases[name].after)
             while pending:
-                phase = str(pending.pop())
+                phase = pending.pop()
                 if phase in self.phases and phase not in seen:
                     seen.add(phase)
                     pending.extend(self.phases[phase].after)
             found[name] = frozenset(seen)
         return found
+
+
+KINDS: Final[Mapping[str, Keys]] = {
+    "workflow": keys_of(Workflow),
+    "phase": keys_of(Phase),
+    "protocol": keys_of(Protocol),
+    "role": keys_of(Role),
+    "questions": keys_of(Skill),
+    "reference": keys_of(Skill),
+    "template": keys_of(TextFile),
+    "skill": keys_of(AgentSkill),
+}
+SKILL_KINDS: Final = tuple(kind for kind, keys in KINDS.items() if "kind" in keys)
+PHASE_USE_KEYS: Final = keys_of(PhaseUse)
+STEP_KEYS: Final = keys_of(Step)
+ROW_KEYS: Final = keys_of(Row)
+REFERENCE_KEYS: Final = keys_of(Reference)
+VERB_KEYS: Final[Mapping[str, Keys]] = {
+    name: {**STEP_KEYS, name: verb.main, **verb.keys} for name, verb in VERBS.items()
+}

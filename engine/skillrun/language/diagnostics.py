@@ -121,6 +121,21 @@ def suggest(name: str, options: Iterable[str], otherwise: str = "") -> str:
     return did_you_mean(name, known) or otherwise or allowed(known)
 
 
+def close_to(name: str, options: Iterable[str]) -> str | None:
+    """The option that differs from `name` by one slip: a letter left out, added or changed, or two swapped."""
+    return next(
+        (one for one in options if min(len(one), len(name)) > 2 and _is_slip(*sorted((one, name), key=len))), None
+    )
+
+
+def _is_slip(short: str, long: str) -> bool:
+    at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
+    if len(short) < len(long):
+        return short[at:] == long[at + 1 :]
+    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+    return swapped or short[at + 1 :] == long[at + 1 :]
+
+
 def _folded(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
 

@@ -5,7 +5,9 @@ How they read is in `templates.syntax`, what they may hold in `vetting` and `voc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from jinja2 import nodes
@@ -18,7 +20,7 @@ from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
 from skillrun.language.templates.values import plain, printed
-from skillrun.language.templates.vetting import free_names, vet
+from skillrun.language.templates.vetting import vet
 from skillrun.language.templates.vocabulary import FILTERS, TESTS
 
 __all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "compile_bare", "compile_string"]
@@ -46,16 +48,6 @@ class Template:
         self.tree = tree
         self.bare = bare
         self.expression = _single(tree)
-
-    @property
-    def free(self) -> tuple[nodes.Name, ...]:
-        """The places where it reads names from outside."""
-        return free_names(self.tree)
-
-    @property
-    def undeclared(self) -> frozenset[str]:
-        """The top-level names that it reads."""
-        return frozenset(node.name for node in self.free)
 
     @property
     def constant(self) -> bool:
@@ -100,10 +92,7 @@ class Template:
 
 
 def compile_string(text: Text, problems: Problems) -> Template | None:
-    """A string as a template; None when it has problems."""
-    value = text.value
-    if "{{" not in value and "{%" not in value and "{#" not in value:
-        return Template(text, _CONSTANT)
+    """A string as a template; None when it has problems, of which a brace that was forgotten is one."""
     return _compiled(text, False, problems)
 
 
@@ -121,20 +110,55 @@ _CONSTANT: Final = nodes.Template([], lineno=0)
 
 
 def _compiled(text: Text, bare: bool, problems: Problems) -> Template | None:
-    found = True
+    tree, faults = _tree(text.value, bare)
+    for fault in faults:
+        problems.report(text.at(fault[0]), *fault[1:])
+    return Template(text, tree, bare) if tree is not None and not faults else None
 
-    def report(offset: int, code: str, message: str, hint: str) -> None:
-        nonlocal found
-        found = False
-        problems.report(text.at(offset), code, message, hint)
 
+@lru_cache(maxsize=10_000)
+def _tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
+    """The tree of a text, which the same text elsewhere shares, and what is wrong: offset, code, message, hint."""
+    faults: list[tuple[int, str, str, str]] = []
+    unmatched = not bare and text.count("}}") + text.count("%}") != text.count("{{") + text.count("{%")
+    if not bare and "{{" not in text and "{%" not in text and "{#" not in text:
+        return _CONSTANT, list(_braces(text)) if unmatched else faults
     try:
-        tree = read(text.value.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
+        tree = read(text.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
     except Fault as fault:
-        report(fault.offset or 0, "syntax", fault.message, fault.hint)
-        return None
-    vet(tree, report)
-    return Template(text, tree, bare) if found else None
+        lost = list(_braces(text)) if unmatched else []
+        return None, [*lost, (fault.offset or 0, "syntax", fault.message, fault.hint)]
+    vet(tree, lambda *fault: faults.append(fault))
+    if unmatched and not faults:
+        for data in tree.find_all(nodes.TemplateData):
+            faults += _braces(data.data, data.lineno)
+    return tree, faults
+
+
+_BRACE: Final = re.compile(
+    r"(?P<open>(?:\{%(?:(?!%\}).)*%|\{\{(?:(?!\}\}).)*\})(?=[ \t]*$))"
+    r"|(?s:\{%-? *raw *-?%\}.*?\{%-? *endraw *-?%\}|\{%.*?%\}|\{#.*?#\})"
+    r"|(?s:\{\{(?:'[^'\n]*'|\"[^\"\n]*\"|.)*?\}\})"
+    r"|\{|%\}|\}\}|\}",
+    re.MULTILINE,
+)
+
+
+def _braces(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
+    """Signs that close no tag, as far as they cannot be braces of the text itself, and statements left open."""
+    depth = 0
+    for found in _BRACE.finditer(text):
+        sign = found[0]
+        if sign == "{":
+            depth += 1
+        elif sign == "%}" or (sign == "}}" and depth < 2):
+            opening = "{%" if sign == "%}" else "{{"
+            yield start + found.start(), "syntax", f"`{sign}` closes nothing", f"open it with `{opening}`"
+        elif sign in ("}", "}}"):
+            depth = max(0, depth - len(sign))
+        elif found["open"]:
+            hint = "a value ends with `}}`, a statement with `%}`"
+            yield start + found.end(), "syntax", "`}` is missing here", hint
 
 
 def _single(tree: nodes.Template) -> nodes.Expr | None:

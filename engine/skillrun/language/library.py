@@ -14,42 +14,27 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from skillrun.language import source as nodes
-from skillrun.language.banks import Bank, parse_bank
 from skillrun.language.configuration import merge
-from skillrun.language.definitions import Phase, Protocol, Role, Workflow
+from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
 from skillrun.language.diagnostics import Problem, Problems
 from skillrun.language.document import parse_config, parse_document
-from skillrun.language.expressions import Template
-from skillrun.language.kinds import KINDS
-from skillrun.language.parse import check_kind, parse_phase, parse_protocol, parse_role, parse_workflow
-from skillrun.language.picoschema import ShapeSpec
-from skillrun.language.reader import Reader, compiled
+from skillrun.language.parse import (
+    Bank,
+    check_kind,
+    parse_agent_skill,
+    parse_bank,
+    parse_phase,
+    parse_protocol,
+    parse_role,
+    parse_text,
+    parse_workflow,
+)
 from skillrun.language.roots import Root
 from skillrun.language.source import Document, Source, plain, read_source
 
 T = TypeVar("T")
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """A reference or template: its text as a template, and the shape its frontmatter asks for."""
-
-    name: str
-    description: str
-    template: Template
-    document: Document
-    output: ShapeSpec | None = None
-
-
-@dataclass(frozen=True)
-class AgentSkill:
-    """An Agent Skill: knowledge put into prompts, never rendered."""
-
-    name: str
-    description: str
-    body: str
 
 
 @dataclass(frozen=True)
@@ -111,39 +96,26 @@ class Library:
     # one method for each kind of file: None where there is none, or where it cannot be read
 
     def workflow(self, name: str) -> Workflow | None:
-        return self._parsed(f"workflows/{name}.md", "", lambda found, problems: parse_workflow(found, name, problems))
+        return self._parsed(f"workflows/{name}.md", name, "workflow", parse_workflow)
 
     def role(self, name: str) -> Role | None:
-        return self._parsed(f"roles/{name}.md", "", lambda found, problems: parse_role(found, name, problems))
+        return self._parsed(f"roles/{name}.md", name, "role", parse_role)
 
     def phase(self, name: str) -> Phase | None:
-        return self._parsed(f"skills/{name}.md", "phase", lambda found, problems: parse_phase(found, name, problems))
+        return self._parsed(f"skills/{name}.md", name, "phase", parse_phase)
 
     def protocol(self, name: str) -> Protocol | None:
-        path = f"skills/protocols/{name}.md"
-        return self._parsed(path, "protocol", lambda found, problems: parse_protocol(found, name, problems))
+        return self._parsed(f"skills/protocols/{name}.md", name, "protocol", parse_protocol)
 
     def text(self, name: str, kind: str = "template") -> TextFile | None:
         """A reference or template by `area/name`."""
-
-        def parse(document: Document, problems: Problems) -> TextFile | None:
-            found = Reader(problems).read(document.front, KINDS[kind])
-            template = compiled(document.body, problems)
-            if template is None:
-                return None
-            return TextFile(name, found.get("description", ""), template, document, found.get("output"))
-
-        return self._parsed(f"skills/{name}.md", kind, parse)
+        return self._parsed(f"skills/{name}.md", name, kind, parse_text)
 
     def bank(self, name: str) -> Bank | None:
-        return self._parsed(f"skills/{name}.md", "questions", parse_bank)
+        return self._parsed(f"skills/{name}.md", name, "questions", parse_bank)
 
     def agent_skill(self, name: str) -> AgentSkill | None:
-        def parse(document: Document, problems: Problems) -> AgentSkill:
-            found = Reader(problems).read(document.front, KINDS["skill"], foreign=True)
-            return AgentSkill(name, found.get("description", ""), document.body.value.strip())
-
-        return self._parsed(f"skills/{name}/SKILL.md", "", parse)
+        return self._parsed(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
 
     def config(self, name: str) -> Config | None:
         """`config/<name>.yaml` of every root, merged; None where no root has it."""
@@ -166,19 +138,19 @@ class Library:
 
     # loading
 
-    def _parsed(self, relative: str, kind: str, parse: Callable[[Document, Problems], T | None]) -> T | None:
-        """What `parse` makes of a file that says it is of the kind; files of some kinds need not say it."""
+    def _parsed(
+        self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
+    ) -> T | None:
+        """What is made of a file that says it is of the kind; files of some kinds need not say it."""
         place = self.locate(relative)
-        if place is None:
-            return None
 
         def parsed(_: Source, problems: Problems) -> T | None:
             document = self._document(relative)
-            if document is None or (kind and not check_kind(document, kind, problems)):
+            if document is None or (kind in SKILL_KINDS and not check_kind(document, kind, problems)):
                 return None
-            return parse(document, problems)
+            return parse(document, name, problems)
 
-        return self._made(*place, f"{kind} ", parsed)
+        return self._made(*place, f"{kind} ", parsed) if place is not None else None
 
     def _document(self, relative: str) -> Document | None:
         place = self.locate(relative)

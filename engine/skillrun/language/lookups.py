@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language import source
-from skillrun.language.banks import Bank
-from skillrun.language.configuration import check_switches, place_of, places_with
-from skillrun.language.definitions import Role, Value, Workflow
+from skillrun.language.configuration import check_switches, places_with
+from skillrun.language.definitions import SKILL_KINDS, Role, TextFile, Value, Workflow
 from skillrun.language.diagnostics import suggest
-from skillrun.language.kinds import SKILL_KINDS, TOOLS
-from skillrun.language.library import Library, TextFile
+from skillrun.language.kinds import TOOLS
+from skillrun.language.library import Library
 from skillrun.language.members import MemberError, parse_member
+from skillrun.language.parse import Bank
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, BOOLEAN, Type, of_value, record
 
@@ -42,7 +42,8 @@ class Settings:
     def place(self, fact: str) -> Span | None:
         """Where the config lacks what the fact says."""
         owner, *path = fact.split(".")[:-1] or [""]
-        return place_of(self.layers, path) if owner == "config" else None
+        found = (layer.place(*path) for layer in self.layers if owner == "config")
+        return next((span for span in found if span is not None), None)
 
 
 NO_CONFIG: Final = Settings({})
@@ -128,12 +129,12 @@ class Lookups:
         return self._roles[name]
 
     def _check_role(self, role: Role) -> None:
-        for skill in role.skills:
-            self.agent_skill(skill, role.spans[skill])
-        for tool in role.tools:
+        for skill, span in role.skills.items():
+            self.agent_skill(skill, span)
+        for tool, span in role.tools.items():
             if tool not in TOOLS:
                 message = f"there is no tool `{tool}`; the role does without it"
-                self.problems.report(role.spans[tool], "unknown-tool", message, suggest(tool, TOOLS), "warning")
+                self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
         node = role.document.front.get("model")
         if node is not None:
             self.model(role.model, node.span)

@@ -34,10 +34,10 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
     """The phases, each behind what it follows; unknown names, cycles and what they cut off are reported."""
     phases = workflow.phases
     for use in phases.values():
-        for after in use.after:
+        for after, span in use.after.items():
             if after not in phases:
                 message = f"`{use.name}` follows `{after}`, which is no phase"
-                problems.report(use.spans["after"], "unknown-phase", message, did_you_mean(after, phases))
+                problems.report(span, "unknown-phase", message, did_you_mean(after, phases))
     done: list[str] = []
     pending = list(phases)
     while ready := [name for name in pending if all(one in done or one not in phases for one in phases[name].after)]:

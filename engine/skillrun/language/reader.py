@@ -1,4 +1,4 @@
-"""Reads the values of a file by the tables in `kinds`: templates, conditions, names, steps, rows.
+"""Reads the values of a file by the tables of keys: templates, conditions, names, steps, rows, phases, seats.
 
 Looks at one value at a time; whether what a name refers to exists is `check`'s concern.
 """
@@ -6,16 +6,27 @@ Looks at one value at a time; whether what a name refers to exists is `check`'s 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from jinja2 import nodes
-
-from skillrun.language.definitions import Row, Step, Value
-from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean, suggest
+from skillrun.language.definitions import (
+    PHASE_USE_KEYS,
+    REFERENCE_KEYS,
+    ROW_KEYS,
+    STEP_KEYS,
+    VERB_KEYS,
+    PhaseUse,
+    Reference,
+    Row,
+    Seats,
+    Step,
+    Value,
+)
+from skillrun.language.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest
 from skillrun.language.expressions import Template, compile_bare, compile_string
 from skillrun.language.fields import Field, input_type
-from skillrun.language.kinds import RESERVED, ROW_KEYS, STEP_KEYS, VERB_KEYS, VERBS, Key, Keys
+from skillrun.language.kinds import RESERVED, VERBS, Key, Keys
 from skillrun.language.picoschema import ShapeSpec, Type, parse_shape
 from skillrun.language.schemas import Shape, shown
 from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
@@ -23,75 +34,8 @@ from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
-_BRACE: Final = re.compile(
-    r"(?P<open>(?:\{%(?:(?!%\}).)*%|\{\{(?:(?!\}\}).)*\})(?=[ \t]*$))"
-    r"|(?s:\{%-? *raw *-?%\}.*?\{%-? *endraw *-?%\}|\{%.*?%\}|\{#.*?#\})"
-    r"|(?s:\{\{(?:'[^'\n]*'|\"[^\"\n]*\"|.)*?\}\})"
-    r"|\{|%\}|\}\}|\}",
-    re.MULTILINE,
-)
-MOST_TREES: Final = 10_000
-_TREES: Final[dict[tuple[str, bool], nodes.Template]] = {}
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
-
-
-def close_to(name: str, options: Iterable[str]) -> str | None:
-    """The option that differs from `name` by one slip: a letter left out, added or changed, or two swapped."""
-    return next(
-        (one for one in options if min(len(one), len(name)) > 2 and _is_slip(*sorted((one, name), key=len))), None
-    )
-
-
-def _is_slip(short: str, long: str) -> bool:
-    at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
-    if len(short) < len(long):
-        return short[at:] == long[at + 1 :]
-    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
-    return swapped or short[at + 1 :] == long[at + 1 :]
-
-
-def spans_of(node: Node | None) -> dict[str, Span]:
-    """Where the values of a mapping's keys stand."""
-    return {key: entry.value.span for key, entry in node.entries.items()} if isinstance(node, Mapping) else {}
-
-
-def compiled(text: Text, problems: Problems) -> Template | None:
-    """A text as a template; a brace that was forgotten is a problem too, although the rest is a sound text."""
-    value = text.value
-    if value.count("}}") + value.count("%}") != value.count("{{") + value.count("{%"):
-        _check_braces(text, problems)
-    return _parsed(text, problems, bare=False)
-
-
-def _parsed(text: Text, problems: Problems, *, bare: bool) -> Template | None:
-    """A template; the tree of a text that was sound before is taken over."""
-    key = (text.value, bare)
-    tree = _TREES.get(key)
-    if tree is not None:
-        return Template(text, tree, bare)
-    template = (compile_bare if bare else compile_string)(text, problems)
-    if template is not None:
-        if len(_TREES) >= MOST_TREES:
-            _TREES.clear()
-        _TREES[key] = template.tree
-    return template
-
-
-def _check_braces(text: Text, problems: Problems) -> None:
-    """Report signs that close no tag, as far as they cannot be braces of the text itself, and statements left open."""
-    depth = 0
-    for found in _BRACE.finditer(text.value):
-        sign = found[0]
-        if sign == "{":
-            depth += 1
-        elif sign == "%}" or (sign == "}}" and depth < 2):
-            opening = "{%" if sign == "%}" else "{{"
-            problems.report(text.at(found.start()), "syntax", f"`{sign}` closes nothing", f"open it with `{opening}`")
-        elif sign in ("}", "}}"):
-            depth = max(0, depth - len(sign))
-        elif found["open"]:
-            hint = "a value ends with `}}`, a statement with `%}`"
-            problems.report(text.at(found.end()), "syntax", "`}` is missing here", hint)
+_RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
 class Reader:
@@ -101,34 +45,30 @@ class Reader:
         self.problems = problems
         self.report = problems.report
 
-    def read(self, node: Node | None, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
-        """What the known keys of a mapping hold, each read as its key takes it."""
-        known = self.entries(node, keys, foreign=foreign)
-        taken = {name: self.take(name, keys[name], child) for name, child in known.items()}
-        return {name: one for name, one in taken.items() if one is not None}
+    def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
+        """What the known keys of a mapping hold, each read as its key takes it.
 
-    def entries(self, node: Node | None, keys: Keys, *, foreign: bool = False) -> dict[str, Node]:
-        """The known entries of a mapping. Of a foreign one, only near misses of keys that it lacks are reported."""
+        Of a foreign mapping, only near misses of keys that it lacks are reported.
+        """
         if not isinstance(node, Mapping):
-            if node is not None:
-                self.wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
+            self.wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
             return {}
         if foreign and not node.entries:
             hint = "it stands at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
-        known = {name: entry.value for name, entry in node.entries.items() if name in keys}
+        found = {}
         for name, entry in node.entries.items():
-            if name in known:
-                continue
-            if not foreign:
+            if name in keys:
+                found[name] = self.take(name, keys[name], entry.value)
+            elif not foreign:
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", suggest(name, keys))
-            elif close := close_to(name, keys.keys() - known.keys()):
+            elif close := close_to(name, keys.keys() - node.entries.keys()):
                 hint = f"did you mean `{close}`?"
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, key in keys.items():
-            if key.required and name not in known:
+            if key.required and name not in node.entries:
                 self.report(node.span, "missing-key", f"`{name}` is missing", f"`{name}:` {key.doc}")
-        return known
+        return {name: one for name, one in found.items() if one is not None}
 
     def take(self, name: str, key: Key, node: Node) -> Any:
         """The value of a key as it takes it; None where it cannot be read."""
@@ -160,12 +100,17 @@ class Reader:
         parts = (part.strip() for part in self.sentence(node).split(","))
         return {part: node.span for part in parts if part}
 
-    def sentence(self, node: Node | None) -> str:
+    def sentence(self, node: Node) -> str:
         if isinstance(node, Scalar):
             return "" if node.value is None else node.text.value if node.text else str(node.value)
-        if node is not None:
-            self.wrong_type(node, "text")
+        self.wrong_type(node, "text")
         return ""
+
+    def sentences(self, node: Node) -> dict[str, str]:
+        if not isinstance(node, Mapping):
+            self.wrong_type(node, "a mapping of names to texts")
+            return {}
+        return {name: self.sentence(entry.value) for name, entry in node.entries.items()}
 
     def fields(self, node: Node) -> tuple[Field, ...]:
         return () if isinstance(node, Scalar) and node.value is None else input_type(node, self.problems)
@@ -184,10 +129,10 @@ class Reader:
 
     def condition(self, node: Node) -> Template | None:
         if isinstance(node, Scalar) and node.text is not None:
-            return _parsed(node.text, self.problems, bare=True)
+            return compile_bare(node.text, self.problems)
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
-            return _parsed(written, self.problems, bare=True)
+            return compile_bare(written, self.problems)
         self.wrong_type(node, "an expression")
         return None
 
@@ -203,7 +148,7 @@ class Reader:
             return Value(node.span, items=tuple(self.value(item) for item in node.items))
         if node.text is None:
             return Value(node.span, node.value)
-        template = compiled(node.text, self.problems)
+        template = compile_string(node.text, self.problems)
         return Value(node.span, node.value if template is not None else None, template)
 
     def constrained(self, name: str, key: Key, node: Node) -> Value | None:
@@ -228,13 +173,17 @@ class Reader:
 
     # steps
 
-    def steps(self, node: Node) -> tuple[Step, ...]:
-        if not isinstance(node, Sequence):
-            self.wrong_type(node, "a list of steps", "start each step with `- `")
-            return ()
-        return tuple(step for item in node.items if (step := self.step(item)) is not None)
+    def listed(self, node: Node, what: str, hint: str = "") -> tuple[Node, ...]:
+        if isinstance(node, Sequence):
+            return node.items
+        self.wrong_type(node, f"a list of {what}", hint)
+        return ()
 
-    def step(self, node: Node, inherited: str | None = None) -> Step | None:
+    def steps(self, node: Node) -> tuple[Step, ...]:
+        items = self.listed(node, "steps", "start each step with `- `")
+        return tuple(step for item in items if (step := self.step(item)) is not None)
+
+    def step(self, node: Node) -> Step | None:
         if not isinstance(node, Mapping):
             self.wrong_type(node, "a step, which is a mapping with one verb", allowed(VERBS))
             return None
@@ -242,32 +191,17 @@ class Reader:
         if len(verbs) != 1:
             self.refuse_verbs(node, verbs)
             written = node.get("id")
-            return Step("", node.span, spans_of(node), self.id(written) if written else inherited)
+            return Step(verb="", span=node.span, node=node, id=self.id(written) if written else None)
         [verb] = verbs
-        inner = node.get("otherwise")
-        known = Mapping({k: entry for k, entry in node.entries.items() if k != "otherwise"}, node.span)
-        found = self.read(known, VERB_KEYS[verb])
-        id_ = found.get("id", inherited)
-        main = found.pop(verb, None)
-        step = Step(
-            verb=verb,
-            span=node.entries[verb].key.span,
-            spans=spans_of(node),
-            id=id_,
-            when=found.get("when"),
-            retry=found.get("retry"),
-            otherwise=self.step(inner, id_) if inner is not None else None,
-            main=main if isinstance(main, Value) else None,
-            values={name: one for name, one in found.items() if isinstance(one, Value)},
-            output=found.get("output") or found.get("shape"),
-            schema=found.get("schema"),
-            until=found.get("until"),
-            rows=main if verb == "decide" and main else (),
-            steps=main if verb == "repeat" and main else (),
-        )
-        if VERBS[verb].section and id_ is None and "template" not in step.values:
-            hint = "the id names its section in the body"
-            self.report(step.span, "missing-id", f"`{verb}` needs an `id`", hint)
+        found = self.read(node, VERB_KEYS[verb])
+        if verb in found:
+            found[{"decide": "rows", "repeat": "steps"}.get(verb, "main")] = found.pop(verb)
+        if "shape" in found:
+            found["output"] = found.pop("shape")
+        if "otherwise" in found:
+            found["otherwise"] = _called(found["otherwise"], found.get("id"))
+        values = {name: found.pop(name) for name in VERBS[verb].keys if isinstance(found.get(name), Value)}
+        step = Step(verb=verb, span=node.entries[verb].key.span, node=node, values=values, **found)
         self.check_order(step)
         return step
 
@@ -286,15 +220,12 @@ class Reader:
         self.report(span, "no-verb", "this step has no verb", allowed(VERBS))
 
     def rows(self, node: Node) -> tuple[Row, ...]:
-        if not isinstance(node, Sequence):
-            self.wrong_type(node, "a list of rows", "each row has `then`, and `when` but for the last")
-            return ()
         rows = []
-        for item in node.items:
-            found = self.read(item, ROW_KEYS)
-            if not found.keys() & {"then", "at_least"} and isinstance(item, Mapping):
+        for item in self.listed(node, "rows", "each row has `then`, and `when` but for the last"):
+            row = Row(span=item.span, **self.read(item, ROW_KEYS))
+            if row.then is None and row.at_least is None and isinstance(item, Mapping):
                 self.report(item.span, "missing-key", "the row chooses nothing", "give it `then`")
-            rows.append(Row(item.span, *(found.get(name) for name in ("when", "then", "at_least", "because"))))
+            rows.append(row)
         return tuple(rows)
 
     def check_order(self, step: Step) -> None:
@@ -306,10 +237,51 @@ class Reader:
                 self.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
             for value in (row.then, row.at_least):
                 literal = value.literal if value is not None and step.order else None
-                if literal is not None and literal not in step.order:
-                    assert value is not None
+                if value is not None and literal is not None and literal not in step.order:
                     hint = suggest(str(literal), step.order)
                     self.report(value.span, "order", f"`{literal}` is not in `order`", hint)
+
+    # parts of files
+
+    def phases(self, node: Node) -> dict[str, PhaseUse]:
+        if not isinstance(node, Mapping) or not node.entries:
+            hint = "`phases:`, then `  research:` on a line of its own"
+            self.wrong_type(node, "a mapping of phases, in order", hint)
+            return {}
+        uses: dict[str, PhaseUse] = {}
+        previous: dict[str, Span] = {}
+        for name, entry in node.entries.items():
+            self.name(entry.key, ID)
+            empty = isinstance(entry.value, Scalar) and entry.value.value is None
+            found = {} if empty else self.read(entry.value, PHASE_USE_KEYS)
+            uses[name] = PhaseUse(name=name, span=entry.key.span, node=entry.value, **{"after": previous, **found})
+            previous = {name: entry.key.span}
+        return uses
+
+    def references(self, node: Node) -> tuple[Reference, ...]:
+        found = []
+        for item in self.listed(node, "references"):
+            named = {"skill": self.name(item)} if isinstance(item, Scalar) else self.read(item, REFERENCE_KEYS)
+            if named.get("skill"):
+                written = item.get("skill") if isinstance(item, Mapping) else item
+                found.append(Reference(span=(written or item).span, **named))
+        return tuple(found)
+
+    def seats(self, node: Node) -> Seats:
+        hint = "for example `[proposer, challenger]`, or `{members: 1..4}`"
+        if isinstance(node, Sequence) and node.items:
+            return Seats(names=tuple(name for item in node.items if (name := self.name(item, ID))))
+        if isinstance(node, Mapping):
+            for key, entry in node.entries.items():
+                if key != "members":
+                    self.report(entry.key.span, "unknown-key", f"unknown key `{key}`", allowed(("members",)))
+            match = _RANGE.fullmatch(str(plain(node.entries["members"].value))) if "members" in node.entries else None
+            if match and 1 <= int(match[1]) <= int(match[2]):
+                return Seats(least=int(match[1]), most=int(match[2]))
+            self.report(node.span, "seats", "`members` is a range of at least one", hint)
+        else:
+            self.report(node.span, "seats", "`seats` names the seats, or says how many members there are", hint)
+        return Seats()
 
 
 _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
@@ -318,14 +290,24 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "name": Reader.name,
     "names": Reader.names,
     "sentence": Reader.sentence,
+    "sentences": Reader.sentences,
     "shape": Reader.shape,
     "json": Reader.schema,
     "fields": Reader.fields,
     "step": Reader.step,
     "steps": Reader.steps,
     "rows": Reader.rows,
-    "node": lambda _, node: node,
+    "phases": Reader.phases,
+    "references": Reader.references,
+    "seats": Reader.seats,
 }
+
+
+def _called(step: Step, id: str | None) -> Step:  # noqa: A002
+    """A step that stands in for another, under that one's id where it has none of its own."""
+    if step.id is not None:
+        return step
+    return replace(step, id=id, otherwise=_called(step.otherwise, id) if step.otherwise is not None else None)
 
 
 def _misfit(key: Key, value: Any) -> str | None:

@@ -11,13 +11,12 @@ from jinja2 import nodes
 
 from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Value, Workflow
-from skillrun.language.diagnostics import Problems
+from skillrun.language.diagnostics import Problems, close_to
 from skillrun.language.expressions import Template, compile_string
 from skillrun.language.facts import conjuncts
 from skillrun.language.inference import Inference
 from skillrun.language.lookups import Lookups, Settings
 from skillrun.language.names import ELSEWHERE, FLAGS, RECORDS
-from skillrun.language.reader import close_to
 from skillrun.language.results import constant
 from skillrun.language.source import Span, Text
 from skillrun.language.types import ANY, NOTHING, Facts, Type, identifier, list_of, merged, of_value, record

@@ -162,6 +162,17 @@ class Mapping:
         entry = self.entries.get(name)
         return entry.value if entry else None
 
+    def place(self, *path: str) -> Span | None:
+        """Where the key stands to which a path of keys leads."""
+        node: Node = self
+        span = None
+        for name in path:
+            entry = node.entries.get(name) if isinstance(node, Mapping) else None
+            if entry is None:
+                return None
+            node, span = entry.value, entry.key.span
+        return span
+
 
 Node = Scalar | Sequence | Mapping
 

@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from skillrun.language.definitions import Protocol, Step, Value
-from skillrun.language.diagnostics import Problems, suggest
+from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
 from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import replies_type
 from skillrun.language.panels import check_given, check_literal, check_members, check_seats, member_of
-from skillrun.language.reader import OWN_NAMES, close_to
+from skillrun.language.reader import OWN_NAMES
 from skillrun.language.results import ANSWER, QUESTION
 from skillrun.language.scope import Scope
 from skillrun.language.types import (
@@ -48,7 +48,7 @@ def check_step(scope: Scope, step: Step) -> None:
     _claim_id(scope, step)
     with scope.under(step.when):
         found = _checked(scope, step)
-        breaker = scope.lookups.breaker(step.retry, step.spans["retry"], scope.settings) if step.retry else {}
+        breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
         depends = scope.depends
         if step.otherwise is not None:
             with scope.under(step.otherwise.when):
@@ -77,7 +77,7 @@ def _checked(scope: Scope, step: Step) -> Type | None:
 def _claim_id(scope: Scope, step: Step) -> None:
     if step.id is None:
         return
-    span = step.spans.get("id", step.span)
+    span = step.place("id")
     taken = scope.ids.setdefault(identifier(step.id), span)
     if taken is not span:
         hint = f"it stands in line {taken.line}"

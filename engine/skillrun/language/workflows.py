@@ -69,7 +69,7 @@ class WorkflowCheck:
             local=phase.local,
         )
         if use.retry is not None:
-            self.checker.lookups.breaker(use.retry, use.spans["retry"], self.settings)
+            self.checker.lookups.breaker(use.retry, use.place("retry"), self.settings)
         with scope.under(use.when):
             scope.depends = frozenset()  # who reads the phase depends on its condition, not what is inside
             for reference in phase.references:
@@ -104,8 +104,8 @@ class WorkflowCheck:
 
     def _reference(self, reference: Reference, scope: Scope) -> None:
         if reference.agent_skill:
-            self.checker.lookups.agent_skill(reference.name, reference.span)
-        elif (text := self.checker.lookups.text(reference.name, reference.span, "reference")) is not None:
+            self.checker.lookups.agent_skill(reference.skill, reference.span)
+        elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
             scope.printed(text.template)
 
     def _documents(self) -> None:
@@ -130,10 +130,10 @@ class WorkflowCheck:
         if workflow.preamble is not None:
             scope.printed(workflow.preamble)
         if workflow.repository is not None:
-            scope.infer(workflow.repository)
+            scope.value(workflow.repository)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
-            Scope(self.checker, self.settings, before, self.problems).infer(workflow.hint)
+            Scope(self.checker, self.settings, before, self.problems).value(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)

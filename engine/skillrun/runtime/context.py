@@ -238,10 +238,10 @@ def _references(phase: PhaseRun) -> list[str]:
         if reference.when is not None and not reference.when.render(phase.names):
             continue
         if reference.agent_skill:
-            skill = library.agent_skill(reference.name)
+            skill = library.agent_skill(reference.skill)
             parts.append(skill.body if skill else "")
         else:
-            text = library.text(reference.name, "reference")
+            text = library.text(reference.skill, "reference")
             parts.append(text.template.render_text(phase.names) if text else "")
     return [part.strip() for part in parts if part.strip()]
 

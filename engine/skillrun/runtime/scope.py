@@ -208,6 +208,6 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
         phase.tries, phase.answers = held.tries, held.answers
     names["run"]["usage"] = phase.usage_names()
     repository = run.program.workflow.repository
-    folder = repository.render(names) if repository is not None else None
+    folder = repository.evaluate(names) if repository is not None else None
     names["repository"] = str(folder) if folder else ""
     return phase

@@ -14,7 +14,7 @@ CHOICE, CONTEXT = "expert-review/cycle/choice", "expert-review/cycle/context"
 def finding(risk: str, severity: str, confidence: int | None = None) -> dict[str, Any]:
     sure = {} if confidence is None else {"confidence": confidence}
     return {
-        "id": risk.split()[0],
+        "id": risk.split(maxsplit=1)[0],
         "evidence": "Line 3.",
         "risk": risk,
         "severity": severity,

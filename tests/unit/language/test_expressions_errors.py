@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import nodes
 
 from skillrun.language.diagnostics import Problem, Problems
 from skillrun.language.expressions import FILTERS, FUNCTIONS, RenderError, compile_bare, compile_string
@@ -218,7 +219,7 @@ def test_every_name_stands_where_it_is_written(parts: list[str]) -> None:
     text = "".join(parts) + "{{ wanted }}"
     made = compile_string(Text.of(text), Problems())
     assert made is not None
-    (node,) = [node for node in made.free if node.name == "wanted"]
+    (node,) = [node for node in made.tree.find_all(nodes.Name) if node.name == "wanted"]
     assert text[made.span(node).offset :].startswith("wanted")
 
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import nodes
 
 from skillrun.language.diagnostics import Problems
 from skillrun.language.expressions import compile_string
@@ -61,7 +62,7 @@ def test_what_cannot_be_read_has_a_place_in_the_text(parts: list[str]) -> None:
 def test_each_name_stands_where_it_is_written(parts: list[str]) -> None:
     text = Text.of("".join(parts))
     made = compile_string(text, Problems())
-    for node in made.free if made else ():
+    for node in made.tree.find_all(nodes.Name) if made else ():
         assert text.value.startswith(node.name, node.lineno)
 
 

@@ -114,7 +114,7 @@ def test_a_subagent_file_from_elsewhere_is_a_role(roots: tuple[Root, ...]) -> No
     check_library(library)
     role = library.role("reviewer")
     assert role is not None
-    assert (role.tools, role.model, role.skills) == (("Read", "Grep", "Bash"), "strong", ())
+    assert (list(role.tools), role.model, list(role.skills)) == (["Read", "Grep", "Bash"], "strong", [])
     assert role.body.startswith("You review {{ code }}.")
     assert [(one.severity, one.code, one.line) for one in library.problems] == [("warning", "unknown-tool", 4)]
 

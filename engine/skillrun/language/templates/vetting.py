@@ -1,4 +1,4 @@
-"""Looks through a template's tree: refuses what templates do not offer, and finds the names it reads from outside.
+"""Looks through a template's tree: refuses what templates do not offer.
 
 Knows filters, functions and tests by name and parameters; which names exist outside is not its concern.
 """
@@ -29,13 +29,6 @@ _PARTS: Final = (nodes.Template, nodes.TemplateData, nodes.Pair, nodes.Keyword, 
 _NODES: Final = frozenset({*STATEMENTS, *EXPRESSIONS, *_PARTS})
 
 Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
-
-
-def free_names(tree: nodes.Template) -> tuple[nodes.Name, ...]:
-    """The places where the template reads a name that it sets nowhere."""
-    names = list(tree.find_all(nodes.Name))
-    bound = {name.name for name in names if name.ctx == "store"} | RESERVED
-    return tuple(name for name in names if name.name not in bound)
 
 
 def vet(node: nodes.Node, report: Report, depth: int = 0) -> None:
