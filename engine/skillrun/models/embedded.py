@@ -56,7 +56,7 @@ def open_backend(
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [key]
-    params.cache_ram_mib = 512
+    params.cache_ram_mib = 512  # for the beginnings of prompts that a slot loses to others
     params.warmup = False
     params.verbosity = 0
     try:
@@ -66,15 +66,16 @@ def open_backend(
     # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
     # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
-    backend = EmbeddedBackend(replace(provider, base_url=f"{server.listening_address}/v1"), key, server)
+    backend = EmbeddedBackend(replace(provider, base_url=f"{server.listening_address}/v1"), key, server, settings.seed)
     backend.prepare(path.stem)
     return backend
 
 
 class EmbeddedBackend(Backend):
-    def __init__(self, provider: Provider, key: str, server: Any) -> None:
+    def __init__(self, provider: Provider, key: str, server: Any, seed: int) -> None:
         super().__init__(provider, key)
         self._server = server
+        self._seed = seed
 
     async def send(self, request: Request) -> Reply:
         if request.schema is not None:
@@ -83,7 +84,7 @@ class EmbeddedBackend(Backend):
 
     def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         structured = request.schema is not None
-        extra: dict[str, Any] = {"seed": 7, "repeat_penalty": 1.05 if structured else 1.1, "repeat_last_n": 256}
+        extra: dict[str, Any] = {"seed": self._seed, "repeat_penalty": 1.05 if structured else 1.1, "repeat_last_n": 256}
         if not structured:
             extra["grammar"] = f"root ::= [^\\x00]{{1,{min(LONGEST_REPLY, request.max_tokens)}}}"
         return {"temperature": 0.3, **super().settings(request, profile), "extra_body": extra}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -73,6 +74,23 @@ def test_the_small_model_does_what_a_provider_does() -> None:
     address = asyncio.run(conversation())
     with pytest.raises(URLError):
         urlopen(f"{address}/models", timeout=5)
+
+
+def test_the_seed_decides_the_replies() -> None:
+    async def said(seed: int) -> list[str]:
+        known = catalogue()
+        assert known.embedded is not None
+        seeded = replace(known, embedded=replace(known.embedded, seed=seed))
+        gateway = open_gateway(seeded, {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
+        try:
+            asked = (ask("Name three risks of a rate limiter."), ask("Review the design.", SCHEMA))
+            return [(await gateway.send(one, "plan/a")).text for one in asked]
+        finally:
+            await gateway.close()
+
+    first, again, other = (asyncio.run(said(seed)) for seed in (1, 1, 2))
+    assert first == again
+    assert all(one != two for one, two in zip(first, other, strict=True))
 
 
 def test_an_unfinished_call_does_not_keep_the_model_from_closing() -> None:
