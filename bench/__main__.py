@@ -15,13 +15,13 @@ def main() -> int:
     names = [work.name for work in works.WORKS]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="these works only")
-    parser.add_argument("--repeat", type=int, default=5, help="repetitions of each measurement (default 5)")
+    parser.add_argument("--repeat", type=int, help="repetitions of each measurement (default 5, a plan 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every value to a file")
     given = parser.parse_args()
     environment.prepare()
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     print(f"{machine}; a durable page takes {process.sync_seconds() * 1e6:.0f} µs on this disk.")
-    print(f"Medians of {given.repeat} repetitions, each in a process of its own.\n", flush=True)
+    print("Medians of the repetitions, each in a process of its own.\n", flush=True)
     done = []
     for work in works.WORKS:
         if work.name in given.only:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.environment import FOLDER, ROOT
 
@@ -26,6 +27,7 @@ class Subject:
     name: str
     command: tuple[str, ...]
     variant: str = ""
+    seed: int = 0  # the number of the repetition, from 1, for works that are told it
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,14 @@ def seconds_of(command: list[str], cwd: Path = ROOT) -> float:
     if ended.returncode:
         raise SubjectFailed(_last_lines(ended))
     return seconds
+
+
+def said_by(command: list[str]) -> dict[str, Any]:
+    """The mapping that a command prints as its last line."""
+    ended = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if ended.returncode:
+        raise SubjectFailed(_last_lines(ended))
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
 def sync_seconds() -> float:

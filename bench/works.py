@@ -3,7 +3,7 @@
 import statistics
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import libraries, process
@@ -16,22 +16,24 @@ MODEL_LIBRARIES = {"anthropic", "openai", "pydantic_ai"}
 
 @dataclass(frozen=True)
 class Target:
-    """The most that a subject's median may be: of the figure's unit, or as a part of another subject's median."""
+    """The most, or the least, that a subject's median may be: of the figure's unit, or as a part of another's."""
 
-    most: float
+    bound: float
     subject: str = OURS
     of: str | None = None
     word: str = "target"
+    least: bool = False
 
     def shown(self) -> str:
-        return f"{self.word}: {self.subject} at most {self.most:.3g}" + (f" × {self.of}" if self.of else "")
+        bound = f"{'at least' if self.least else 'at most'} {self.bound:.3g}"
+        return f"{self.word}: {self.subject} {bound}" + (f" × {self.of}" if self.of else "")
 
     def reached(self, medians: Mapping[str, float]) -> tuple[float, bool] | None:
         """The value that is held against the target, and whether it is within; None when it was not measured."""
         if self.subject not in medians or (self.of and self.of not in medians):
             return None
         value = medians[self.subject] / (medians[self.of] if self.of else 1)
-        return value, value <= self.most
+        return value, value >= self.bound if self.least else value <= self.bound
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Work:
     subjects: tuple[Subject, ...]
     figures: tuple[Figure, ...]
     measure: Callable[[Subject], dict[str, float]]
+    repetitions: int = 5
     steady: bool = False  # gives the same figures every time, so once is enough
+    seeded: bool = False  # each repetition is another case, and one that fails says nothing of the next
 
 
 def peer(name: str, module: str, variant: str = "") -> Subject:
@@ -122,6 +126,27 @@ def validate(subject: Subject) -> dict[str, float]:
 def save(subject: Subject) -> dict[str, float]:
     with process.scratch() as folder:
         return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
+
+
+def plan(subject: Subject) -> dict[str, float]:
+    """A plan on the scripted model; the number of the repetition is part of the request."""
+    said = process.said_by([*subject.command, subject.variant, "--seed", str(subject.seed)])
+    if said["status"] != "completed":
+        raise process.SubjectFailed(f"{said['status']}: {said['reason']}")
+    said["served from cache"] = 100 * said["cached"] / max(1, said["input"])
+    return {name: said[name] for name in ("calls", "input", "output", "served from cache", "rounds", "minutes")}
+
+
+def noise(subject: Subject) -> dict[str, float]:
+    """A plan on the embedded model; how it went is told at once, because the next one takes minutes again."""
+    figures = plan(subject)
+    print(f"  {subject.name}, seed {subject.seed}: completed in {figures['minutes']:.1f} min", flush=True)
+    return figures
+
+
+def modes(*names: str, embedded: bool = False) -> tuple[Subject, ...]:
+    program = (sys.executable, "-m", "bench.plans", *(["--embedded"] if embedded else []))
+    return tuple(Subject(name, program, name) for name in names)
 
 
 def command(*words: str) -> Subject:
@@ -195,6 +220,39 @@ WORKS = (
         (Figure("time", "ms", (Target(200),)),),
         save,
     ),
+    Work(
+        "plan",
+        "`skillrun plan` on the scripted model with documents of 450 words, five requests",
+        modes("rapid", "standard", "advanced", "complete"),
+        (
+            Figure("calls", ""),
+            Figure("input", "tokens"),
+            Figure("output", "tokens"),
+            Figure("served from cache", "% of the input, by one that keeps every prefix"),
+        ),
+        plan,
+        seeded=True,
+    ),
+    Work(
+        "noise",
+        "`skillrun plan` on the embedded model, a seed for each repetition (minutes each: --only noise --repeat N)",
+        modes("standard", "complete", embedded=True),
+        (
+            Figure(
+                "served from cache",
+                "% of the input, by the model's own counters",
+                (Target(60, "standard", least=True),),
+            ),
+            Figure("calls", ""),
+            Figure("input", "tokens"),
+            Figure("output", "tokens"),
+            Figure("rounds", ""),
+            Figure("minutes", ""),
+        ),
+        noise,
+        repetitions=1,
+        seeded=True,
+    ),
 )
 
 
@@ -210,18 +268,19 @@ class Results:
         return {name: statistics.median(values) for name, values in self.values[figure.name].items()}
 
 
-def measure(work: Work, repetitions: int) -> Results:
+def measure(work: Work, repetitions: int | None) -> Results:
     """Every subject in turn, again and again, so that a busy moment of the machine falls on all of them."""
     results = Results(work, {figure.name: {} for figure in work.figures}, {})
-    for _ in range(1 if work.steady else repetitions):
+    for number in range(1, 2 if work.steady else (repetitions or work.repetitions) + 1):
         for subject in work.subjects:
             if subject.name in results.failures:
                 continue
             try:
-                figures = work.measure(subject)
+                figures = work.measure(replace(subject, seed=number))
             except (process.SubjectFailed, OSError) as error:
-                results.failures[subject.name] = str(error)
+                failed = f"{subject.name}, seed {number}" if work.seeded else subject.name
+                results.failures[failed] = str(error)
                 continue
-            for name, value in figures.items():
-                results.values[name].setdefault(subject.name, []).append(value)
+            for name in results.values.keys() & figures.keys():
+                results.values[name].setdefault(subject.name, []).append(figures[name])
     return results

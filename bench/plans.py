@@ -1,0 +1,122 @@
+"""One shipped plan, unattended, and its figures as a line of JSON: `python -m bench.plans MODE [--embedded] --seed N`.
+
+On the scripted model the seed is part of the request, which decides the replies; on the embedded model it is the
+model's own.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from bench.ours import UNLIMITED
+from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.check import check_workflow
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.gateway import open_gateway
+from skillrun.models.messages import Gateway, Reply, Request, Usage
+from skillrun.models.scripted import WORDS, ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime.events import CallEnded, Event, WentBack
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import begin, checked_inputs
+
+REQUEST = "Add dark mode to the settings page"
+SECTIONS, LENGTH = 6, 75  # words: a reply of about the length that the prompts ask for
+
+
+class Ideal:
+    """The scripted model with documents of a plausible length, behind a cache that keeps everything it has read."""
+
+    def __init__(self) -> None:
+        self.scripted = ScriptedGateway()
+        self.read: list[str] = []
+
+    async def send(self, request: Request, address: str) -> Reply:
+        reply = await self.scripted.send(request, address)
+        text = reply.text if request.schema is not None else "\n\n".join(_sections(request.fingerprint()))
+        parts = (request.system, *(message.blocks for message in request.messages))
+        asked = "\n\n".join(block.text for part in parts for block in part)
+        served = max((_shared(asked, one) for one in self.read), default=0)
+        self.read.append(f"{asked}\n\n{text}")
+        usage = Usage(estimate_tokens(asked), estimate_tokens(text), cache_read=estimate_tokens(asked[:served]))
+        return replace(reply, text=text, usage=usage)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _sections(seed: str) -> Iterator[str]:
+    words = random.Random(seed)  # noqa: S311 (no secret)
+    for number in range(1, SECTIONS + 1):
+        yield f"## Part {number}\n\n{' '.join(words.choices(WORDS, k=LENGTH)).capitalize()}. AC-{number}"
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts have in common from their beginning."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+    return least
+
+
+async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[str, Any]:
+    library = Library([Root(package_library(), "skillrun:", "library")])
+    program, models = check_workflow(library, "plan"), library.config("models")
+    assert program is not None
+    assert models is not None
+    catalogue = Catalogue.of(models.data)
+    gateway: Gateway = Ideal()
+    if embedded:
+        assert catalogue.embedded is not None
+        catalogue = replace(catalogue, embedded=replace(catalogue.embedded, seed=seed))
+        gateway = open_gateway(catalogue, {}, Path(platformdirs.user_cache_dir("skillrun")), lambda _line: None)
+    model = "embedded" if embedded else "scripted:bench"
+    events: list[Event] = []
+    person = open_person(unattended=True)
+    session = Session(
+        program, catalogue, gateway, person, [events.append], project=folder, override=model, budget=UNLIMITED
+    )
+    inputs, _ = checked_inputs(program, {"request": REQUEST if embedded else f"{REQUEST} ({seed})", "mode": mode})
+    started = time.monotonic()
+    try:
+        outcome = await begin(session, inputs, folder / "runs", "run")
+    finally:
+        await gateway.close()
+    used = [event.usage for event in events if isinstance(event, CallEnded) and not event.error]
+    totals = {key: sum(usage[key] for usage in used) for key in ("input", "output", "cache_read")}
+    return {
+        "calls": len(used),
+        "input": totals["input"],
+        "output": totals["output"],
+        "cached": totals["cache_read"],
+        "rounds": 1 + sum(isinstance(event, WentBack) for event in events),
+        "minutes": (time.monotonic() - started) / 60,
+        "status": outcome.status,
+        "reason": outcome.reason,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mode")
+    parser.add_argument("--embedded", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="plan-") as folder:
+        print(json.dumps(asyncio.run(plan(given.mode, given.seed, Path(folder), embedded=given.embedded))))
+
+
+if __name__ == "__main__":
+    main()
