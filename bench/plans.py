@@ -47,7 +47,7 @@ class Ideal:
         text = reply.text if request.schema is not None else "\n\n".join(_sections(request.fingerprint()))
         parts = (request.system, *(message.blocks for message in request.messages))
         asked = "\n\n".join(block.text for part in parts for block in part)
-        served = max((_shared(asked, one) for one in self.read), default=0)
+        served = max((shared(asked, one) for one in self.read), default=0)
         self.read.append(f"{asked}\n\n{text}")
         usage = Usage(estimate_tokens(asked), estimate_tokens(text), cache_read=estimate_tokens(asked[:served]))
         return replace(reply, text=text, usage=usage)
@@ -62,7 +62,7 @@ def _sections(seed: str) -> Iterator[str]:
         yield f"## Part {number}\n\n{' '.join(words.choices(WORDS, k=LENGTH)).capitalize()}. AC-{number}"
 
 
-def _shared(one: str, other: str) -> int:
+def shared(one: str, other: str) -> int:
     """How many characters two texts have in common from their beginning."""
     least, most = 0, min(len(one), len(other))
     while least < most:

@@ -1,0 +1,60 @@
+"""What the benchmark computes itself: targets, repetitions, and what a cache of prefixes would serve."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import plans
+from bench.process import Subject, SubjectFailed
+from bench.table import lines
+from bench.works import Figure, Target, Work, measure
+from skillrun.models.messages import Block, Message, Request
+
+
+@given(st.text("ab", max_size=40), st.text("ab", max_size=40))
+def test_two_texts_share_their_longest_common_beginning(one: str, other: str) -> None:
+    length = plans.shared(one, other)
+    assert one[:length] == other[:length]
+    assert one[: length + 1] != other[: length + 1] or length == min(len(one), len(other))
+
+
+def test_the_ideal_cache_serves_what_has_been_sent_before() -> None:
+    async def cached(*tasks: str) -> list[int]:
+        model = plans.Ideal()
+        return [(await model.send(request(task), "plan/a")).usage.cache_read for task in tasks]
+
+    def request(task: str) -> Request:
+        return Request("scripted:x", (Block("Be exact. " * 50),), (Message("user", (Block(task),)),), 900)
+
+    first, other, again = asyncio.run(cached("Write a plan.", "Judge a plan.", "Write a plan."))
+    assert first == 0 < other < again
+
+
+def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
+    found = asyncio.run(plans.plan("rapid", 1, tmp_path, embedded=False))
+    assert (found["status"], found["calls"], found["rounds"]) == ("completed", 13, 1)
+    assert 0 < found["cached"] < found["input"]
+
+
+@pytest.mark.parametrize(("value", "sign"), [(61.0, "✓"), (59.0, "✗")])
+def test_a_target_may_be_the_least_that_is_wanted(value: float, sign: str) -> None:
+    figure = Figure("share", "%", (Target(60, "a", least=True),))
+    work = Work("w", "A work", (Subject("a", ()),), (figure,), lambda _subject: {"share": value})
+    assert f"    {sign} target: a at least 60: {value:.3g}" in lines(measure(work, 1))
+
+
+def test_each_repetition_has_a_seed_and_one_that_fails_stops_no_other() -> None:
+    def one(subject: Subject) -> dict[str, float]:
+        if subject.seed == 2:
+            raise SubjectFailed("out of luck")
+        return {"share": float(subject.seed)}
+
+    work = Work("w", "A work", (Subject("a", ()),), (Figure("share", "%"),), one, seeded=True)
+    results = measure(work, 3)
+    assert results.values == {"share": {"a": [1.0, 3.0]}}
+    assert results.failures == {"a, seed 2": "out of luck"}
