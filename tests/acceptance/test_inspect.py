@@ -1,6 +1,7 @@
 """Looking at runs and workflows: runs, show, logs, resume's preview, graph, render, models, doctor, validate."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def test_show_tells_the_story_of_a_run(visited: Any, skillrun: Call) -> None:
     assert table == [
         ["choose", "completed", "1"],
         ["plan", "completed", "1"],
-        ["check", "completed", "1"],
+        ["check", "went", "back"],
         ["plan", "completed", "2"],
         ["check", "completed", "2"],
     ]
@@ -41,11 +42,39 @@ def test_show_tells_the_story_of_a_run(visited: Any, skillrun: Call) -> None:
         "  plan: outdoors = true",
         "  lunch: off, not in short mode",
         "  rain: off, not enabled",
-        "  check (round 2): The plan could be better.",
+        "  check (round 2): warning: The plan could be better.",
+        "  check: back to plan, for round 2",
     ):
         assert line in phases
     assert lines[lines.index("changed by hand:") + 1] == "  visit.md"
     assert lines[-1].startswith("4 calls, ")
+
+
+@pytest.mark.row("P15")
+def test_show_says_which_features_were_on_whatever_the_files_say_now(visited: Any, skillrun: Call) -> None:
+    before = skillrun("show", "visit").out
+    for file in (visited / "config").iterdir():
+        file.write_text(file.read_text().replace("enabled: false", "enabled: true"))
+    assert skillrun("show", "visit").out == before
+    features = skillrun("show", "visit", "--json").json["features"]
+    assert {"name": "rain", "on": False, "because": "not enabled"} in features
+
+
+def test_show_tells_long_values_at_a_glance(visited: Any, skillrun: Call) -> None:
+    summary = visited / "runs" / "visit" / "summaries" / "plan.md"
+    text = summary.read_text()
+    long = [f"item {number} of a long list" for number in range(12)]
+    record = {"level": "low", "score": 0.2, "empty": [], "items": long}
+    given = json.dumps({"items": long, "record": record, "text": "word " * 40})
+    changed = re.sub(r"^outputs:.*\n(?:  .*\n|- .*\n)*", f"outputs: {given}\n", text, flags=re.MULTILINE)
+    assert changed != text
+    summary.write_text(changed)
+    line = next(
+        line for line in skillrun("show", "visit").out.splitlines() if line.startswith("  plan (round 2): items")
+    )
+    assert line == (
+        f"  plan (round 2): items = 12 items; record = {{level: low, score: 0.2}}; text = {('word ' * 40)[:100]}…"
+    )
 
 
 def test_a_run_is_found_by_the_path_of_its_folder_too(visited: Any, skillrun: Call) -> None:
@@ -66,7 +95,7 @@ def test_runs_lists_them(visited: Any, skillrun: Call) -> None:
 def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
     lines = [line.split("  ", 1)[1] for line in skillrun("logs", "visit").out.splitlines()]
     assert "choose: answered: where = the lake" in lines
-    assert "round 2: back from check to plan" in lines
+    assert "check: back to plan, for round 2" in lines
     assert lines[-1] == "completed"
     assert skillrun("logs", "visit", "-f").out.endswith("completed\n")
     events = [json.loads(line) for line in skillrun("logs", "visit", "--json").out.splitlines()]

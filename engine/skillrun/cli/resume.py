@@ -44,7 +44,7 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
     library = open_library()
     if state.status == "completed":
         out.line(f"{name} is completed; `skillrun show {name}` tells how it went")
-        out.data({"would_ask": []} if preview else story(folder, library))
+        out.data({"would_ask": []} if preview else story(folder))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(

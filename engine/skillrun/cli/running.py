@@ -71,7 +71,7 @@ def carry_out(
     except KeyboardInterrupt:  # at a question; what was cancelled by it has saved its state
         if not ended:
             raise
-    _say(ended[0], loaded, folder, out)
+    _say(ended[0], folder, out)
     return ended[0].exit_code
 
 
@@ -93,11 +93,11 @@ def _answered(job: Job, out: Output) -> bool:
     return not reasons
 
 
-def _say(outcome: Outcome, loaded: Loaded, folder: Path, out: Output) -> None:
+def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     """The last lines: the status, where the artifacts are, what it used, what to type next."""
     from skillrun.cli.story import story
 
-    told = story(folder, loaded.program.library)
+    told = story(folder)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
     out.line(f"folder: {folder}")

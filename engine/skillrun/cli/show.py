@@ -10,7 +10,7 @@ import click
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
-from skillrun.cli.words import because, duration, money, shown, spent, table
+from skillrun.cli.words import because, counted, duration, money, shown, spent, table
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
 LONGEST: Final = 100  # characters of a value that is shown
@@ -21,11 +21,10 @@ LONGEST: Final = 100  # characters of a value that is shown
 @options.runs_folder
 @options.as_json
 def show(run: str, runs: Path, json: bool) -> int:
-    from skillrun.cli.loading import open_library
     from skillrun.cli.story import story
 
     out = Output(json)
-    told = story(options.located(run, runs), open_library())
+    told = story(options.located(run, runs))
     out.data(told)
     for line in _lines(told) if not json else ():
         out.line(line)
@@ -35,14 +34,14 @@ def show(run: str, runs: Path, json: bool) -> int:
 def _lines(told: Mapping[str, Any]) -> list[str]:
     phases = told["phases"]
     parts = {
-        "inputs": [f"{name}: {shown(value)}" for name, value in told["inputs"].items()],
-        "state": [f"{name}: {shown(value)}" for name, value in told["state"].items() if value not in ([], {}, None)],
+        "inputs": [f"{name}: {text}" for name, text in _brief(told["inputs"])],
+        "state": [f"{name}: {text}" for name, text in _brief(told["state"])],
         "models": [f"{tier} = {model}" for tier, model in told["models"].items()],
         "": table(HEADER, [_row(one) for one in phases], right=range(2, len(HEADER))),
-        "outputs": [f"{_at(one)}: {text}" for one in phases for text in _short(one["outputs"])],
-        "flags": [f"{_at(one)}: {text}" for one in phases for text in _short(one["flags"])],
+        "outputs": [f"{_at(one)}: {text}" for one in phases if (text := _equations(one["outputs"]))],
+        "flags": [f"{_at(one)}: {text}" for one in phases if (text := _equations(one["flags"]))],
+        "what happened": [f"{_at(one)}: {one['text']}" for one in told["happened"]],
         "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
-        "warnings": [f"{_at(one)}: {one['text']}" for one in told["warnings"]],
         "degraded": [f"{_at(one)}: {one['text']}" for one in told["degraded"]],
         "changed by hand": told.get("changed_by_hand"),
         "sent, answer unknown": told.get("unanswered"),
@@ -60,14 +59,36 @@ def _row(one: Mapping[str, Any]) -> list[str]:
     flow = ["", "", "", ""]
     if usage.get("calls"):
         flow = [*(f"{usage[key]:,}" for key in ("calls", "input", "output")), money(usage["price"])]
-    return [one["phase"], one["status"], str(one["round"]), duration(one["seconds"]) if one["seconds"] else "", *flow]
+    return [
+        one["phase"],
+        "went back" if one["back"] else one["status"],
+        str(one["round"]),
+        duration(one["seconds"]) if one["seconds"] else "",
+        *flow,
+    ]
 
 
 def _at(one: Mapping[str, Any]) -> str:
     return one["phase"] if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
 
 
-def _short(values: Mapping[str, Any]) -> list[str]:
-    """The values that can be read at a glance."""
-    texts = {name: shown(value) for name, value in values.items() if value not in ("", [], {}, None)}
-    return [f"{name} = {text}" for name, text in texts.items() if len(text) <= LONGEST and "\n" not in text]
+def _equations(values: Mapping[str, Any]) -> str:
+    return "; ".join(f"{name} = {text}" for name, text in _brief(values))
+
+
+def _brief(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The values that are there, each at a glance: how many items a long list has, the short fields of a record."""
+    return [(name, _glance(value)) for name, value in values.items() if value not in ("", [], {}, None)]
+
+
+def _glance(value: Any) -> str:
+    text = " ".join(shown(value).split())
+    if len(text) <= LONGEST:
+        return text
+    if isinstance(value, list):
+        return counted(len(value), "item")
+    if isinstance(value, dict):
+        return shown(
+            {name: one for name, one in value.items() if one not in ([], {}) and len(shown(one)) < LONGEST // 3}
+        )
+    return f"{text[:LONGEST]}…"

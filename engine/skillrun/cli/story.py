@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skillrun.cli.words import line_of
+
 if TYPE_CHECKING:
-    from skillrun.language.library import Library
     from skillrun.runtime.folder import RunFolder, State
     from skillrun.runtime.journal import Journal
 
 Record = dict[str, Any]
+HAPPENED: Final = ("Said", "Answered", "Tripped", "WentBack")
 POLL: Final = 0.2  # seconds between two looks at a transcript that grows
 
 
@@ -60,13 +63,12 @@ def events(folder: Path, *, follow: bool = False) -> Iterator[Record]:
         time.sleep(POLL)
 
 
-def story(folder: Path, library: Library) -> Record:
+def story(folder: Path) -> Record:
     """The whole of it, as plain data."""
     state = read_state(folder)
-    phases = _phases(folder, state)
+    told = _Told(folder)
+    phases = _phases(folder, state, told)
     artifacts = dict.fromkeys(name for one in phases for name in one["artifacts"] if (folder / name).is_file())
-    degraded = [(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")]
-    warnings = [(one, text) for one in phases for text in one["warnings"]]
     return {
         "run": folder.name,
         "workflow": state.workflow,
@@ -79,12 +81,40 @@ def story(folder: Path, library: Library) -> Record:
         "state": state.state,
         "models": state.models or {},
         "phases": phases,
+        "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
         "artifacts": list(artifacts),
-        "warnings": [{"phase": one["phase"], "round": one["round"], "text": text} for one, text in warnings],
-        "degraded": [{"phase": one["phase"], "round": one["round"], "text": text} for one, text in degraded],
-        "features": _features(state, library),
+        "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
+        "degraded": [
+            _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
+        ],
+        "features": [_feature(*one) for one in (state.features or {}).items()],
         **_from_journal(folder),
     }
+
+
+class _Told:
+    """What the events say of each phase in each round; what is evaluated again happens again, and is told once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.order: list[str] = []
+        self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
+        self.ended: dict[tuple[str, int], Record] = {}
+        self.lines: dict[tuple[str, int], list[str]] = {}
+        rounds: dict[str, int] = {}
+        for event in events(folder):
+            phase = str(event.get("phase") or event.get("source") or "")
+            rounds[phase] = event.get("round", 1) if event["event"].startswith("Phase") else rounds.get(phase, 1)
+            key = (phase, rounds[phase])
+            if event["event"] == "RunStarted":
+                self.order = event["phases"]
+            elif event["event"] == "PhaseStarted":
+                self.lines[key] = []
+            elif event["event"] == "PhaseEnded" and not event["final"]:
+                self.seconds[key] += event["seconds"]
+                self.ended[key] = event
+            if event["event"] in HAPPENED or event.get("reason"):
+                text = line_of(event).removeprefix(f"{phase}: ")
+                self.lines.setdefault(key, []).extend(filter(None, text.split("\n")))
 
 
 def _files(folder: Path) -> RunFolder:
@@ -94,21 +124,10 @@ def _files(folder: Path) -> RunFolder:
     return RunFolder(folder)
 
 
-def _phases(folder: Path, state: State) -> list[Record]:
+def _phases(folder: Path, state: State, told: _Told) -> list[Record]:
     """Every phase of every round that has ended, in the order of the workflow; a failed one has no summary."""
     files = _files(folder)
-    order: list[str] = []
-    seconds: dict[tuple[str, int], float] = {}
-    last: dict[str, Record] = {}
-    for event in events(folder):
-        if event["event"] == "RunStarted":
-            order = event["phases"]
-        elif event["event"] == "PhaseEnded" and not event["final"]:
-            key = (event["phase"], event["round"])
-            seconds[key] = seconds.get(key, 0.0) + event["seconds"]
-            if event["round"] == state.round:
-                last[event["phase"]] = event
-    current = {name: files.summary(name) or last.get(name) for name in order}
+    current = {name: files.summary(name) or told.ended.get((name, state.round)) for name in told.order}
     found = []
     for past in [*files.history(state.round), {"phases": current, "round": state.round}]:
         for name, summary in past["phases"].items():
@@ -116,21 +135,21 @@ def _phases(folder: Path, state: State) -> list[Record]:
                 continue
             number = int(summary.get("round", past["round"]))
             one = {"phase": name, "status": summary["status"], "reason": summary.get("reason", ""), "round": number}
-            one["seconds"] = seconds.get((name, number), 0.0)
+            one["seconds"] = told.seconds[name, number]
+            one["back"] = told.ended.get((name, number), {}).get("status") == "back"
             one |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
             one |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
             found.append(one)
-    places = {name: number for number, name in enumerate(order)}
+    places = {name: number for number, name in enumerate(told.order)}
     return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))
 
 
-def _features(state: State, library: Library) -> list[Record]:
-    from skillrun.language.configuration import resolve_features
+def _of(phase: Record, text: str) -> Record:
+    return {"phase": phase["phase"], "round": phase["round"], "text": text}
 
-    workflow = library.workflow(state.workflow)
-    config = library.config(workflow.config) if workflow and workflow.config else None
-    mode = state.state.get("mode") or state.inputs.get("mode")
-    return [vars(one) for one in resolve_features((config.data if config else {}).get("features") or {}, mode).values()]
+
+def _feature(name: str, stands: str) -> Record:
+    return {"name": name, "on": stands == "on", "because": stands.removeprefix("on").removeprefix("off, ")}
 
 
 def _from_journal(folder: Path) -> Record:

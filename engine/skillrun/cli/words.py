@@ -122,7 +122,7 @@ LINES: Final[Mapping[str, Callable[[Data], str]]] = {
     "Tripped": lambda event: (
         f"{event['phase']}: `{event['breaker']}` gives up after {event['failures']} failures: {event['action']}"
     ),
-    "WentBack": lambda event: f"round {event['round']}: back from {event['source']} to {event['target']}",
+    "WentBack": lambda event: f"{event['source']}: back to {event['target']}, for round {event['round']}",
     "CallEnded": lambda event: (
         f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
     ),

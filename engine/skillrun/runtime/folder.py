@@ -43,7 +43,7 @@ class State:
     round: int = 1
     reason: str = ""
     mode: str | None = None
-    features: dict[str, Any] | None = None
+    features: dict[str, str] | None = None
     models: dict[str, str] | None = None
     environment: str = "terminal"
     backs: dict[str, int] | None = None

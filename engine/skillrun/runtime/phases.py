@@ -37,9 +37,10 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
     started = time.monotonic()
     names = phase_names(run, use, dict(run.state.state))
     if use.when is not None and not truth(use.when.render(names)):
-        summary = {"phase": use.name, "status": "skipped", "round": run.state.round}
+        reason = f"only when {use.when.text.value}"
+        summary = {"phase": use.name, "status": "skipped", "round": run.state.round, "reason": reason}
         run.folder.write_summary(stored_name(run, use.name), summary)
-        run.emit(PhaseEnded(use.name, run.state.round, "skipped"))
+        run.emit(PhaseEnded(use.name, run.state.round, "skipped", reason=reason))
         return Ended("skipped", summary)
     run.emit(PhaseStarted(use.name, run.state.round))
     ended = await _attempts(run, use, before)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skillrun.language.check import Program
+from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
 from skillrun.language.diagnostics import Problems, SkillrunError
 from skillrun.language.expressions import ABSENT, compile_string
@@ -116,7 +117,14 @@ class Run:
     def save(self) -> None:
         """Write `state.md`; an inline workflow has no state of its own there."""
         if not self.inline:
+            switches = self.features(self.state.state).values()
+            self.state.features = {one.name: "on" if one.on else f"off, {one.because}" for one in switches}
             self.folder.write_state(self.state, self.log)
+
+    def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
+        """The feature switches by name, as they stand in the mode of the state, or else of the inputs."""
+        mode = state.get("mode") or self.state.inputs.get("mode")
+        return resolve_features(self.program.config.get("features") or {}, mode)
 
 
 @dataclass

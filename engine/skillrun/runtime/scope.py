@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from skillrun.language.configuration import resolve_features
 from skillrun.language.definitions import PhaseUse, Score, Step
 from skillrun.language.expressions import ABSENT
 from skillrun.runtime.breakers import Breakers
@@ -95,15 +94,9 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
         "inputs": run.state.inputs,
         "state": state,
         "config": run.program.config,
-        "features": feature_names(run, state),
+        "features": {name: feature.on for name, feature in run.features(state).items()},
         "run": run_names(run, {}),
     }
-
-
-def feature_names(run: Run, state: Mapping[str, Any]) -> dict[str, bool]:
-    mode = state.get("mode") or run.state.inputs.get("mode")
-    features = run.program.config.get("features") or {}
-    return {name: feature.on for name, feature in resolve_features(features, mode).items()}
 
 
 def run_names(run: Run, before: Mapping[str, Any]) -> dict[str, Any]:

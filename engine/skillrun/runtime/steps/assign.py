@@ -12,7 +12,7 @@ from skillrun.runtime.run import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:
-    from skillrun.runtime.scope import feature_names, frame_names
+    from skillrun.runtime.scope import frame_names
 
     declared = (
         {field.name.replace("-", "_"): field for field in frame.run.program.workflow.state}
@@ -43,4 +43,5 @@ async def act(step: Step, frame: Frame) -> None:
             frame.open.sets[field.name] = coerced.value
         frame.open.version += 1
         if field.name == "mode":
-            frame.names["features"].update(feature_names(frame.run, frame.open.state))
+            features = frame.run.features(frame.open.state)
+            frame.names["features"].update({name: feature.on for name, feature in features.items()})
