@@ -15,13 +15,16 @@ SETTINGS = ("agreement_weight", "overlap_weight", "high", "low", "agree", "disag
 
 
 def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Score, ratio, overlap, stability, level, counts and words of the replies; None for fewer than two with text.
+    """Score, ratio, stability, level, counts and words of the replies; None for fewer than two with text.
 
-    Score = agreement_weight × agreement ratio + overlap_weight × mean pairwise Jaccard overlap, where the ratio is
-    agreement words over agreement and disagreement words. Without any such word the ratio is "N/A" and the score is the
-    overlap alone. The overlap is also given under the name that reports use, `stability`. Numbers are rounded to four
-    digits before the level is read off the thresholds, so that the two never contradict each other.
-    Weights, words and thresholds are the settings'; raises ValueError when one of SETTINGS is not among them.
+    Score = agreement_weight × agreement ratio + overlap_weight × stability, where the ratio is agreement words over
+    agreement and disagreement words, and stability the mean pairwise Jaccard overlap. Without any such word the ratio
+    is "N/A" and the score is the stability alone. Numbers are rounded to four digits before the level is read off the
+    thresholds, so that the two never contradict each other. Weights, words and thresholds are the settings'; raises
+    ValueError when one of SETTINGS is not among them.
+
+    Source: the convergence check of Mysti's brainstorm mode (`BrainstormManager._assessConvergence`), with whole words
+    counted and without its neutral 0.5 where no word speaks.
     """
     texts = [text for text in map(_text, replies) if text]
     if len(texts) < 2:
@@ -41,7 +44,6 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
     return {
         "score": score,
         "ratio": ratio,
-        "overlap": stability,
         "stability": stability,
         "level": _level(score, settings),
         "agree": agree,

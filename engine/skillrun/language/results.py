@@ -32,7 +32,7 @@ ANSWER: Final[Mapping[str, Type]] = {
 _LEVEL: Final = replace(TEXT, values=("high", "medium", "low"))
 CONVERGENCE: Final = record(
     {
-        "score": NUMBER, "ratio": ANY, "overlap": NUMBER, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER,
+        "score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER,
         "disagree": NUMBER, "agree_words": list_of(TEXT), "disagree_words": list_of(TEXT),
     },
     "the convergence",

@@ -32,6 +32,8 @@ async def evaluate(step: Step, frame: Frame) -> None:
         if step.otherwise is None or step.verb == "goto":
             raise
         frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
+        if isinstance(failure, AgentFailed):
+            frame.open.degraded.append(failure.reason)
         result = await _otherwise(step, frame)
     if step.id is not None and result is not None:
         frame.bind(step.id, result)

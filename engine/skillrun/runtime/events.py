@@ -40,7 +40,7 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True)
 class PhaseEnded(Event):
-    """`status`: completed, skipped, failed, waiting or back. `final`: its summary was there already."""
+    """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary was there already."""
 
     phase: str
     round: int

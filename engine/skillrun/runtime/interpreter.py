@@ -17,7 +17,7 @@ from typing import Any, Final
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
-from skillrun.runtime.phases import Ended, run_phase
+from skillrun.runtime.phases import NEEDS_INPUT, Ended, run_phase
 from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import stored_name, summaries, truth
 
@@ -208,7 +208,7 @@ class Scheduler:
         run = self.run_
         if ended.in_turn is not None:
             self.later[name] = ended.in_turn
-        elif ended.status == "waiting":
+        elif ended.status == NEEDS_INPUT:
             self.waiting[name] = ended
         elif ended.status == "failed":
             self.failed[name] = ended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, Waiting
@@ -16,10 +16,12 @@ from skillrun.runtime.run import Frame, PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, phase_names, stored_name, truth
 from skillrun.runtime.summaries import outputs_of, summary_of
 
+NEEDS_INPUT: Final = "needs-user-input"
+
 
 @dataclass(frozen=True)
 class Ended:
-    """How a phase ended: completed, skipped, back, failed, waiting or stopped."""
+    """How a phase ended: completed, skipped, back, failed, needs-user-input or stopped."""
 
     status: str
     summary: dict[str, Any] | None = None
@@ -72,7 +74,7 @@ async def _attempts(run: Run, use: PhaseUse, previous: PhaseRun | None) -> Ended
             try:
                 again = await offer_retry(frame, where, reason, can_go_on=use.otherwise is not None)
             except Waiting as waiting:
-                return Ended("waiting", reason=waiting.reason, next_step=waiting.next_step)
+                return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
             except StepFailed:
                 again = False
             asked += 1
@@ -118,7 +120,7 @@ async def _evaluated(
     except Back as going:
         back = going
     except Waiting as waiting:
-        return Ended("waiting", reason=waiting.reason, next_step=waiting.next_step)
+        return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
     except Stopped as stopped:
         return Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if breaker is not None:

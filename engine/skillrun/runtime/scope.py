@@ -154,8 +154,8 @@ def members(role: str, models: list[str]) -> list[str]:
 def _others(frame: Frame, member: Mapping[str, Any] | None) -> Callable[[Any], str]:
     """What the other members said, fenced; all of them for a reader that is none of them."""
 
-    def others(step: Any) -> str:
-        replies = step.get("replies", []) if isinstance(step, Mapping) else []
+    def others(said: Any) -> str:
+        replies = said.get("replies", []) if isinstance(said, Mapping) else said or []
         heard = [
             r
             for r in replies

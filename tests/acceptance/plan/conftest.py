@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -21,6 +22,8 @@ from skillrun.runtime.records_yaml import from_frontmatter
 from tests.acceptance.conftest import Done
 
 REQUEST = "Add dark mode to the settings page"
+PHASES = ("setup", "research", "clarify", "architecture", "think-deep", "validation", "expert-review",
+          "test-strategy", "coverage", "assets", "completion")  # fmt: skip
 Rule = Mapping[str, Any]
 
 NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
@@ -122,14 +125,24 @@ def run_before() -> dict[str, Plan]:
     return {}
 
 
+@pytest.fixture(scope="session")
+def projects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the projects are: in memory where the system has such a folder, as these runs outlive no power cut."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path_factory.mktemp("plans")
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture
-def plan(
-    run_before: dict[str, Plan], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Plans:
+def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.MonkeyPatch) -> Plans:
     """Runs a plan in a project of its own; the same one asked for again is not run again, so leave its folder alone.
 
     `mode`, `rules` for the scripted model, `config` for the project's planning.yaml, `files` of the project, prepared
-    `answers`, more `flags`. With `alone` the run is this test's own, to resume or to edit.
+    `answers`, more `flags`. `until` names the last phase that a test looks at: the ones behind it cannot reach their
+    model, and the run fails there. With `alone` the run is this test's own, to resume or to edit.
     """
 
     def run(
@@ -137,6 +150,7 @@ def plan(
         rules: Sequence[Rule] = (),
         *,
         request: str = REQUEST,
+        until: str = "completion",
         config: Mapping[str, Any] | None = None,
         files: Mapping[str, str] | None = None,
         answers: Mapping[str, Any] | None = None,
@@ -144,11 +158,13 @@ def plan(
         unattended: bool = True,
         alone: bool = False,
     ) -> Plan:
-        key = json.dumps([mode, list(rules), request, config, files, answers, list(flags), unattended])
+        later = PHASES[PHASES.index(until) + 1 :]
+        rules = [*({"address": f"plan/{phase}/*", "fail": "auth"} for phase in later), *rules]
+        key = json.dumps([mode, rules, request, config, files, answers, list(flags), unattended])
         if not alone and key in run_before:
             monkeypatch.chdir(run_before[key].project)
             return run_before[key]
-        project = tmp_path_factory.mktemp("plan")
+        project = Path(tempfile.mkdtemp(dir=projects))
         contents = {**(files or {}), **({"config/planning.yaml": yaml.safe_dump(config)} if config else {})}
         for path, text in contents.items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.plan.conftest import Plan, Plans
+from tests.acceptance.plan.conftest import PHASES, Plan, Plans
 
-PHASES = ("setup", "research", "clarify", "architecture", "think-deep", "validation", "expert-review",
-          "test-strategy", "coverage", "assets", "completion")  # fmt: skip
 ARTIFACTS = {
     "setup": ["request.md"],
     "research": ["research.md"],

@@ -1,0 +1,175 @@
+"""The second look of a panel, light and full, and the synthesis that both end in."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.plan.conftest import Plan, Plans, Rule
+
+ARCHITECTURE = "plan/architecture/proposals"
+TESTS = "plan/test-strategy/proposals"
+FULL = {"deliberation": {"variant": "full"}}
+LENSES = ("minimal", "clean", "pragmatic")
+FIRST: list[Rule] = [
+    {"address": f"{ARCHITECTURE}/first/*:{lens}/*", "text": f"The {lens} way, as first written."} for lens in LENSES
+]
+SECOND: list[Rule] = [
+    {"address": f"{ARCHITECTURE}/second/*:{lens}/*", "text": f"The {lens} way, thought over."} for lens in LENSES
+]
+GAP = {"id": "ARC-1", "question": "Who owns the colours?", "priority": "HIGH", "candidates": ["design", "everybody"]}
+SYNTHESIS = {
+    "insights": ["Two found the same switch."],
+    "options": [{"option": f"Option {name}.", "trade_offs": f"It costs {name}."} for name in ("red", "blue", "grey")],
+    "agreements": ["The switch stays."],
+    "disagreements": ["Where the colours live."],
+    "recommendation": "Take the red one.",
+    "gaps": [GAP],
+}
+
+
+def rounds(run: Plan, phase: str) -> list[str]:
+    """The steps of the phase's panel, in the order in which they asked somebody."""
+    return list(dict.fromkeys(address.split("/")[3] for address in run.asked(f"plan/{phase}/proposals/*")))
+
+
+@pytest.mark.row("P2")
+def test_light_adds_one_step_of_the_chair_and_no_call_to_a_member(plan: Plans) -> None:
+    noted = "The minimal and the clean way cannot both be right."
+    run = plan(
+        "advanced", [*FIRST, {"address": f"{ARCHITECTURE}/contradictions/*", "text": noted}], until="architecture"
+    )
+    assert rounds(run, "architecture") == ["first", "contradictions", "synthesis"]
+    assert run.asked(f"{ARCHITECTURE}/contradictions/*") == [f"{ARCHITECTURE}/contradictions/chair/1.1"]
+    prompt = run.prompt(f"{ARCHITECTURE}/contradictions/*")
+    assert all(f"The {lens} way, as first written." in prompt for lens in LENSES)
+    assert "Contradictions:" in prompt
+    assert "Gaps:" in prompt
+    assert noted in run.prompt(f"{ARCHITECTURE}/synthesis/*")
+    assert run.summary("architecture")["outputs"]["deliberation"] == "light"
+
+
+@pytest.mark.row("P2")
+def test_full_shows_every_member_what_the_others_said_and_synthesises_the_second_round(plan: Plans) -> None:
+    run = plan("advanced", [*FIRST, *SECOND], config=FULL)
+    assert rounds(run, "architecture") == ["first", "second", "synthesis"]
+    for lens in LENSES:
+        prompt = run.prompt(f"{ARCHITECTURE}/second/*:{lens}/*")
+        others, _, own = prompt.partition("Your own answer was:")
+        assert f"The {lens} way" not in others
+        assert f"The {lens} way" in own
+        assert all(f"The {other} way, as first written." in others for other in LENSES if other != lens)
+    synthesis = run.prompt(f"{ARCHITECTURE}/synthesis/*")
+    assert all(f"The {lens} way, thought over." in synthesis for lens in LENSES)
+    assert "as first written" not in synthesis
+    assert run.summary("architecture")["outputs"]["deliberation"] == "full"
+
+
+@pytest.mark.row("P2")
+def test_architects_revise_and_testers_criticise(plan: Plans) -> None:
+    run = plan("advanced", [*FIRST, *SECOND], config=FULL)
+    revise, critique = "Revise your answer", "as a senior reviewer"
+    for prompt in run.prompts(f"{ARCHITECTURE}/second/*"):
+        assert revise in prompt
+        assert critique not in prompt
+    assert len(run.prompts(f"{TESTS}/second/*")) == 3
+    for prompt in run.prompts(f"{TESTS}/second/*"):
+        assert critique in prompt
+        assert revise not in prompt
+
+
+@pytest.mark.row("P2")
+@pytest.mark.parametrize("mode", ["rapid", "standard"])
+def test_lighter_modes_have_no_second_look(plan: Plans, mode: str) -> None:
+    run = plan(mode, config=FULL)
+    assert not run.asked("*/second/*")
+    assert not run.asked("*/contradictions/*")
+
+
+@pytest.mark.row("P2")
+def test_a_complete_plan_deliberates_too(plan: Plans) -> None:
+    assert rounds(plan("complete", until="architecture"), "architecture") == ["first", "contradictions", "synthesis"]
+
+
+@pytest.mark.row("P2", "P16")
+def test_a_failed_second_round_leaves_the_first_and_is_degraded(plan: Plans) -> None:
+    run = plan("advanced", [*FIRST, {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}], config=FULL)
+    assert run.done.code == 0
+    assert len(run.asked(f"{ARCHITECTURE}/second/*")) == 6
+    synthesis = run.prompt(f"{ARCHITECTURE}/synthesis/*")
+    assert all(f"The {lens} way, as first written." in synthesis for lens in LENSES)
+    summary = run.summary("architecture")
+    assert summary["flags"]["degraded"] is True
+    assert "`second` was not answered" in summary["flags"]["degraded_because"]
+    assert summary["quality_warnings"] == ["The second round failed; the first one stands."]
+    assert [one["phase"] for one in run.story["degraded"]] == ["architecture"]
+
+
+@pytest.mark.row("P2", "P16")
+def test_who_is_missing_from_the_second_round_is_heard_with_the_first_answer(plan: Plans) -> None:
+    fails = {"address": f"{ARCHITECTURE}/second/*:clean/*", "fail": "overloaded"}
+    run = plan("advanced", [fails, *FIRST, *SECOND], config=FULL, until="architecture")
+    for prompt in (run.prompt(f"{ARCHITECTURE}/synthesis/*"), run.prompt("plan/architecture/draft/*")):
+        assert "The clean way, as first written." in prompt
+        assert "The minimal way, thought over." in prompt
+        assert "The pragmatic way, thought over." in prompt
+    assert run.summary("architecture")["flags"]["degraded"] is True
+
+
+@pytest.mark.row("P2", "P16")
+def test_who_did_not_answer_the_first_round_is_not_asked_for_a_second(plan: Plans) -> None:
+    fails = {"address": f"{ARCHITECTURE}/first/*:clean/*", "fail": "overloaded"}
+    run = plan("advanced", [fails, *FIRST, *SECOND], config=FULL, until="architecture")
+    assert run.asked(f"{ARCHITECTURE}/second/*") == [
+        f"{ARCHITECTURE}/second/software-architect:{lens}/1.1" for lens in ("minimal", "pragmatic")
+    ]
+
+
+@pytest.mark.row("P2")
+@pytest.mark.parametrize(("budget", "asked"), [(2400, "contradictions"), (4000, "second")])
+def test_a_long_first_round_falls_back_to_light(plan: Plans, budget: int, asked: str) -> None:
+    long = [{"address": f"{ARCHITECTURE}/first/*", "text": "word " * 900}]
+    config = {"deliberation": {"variant": "full", **({"context_budget": budget} if budget != 2400 else {})}}
+    assert rounds(plan("advanced", long, config=config, until="architecture"), "architecture") == [
+        "first",
+        asked,
+        "synthesis",
+    ]
+
+
+@pytest.mark.row("P3")
+@pytest.mark.parametrize("config", [None, FULL], ids=["light", "full"])
+def test_both_variants_end_in_a_synthesis_of_three_steps(plan: Plans, config: dict[str, object] | None) -> None:
+    prompt = plan("advanced", [*FIRST, *SECOND], config=config, until="architecture").prompt(
+        f"{ARCHITECTURE}/synthesis/*"
+    )
+    steps = [prompt.index(step) for step in ("1. Insights:", "2. Options:", "3. Gaps:")]
+    assert steps == sorted(steps)
+    assert "come down to one, at most two" in prompt
+    assert "trade-offs" in prompt
+
+
+@pytest.mark.row("P3")
+@pytest.mark.parametrize("config", [None, FULL], ids=["light", "full"])
+def test_the_design_is_drafted_from_at_most_two_options_with_their_trade_offs(
+    plan: Plans, config: dict[str, object] | None
+) -> None:
+    run = plan(
+        "advanced", [{"address": f"{ARCHITECTURE}/synthesis/*", "data": SYNTHESIS}], config=config, until="think-deep"
+    )
+    prompt = run.prompt("plan/architecture/draft/*")
+    assert "Take the red one." in prompt
+    assert "Option red. Trade-offs: It costs red." in prompt
+    assert "Option blue. Trade-offs: It costs blue." in prompt
+    assert "grey" not in prompt
+
+
+@pytest.mark.row("P3")
+@pytest.mark.parametrize("config", [None, FULL], ids=["light", "full"])
+def test_gaps_become_open_questions_of_the_phase_and_reach_later_prompts(
+    plan: Plans, config: dict[str, object] | None
+) -> None:
+    run = plan(
+        "advanced", [{"address": f"{ARCHITECTURE}/synthesis/*", "data": SYNTHESIS}], config=config, until="think-deep"
+    )
+    assert run.summary("architecture")["open_questions"] == [GAP]
+    assert "Who owns the colours?" in run.prompts("plan/think-deep/thoughts/*")[0]
