@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
     from skillrun.runtime.events import CallStarted, Event
 
-MARKS: Final = {"completed": "✓", "skipped": "–", "failed": "✗", "needs-user-input": "?", "back": "↺", "running": "▸", "": " "}
+MARKS: Final = {
+    "completed": "✓",
+    "skipped": "–",
+    "failed": "✗",
+    "needs-user-input": "?",
+    "back": "↺",
+    "running": "▸",
+    "": " ",
+}
 SCROLLS: Final = frozenset({"Notice", "Said", "Tripped", "WentBack", "CallEnded"})
 
 
