@@ -56,7 +56,7 @@ steps:
 outputs:
   way: "{{ way.value }}"
   report: "{{ report.text }}"
-  key_decisions: ["{{ way.because }}"]
+  key_decisions: [{id: way, decision: "{{ way.because | default(way.value) }}"}]
 ---
 ## Acceptance criteria
 - Every finding has a title and a score.

@@ -83,6 +83,8 @@ def _undisturbed() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # what is there now counts as old,
+        gc.unfreeze()  # so that nothing looks through all of it at once
         if enabled:
             gc.enable()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jinja2 import nodes
@@ -68,8 +68,16 @@ class Inference:
 
     def holding(self) -> Facts:
         """What is known where the template, a condition, holds."""
+        self.result()
         expression = self.template.expression
         return self.gained(expression) if expression is not None else NOTHING
+
+    def shown(self) -> None:
+        """Check the whole as text, also where it is a single expression."""
+        if self.template.expression is not None:
+            self.printed(self.template.expression)
+        else:
+            self.result()
 
     # facts
 
@@ -98,7 +106,7 @@ class Inference:
     def settled(self, node: nodes.Node, one: Type) -> Type:
         """The type with what is known here: that it is present, and of a list that it has items."""
         if one.kind == "list" and fact(node) in self.known:
-            return replace(one, unless=None, filled=True)
+            return one._replace(unless=None, filled=True)
         return one.present() if self.holds(node, one) else one
 
     @contextmanager
@@ -255,7 +263,7 @@ class Inference:
         items = [self.infer(item) for item in node.items]
         literal = [constant(item) for item in node.items]
         values = (literal,) if all(one is not None for one in literal) else None
-        return replace(list_of(merged(items)), values=values)
+        return list_of(merged(items))._replace(values=values)
 
     def mapping(self, node: nodes.Dict) -> Type:
         return record({str(constant(pair.key)): self.infer(pair.value) for pair in node.items}, "the mapping")
@@ -264,13 +272,13 @@ class Inference:
         left = self.infer(node.left)
         with self.under(self.gained(node.left)):
             right = self.infer(node.right)
-        return replace(merged([left, right]), unless=left.unless if left.unless is not None else right.unless)
+        return merged([left, right])._replace(unless=left.unless if left.unless is not None else right.unless)
 
     def either(self, node: nodes.Or) -> Type:
         left = self.infer(node.left)
         with self.under(denied(node.left)):
             right = self.infer(node.right)
-        return replace(merged([left.present(), right]), unless=right.unless)
+        return merged([left.present(), right])._replace(unless=right.unless)
 
     def conditional(self, node: nodes.CondExpr) -> Type:
         self.infer(node.test)
@@ -312,7 +320,7 @@ class Inference:
         if not isinstance(node, nodes.Add):
             return NUMBER
         filled = any(one.filled for _, one in sides)
-        return replace(merged(one for _, one in sides), values=None, unless=None, filled=filled)
+        return merged(one for _, one in sides)._replace(values=None, unless=None, filled=filled)
 
     def hyphenated(self, node: nodes.Sub) -> str:
         """The name that is meant where a difference is read: `a-b` for `a_b`."""

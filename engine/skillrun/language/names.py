@@ -6,7 +6,6 @@ The checker infers against these; `runtime/scope` gives the values. One name sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -131,7 +130,7 @@ def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] =
 def _of_field(one: Field, label: str, choices: Type | None) -> Type:
     base = of_schema(one.shape.outline, label) if one.shape is not None else of_name(one.type, one.values)
     if choices is not None and choices.kind in ("record", "list") and choices.values is not None:
-        base = replace(base, values=tuple(each for values in choices.values for each in values), tunable=True)
+        base = base._replace(values=tuple(each for values in choices.values for each in values), tunable=True)
     return list_of(base) if one.array else base
 
 
@@ -148,7 +147,7 @@ def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, T
     flags = record({**FLAGS.fields, **{one: ANY.maybe() for one in declared}}, f"{label}.summary.flags")
     return record(
         {
-            "summary": replace(SUMMARY, fields={**SUMMARY.fields, "flags": flags}),
+            "summary": SUMMARY._replace(fields={**SUMMARY.fields, "flags": flags}),
             "outputs": record(outputs, f"{label}.outputs"),
             "artifacts": map_of(TEXT) if artifacts is None else record(artifacts, f"{label}.artifacts"),
         },

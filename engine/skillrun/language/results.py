@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import nodes
@@ -15,7 +14,7 @@ from skillrun.language.types import ANY, BOOLEAN, NUMBER, TEXT, Type, list_of, m
 if TYPE_CHECKING:
     from skillrun.language.inference import Inference
 
-_STATUS: Final = replace(TEXT, values=("success", "error", "timeout", "truncated", "refused", "parse_error", "empty"))
+_STATUS: Final = TEXT._replace(values=("success", "error", "timeout", "truncated", "refused", "parse_error", "empty"))
 REPLY: Final = record(
     {"member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT)}, "the reply"
 )
@@ -29,7 +28,7 @@ QUESTION: Final = record(
 ANSWER: Final[Mapping[str, Type]] = {
     "id": TEXT, "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(), "round": NUMBER,
 }  # fmt: skip
-_LEVEL: Final = replace(TEXT, values=("high", "medium", "low"))
+_LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
 CONVERGENCE: Final = record(
     {
         "score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER,
@@ -56,11 +55,11 @@ def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None
 
 def _same(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     """What keeps the items it is given, such as `sort`; an absent list becomes an empty one."""
-    return replace(_listed(types[0]), unless=None, values=None, filled=_filled(types[0]))
+    return _listed(types[0])._replace(unless=None, values=None, filled=_filled(types[0]))
 
 
 def _fewer(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
-    return replace(_listed(types[0]), unless=None, values=None, filled=False)
+    return _listed(types[0])._replace(unless=None, values=None, filled=False)
 
 
 def _listed(one: Type) -> Type:
@@ -93,7 +92,7 @@ def _selected(inference: Inference, node: nodes.Call | nodes.Filter, types: list
     kept = _fewer(inference, node, types)
     selects = isinstance(node, nodes.Filter) and node.name == "selectattr"  # no test holds for an absent value
     if selects and kept.item is not None and path in kept.item.fields:
-        kept = replace(kept, item=replace(kept.item, fields={**kept.item.fields, path: found.present()}))
+        kept = kept._replace(item=kept.item._replace(fields={**kept.item.fields, path: found.present()}))
     return kept
 
 
@@ -113,7 +112,7 @@ def _summed(_: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) ->
 
 def _text(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     """What turns text into text: nothing comes of an absent one."""
-    return replace(TEXT, unless=types[0].unless) if types else TEXT
+    return TEXT._replace(unless=types[0].unless) if types else TEXT
 
 
 def _default(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
@@ -128,7 +127,7 @@ def _pairs(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Ty
     one = types[0]
     if one.kind != "record":
         return list_of(ANY)
-    key, value = replace(TEXT, values=tuple(one.fields)), merged(one.fields.values())
+    key, value = TEXT._replace(values=tuple(one.fields)), merged(one.fields.values())
     return list_of(Type("list", {"first": key, "last": value}, item=merged([key, value])), filled=bool(one.fields))
 
 

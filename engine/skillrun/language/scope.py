@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from jinja2 import nodes
 
@@ -23,6 +23,8 @@ from skillrun.language.types import ANY, NOTHING, Facts, Type, identifier, list_
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,21 +103,15 @@ class Scope:
     # templates
 
     def infer(self, template: Template, extra: Mapping[str, Type] | None = None) -> Type:
-        with self._inference(template, extra) as inference:
-            return inference.result()
+        return self._inference(template, extra, Inference.result)
 
     def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a template whose text is used, also where it is a single expression."""
-        with self._inference(template, extra) as inference:
-            inference.printed(template.expression) if template.expression is not None else inference.result()
+        self._inference(template, extra, Inference.shown)
 
     def condition(self, template: Template | None) -> Facts:
         """Check a condition; the facts that hold where it does."""
-        if template is None:
-            return NOTHING
-        with self._inference(template) as inference:
-            inference.result()
-            return inference.holding()
+        return self._inference(template, None, Inference.holding) if template is not None else NOTHING
 
     def text(self, text: Text) -> Type:
         """Check a text that is rendered only in the run."""
@@ -129,7 +125,7 @@ class Scope:
         if value.items is not None:
             items = [self.value(item, extra) for item in value.items]
             values = ([item.values[0] for item in items if item.values],) if all(map(_single, items)) else None
-            return replace(list_of(merged(items), filled=bool(items)), values=values)
+            return list_of(merged(items), filled=bool(items))._replace(values=values)
         if value.entries is not None:
             fields = {key: self.value(one, extra) for key, one in value.entries.items()}
             known = {key: one.values[0] for key, one in fields.items() if one.values}
@@ -142,19 +138,20 @@ class Scope:
         template = value.template
         if found.unless is not None and template is not None and template.expression is not None:
             hint = f"`{what}` needs a value: give the step a `when`, or the value a `default`"
-            with self._inference(template, extra) as inference:
-                inference.needed(template.expression, found, hint)
+            expression = template.expression
+            self._inference(template, extra, lambda inference: inference.needed(expression, found, hint))
         return found
 
-    @contextmanager
-    def _inference(self, template: Template, extra: Mapping[str, Type] | None = None) -> Iterator[Inference]:
+    def _inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
+        """What is asked of the inference of a template against what is known here."""
         names = {**self.names, **(extra or {})}
         inference = Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
-        yield inference
+        answer = ask(inference)
         self.reads |= inference.reads
         for call, arguments in inference.calls:
             if isinstance(call.node, nodes.Name) and call.node.name == "bank":
                 self._bank(template, call, arguments)
+        return answer
 
     def _explain(self, path: str) -> str:
         if path in self.local:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skillrun.language.diagnostics import Problem, Problems
 
@@ -52,8 +52,7 @@ class Source:
         return [0, *accumulate(len(line) + 1 for line in self._lines[:-1])]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A place in a file."""
 
     source: Source
@@ -126,8 +125,7 @@ class Text:
         return f"Text({self.value!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A single value; `text` is there when it is a string."""
 
     value: str | int | float | bool | None
@@ -135,24 +133,21 @@ class Scalar:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(NamedTuple):
     """A YAML list."""
 
     items: tuple[Node, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A key of a mapping and what it holds."""
 
     key: Scalar
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """A YAML mapping with its entries in the order of the file."""
 
     entries: dict[str, Entry]
@@ -177,8 +172,7 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A `## name` of a body, and the text under it: from the next line on, without blank lines at the end."""
 
     name: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Facts = frozenset[str]
 NOTHING: Final[Facts] = frozenset()
@@ -15,8 +14,7 @@ Kind = Literal["any", "none", "text", "number", "boolean", "list", "record", "ma
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """What a value is. It is absent `unless` all of these facts hold; None means that it is always there.
 
     A record has the fields it has; a map has any key, a list any index, both with values of the type `item`. `values`
@@ -25,7 +23,7 @@ class Type:
     """
 
     kind: Kind = "any"
-    fields: Mapping[str, Type] = field(default_factory=lambda: NO_FIELDS)
+    fields: Mapping[str, Type] = NO_FIELDS
     item: Type | None = None
     label: str = ""
     unless: Facts | None = None
@@ -34,10 +32,10 @@ class Type:
     filled: bool = False
 
     def maybe(self, unless: Facts = NEVER) -> Type:
-        return replace(self, unless=(self.unless or NOTHING) | unless)
+        return self._replace(unless=(self.unless or NOTHING) | unless)
 
     def present(self) -> Type:
-        return self if self.unless is None else replace(self, unless=None)
+        return self if self.unless is None else self._replace(unless=None)
 
 
 ANY: Final = Type()
@@ -87,9 +85,9 @@ def merged(types: Iterable[Type]) -> Type:
         return found
     if first.kind == "record":
         names = dict.fromkeys(name for one in several for name in one.fields)
-        return replace(found, kind="record", fields={name: _common(several, name) for name in names}, label=first.label)
+        return found._replace(kind="record", fields={name: _common(several, name) for name in names}, label=first.label)
     items = [one.item for one in several if one.item is not None]
-    return replace(found, kind=first.kind, item=merged(items) if items else None)
+    return found._replace(kind=first.kind, item=merged(items) if items else None)
 
 
 def _common(records: list[Type], name: str) -> Type:
@@ -103,7 +101,7 @@ def of_value(value: Any, label: str, *, tunable: bool = False) -> Type:
     """The type of plain data, such as merged configuration."""
     if isinstance(value, Mapping):
         fields = {str(key): of_value(one, f"{label}.{key}", tunable=tunable) for key, one in value.items()}
-        return replace(record(fields, label, (value,)), tunable=tunable)
+        return record(fields, label, (value,))._replace(tunable=tunable)
     kind: Kind = "any"
     item = None
     match value:
@@ -125,7 +123,7 @@ def of_value(value: Any, label: str, *, tunable: bool = False) -> Type:
 def of_name(name: str, values: Any = None) -> Type:
     """The type that a declaration or a schema calls by its name; `values` are those of an enum."""
     found = _PLAIN.get(name, ANY)
-    return replace(found, values=tuple(values)) if isinstance(values, tuple | list) and found is TEXT else found
+    return found._replace(values=tuple(values)) if isinstance(values, tuple | list) and found is TEXT else found
 
 
 def of_schema(schema: Any, label: str) -> Type:

@@ -142,7 +142,7 @@ def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     filled = least is None or least.literal != 0
     data = ANY if main.kind == "any" else data  # nobody knows whether it is a list
     found = replies_type(data, step.id or "agent", several=main.kind == "list", filled=filled)
-    return replace(found, fields={**found.fields, "path": TEXT}) if "writes" in beside else found
+    return found._replace(fields={**found.fields, "path": TEXT}) if "writes" in beside else found
 
 
 def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
@@ -195,7 +195,7 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         scope.report(step.values["pause"].span, "missing-key", message, hint)
     answer = (TEXT if main.kind == "text" and "multiple" not in beside else ANY).maybe()
     if choices.values and "other" not in beside:
-        answer = replace(answer, values=choices.values, tunable=choices.tunable)
+        answer = answer._replace(values=choices.values, tunable=choices.tunable)
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
     answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer}
     return record({"answers": list_of(record(answered, "the answer")), "answer": answer}, step.id or "ask")
@@ -252,7 +252,7 @@ def _decide(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     certain = any(row.when is None for row in step.rows)
     chosen = merged(values)
     if order and chosen.values is not None:
-        chosen = replace(chosen, values=order, tunable=beside["order"].tunable)
+        chosen = chosen._replace(values=order, tunable=beside["order"].tunable)
     because = TEXT if certain and len(reasons) == len(step.rows) else TEXT.maybe()
     return record({"value": chosen if certain else chosen.maybe(), "because": because}, step.id or "decide")
 

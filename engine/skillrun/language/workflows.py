@@ -111,7 +111,7 @@ class WorkflowCheck:
     def _documents(self) -> None:
         """What prompts carry of earlier phases: a phase reads of it what it follows, the rest is absent for it."""
         phases = self._visible(frozenset(self.workflow.phases))
-        absent = replace(phases, fields={name: one.maybe() for name, one in phases.fields.items()})
+        absent = phases._replace(fields={name: one.maybe() for name, one in phases.fields.items()})
         scope = Scope(self.checker, self.settings, {**self._base, "phases": absent}, self.problems)
         for title, value in self.workflow.documents.items():
             found = scope.value(value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from skillrun.language.diagnostics import Problems
@@ -12,7 +10,7 @@ from skillrun.language.inference import Inference
 from skillrun.language.source import Text
 from skillrun.language.types import ANY, NUMBER, TEXT, Type, list_of, map_of, of_value, record
 
-MODE = replace(TEXT, values=("rapid", "deep"))
+MODE = TEXT._replace(values=("rapid", "deep"))
 SKIPPED = frozenset({"state.mode == 'deep'"})
 NAMES: dict[str, Type] = {
     "state": record({"mode": MODE, "flags": list_of(TEXT), "count": NUMBER}, "state"),
