@@ -84,7 +84,11 @@ class EmbeddedBackend(Backend):
 
     def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         structured = request.schema is not None
-        extra: dict[str, Any] = {"seed": self._seed, "repeat_penalty": 1.05 if structured else 1.1, "repeat_last_n": 256}
+        extra: dict[str, Any] = {
+            "seed": self._seed,
+            "repeat_penalty": 1.05 if structured else 1.1,
+            "repeat_last_n": 256,
+        }
         if not structured:
             extra["grammar"] = f"root ::= [^\\x00]{{1,{min(LONGEST_REPLY, request.max_tokens)}}}"
         return {"temperature": 0.3, **super().settings(request, profile), "extra_body": extra}

@@ -1,4 +1,4 @@
-"""The specify gate: a request is scored, asked about where it is weakest, and goes on when it is clear or after three rounds."""
+"""The specify gate: requests are scored, and asked about where they are weakest, for three rounds at most."""
 
 from __future__ import annotations
 
