@@ -42,12 +42,21 @@ def test_a_plan_runs_on_claude_when_the_key_is_set(
     assert "strong = anthropic:claude-opus-5-5, fast = anthropic:claude-haiku-5-5" in done.out
     calls = [asked for asked in wire.asked if asked.path.startswith("/v1/messages")]
     assert {asked.body["model"] for asked in calls} == {"claude-opus-5-5", "claude-haiku-5-5"}
-    assert any("cache_control" in str(asked.body) for asked in calls)
+    marked = [[block for block in _blocks(asked.body) if "cache_control" in block] for asked in calls]
+    assert {len(blocks) for blocks in marked} == {2}, "behind the documents, and behind what the phase shares"
+    openings = [
+        _blocks(asked.body)[: _blocks(asked.body).index(blocks[0])] for asked, blocks in zip(calls, marked, strict=True)
+    ]
+    assert openings[-1] == openings[-3], "the documents of the last phases are the same blocks"
     run = folder / "runs" / "claude"
     assert "It says what was asked for." in (run / "tasks.md").read_text(encoding="utf-8")
     kept = [path for path in run.rglob("*") if path.is_file() and b"sk-ant-secret" in path.read_bytes()]
     assert not kept
     assert "sk-ant-secret" not in done.out + done.err
+
+
+def _blocks(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [block for message in body["messages"] for block in message["content"]]
 
 
 @LOOPBACK
