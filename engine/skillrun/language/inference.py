@@ -43,7 +43,7 @@ class Inference:
     """Infers the types of one template; findings go to `problems`.
 
     `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
-    `reads` are the names read with their first field, `calls` the calls with their arguments' types.
+    `reads` are the names read with their first field, `calls` the functions and filters with what they are given.
     """
 
     template: Template
@@ -53,7 +53,7 @@ class Inference:
     explain: Callable[[str], str] = lambda _path: ""
     place: Callable[[str], Span | None] = lambda _fact: None
     reads: set[str] = field(default_factory=set)
-    calls: list[tuple[nodes.Call, list[Type]]] = field(default_factory=list)
+    calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         known, self.known = self.known, NOTHING
@@ -344,8 +344,8 @@ class Inference:
 
     def call(self, node: nodes.Call) -> Type:
         arguments = self.arguments(node)
-        self.calls.append((node, arguments))
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
+        self.calls.append((name, node.args, arguments))
         return RESULTS[name](self, node, arguments) if name in RESULTS else ANY
 
     def filter(self, node: nodes.Filter) -> Type:
@@ -354,6 +354,7 @@ class Inference:
         attribute = keyword(node, "attribute")
         if isinstance(attribute, str) and node.name != "map":
             self.attribute(node, one, attribute)
+        self.calls.append((node.name, [node, *node.args], [one, *arguments]))
         return RESULTS[node.name](self, node, [one, *arguments]) if node.name in RESULTS else ANY
 
     def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jinja2 import nodes
 
+from skillrun.collaboration.signals import suspicious
 from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Value, Workflow
 from skillrun.language.diagnostics import Problems, close_to
@@ -148,9 +149,11 @@ class Scope:
         inference = Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
         answer = ask(inference)
         self.reads |= inference.reads
-        for call, arguments in inference.calls:
-            if isinstance(call.node, nodes.Name) and call.node.name == "bank":
-                self._bank(template, call, arguments)
+        for name, arguments, types in inference.calls:
+            if name == "bank" and arguments:
+                self._bank(template, arguments, types)
+            elif name == "matches" and len(arguments) > 1:
+                self._patterns(template, arguments[1], types[1])
         return answer
 
     def _explain(self, path: str) -> str:
@@ -158,16 +161,26 @@ class Scope:
             return f"`{path}` is first known behind line {self.local[path].line}"
         return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
 
-    def _bank(self, template: Template, call: nodes.Call, arguments: list[Type]) -> None:
+    def _bank(self, template: Template, arguments: list[nodes.Expr], types: list[Type]) -> None:
         """Check the names of the question banks that it may be, and the groups that are asked of them."""
-        for name in arguments[0].values or () if arguments else ():
-            written = [span for layer in self.settings.layers for span in places_with(layer, name)]
-            here = template.span(call.args[0])
-            bank = self.lookups.bank(str(name), here if constant(call.args[0]) == name else (*written, here)[0])
-            for group in arguments[1].values or () if bank is not None and len(arguments) > 1 else ():
+        for name in types[0].values or ():
+            bank = self.lookups.bank(str(name), self._written(template, arguments[0], name)[0])
+            for group in types[1].values or () if bank is not None and len(types) > 1 else ():
                 if identifier(str(group)) not in map(identifier, bank or ()):
-                    span, hint = template.span(call.args[1]), f"add `## {group}` to `skills/{name}.md`"
+                    span, hint = template.span(arguments[1]), f"add `## {group}` to `skills/{name}.md`"
                     self.lookups.unknown(span, "group", str(group), bank or (), hint)
+
+    def _patterns(self, template: Template, argument: nodes.Expr, patterns: Type) -> None:
+        """Check the regular expressions that are searched for."""
+        for pattern in _texts(patterns.values or ()):
+            if reason := suspicious(pattern):
+                for span in self._written(template, argument, pattern):
+                    self.report(span, "pattern", reason)
+
+    def _written(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
+        """Where a text that an expression yields is written: here, or in the config."""
+        layers = self.settings.layers if constant(node) != value else ()
+        return [span for layer in layers for span in places_with(layer, value)] or [template.span(node)]
 
     # facts and names
 
@@ -192,6 +205,14 @@ class Scope:
             self.bind(name, one.maybe(self.depends) if self.depends else one)
         else:
             self.bind(name, merged([before, one]))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
 
 
 def _single(one: Type) -> bool:

@@ -199,7 +199,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 # These depend on the run, which hands them in among the names; here are the parameters that each takes.
 CONTEXT_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "bank": lambda name, group, n: None,  # noqa: ARG005
+    "bank": lambda name, group, n=3: None,  # noqa: ARG005
     "members": lambda role, models: None,  # noqa: ARG005
     "others": lambda step: None,  # noqa: ARG005
 }
