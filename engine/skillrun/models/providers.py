@@ -70,7 +70,8 @@ class Backend:
         if request.temperature is not None and not thinks and not profile.get("anthropic_disallows_sampling_settings"):
             settings["temperature"] = request.temperature
         if self.provider.kind == "anthropic":
-            settings["anthropic_cache_instructions"] = any(block.cache for block in request.system)
+            # What goes on, with tools, a repair or a session, is kept up to its end as well, for its next turn.
+            settings["anthropic_cache"] = bool(request.tools) or len(request.messages) > 1
         elif self.provider.kind == "responses":
             settings["openai_store"] = False
         return settings

@@ -73,7 +73,7 @@ def request_for(
     what = f"the prompt of `{step.id}` for {seated.id}"
     earlier = _conversation(frame, step, seated)
     if earlier:
-        system, final = shared_by_all(phase).system, Block(_task(run, task), cache=True)
+        system, final = shared_by_all(phase).system, Block(_task(run, task))
         messages = (*earlier, Message("user", (final,)))
         if room := _room(resolved, system, messages, schema):
             return Request(resolved.model, system, messages, room, schema=schema)

@@ -75,24 +75,33 @@ def test_blocks_that_are_worth_it_are_breakpoints_of_the_prompt_cache() -> None:
     _, asked = ask(
         anthropic.message(anthropic.text("a")),
         CLAUDE,
-        system=(Block("Principles."), Block("Role.", cache=True)),
         messages=(Message("user", (Block("Pack.", cache=True), Block("Task."))),),
     )
-    (system,) = asked.body["system"]
-    assert system["text"] == "Principles.\n\nRole."
     content = asked.body["messages"][0]["content"]
     assert [block["text"] for block in content] == ["Pack.", "Task."]
-    assert [block.get("cache_control", {}).get("type") for block in (system, *content)] == ["ephemeral"] * 2 + [None]
+    assert [block.get("cache_control", {}).get("type") for block in content] == ["ephemeral", None]
+    assert "cache_control" not in asked.body
+
+
+def test_what_goes_on_is_cached_up_to_its_end() -> None:
+    tool = ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {}})
+    hello = Message("user", (Block("Hello."),))
+    going_on = (hello, Message("assistant", (Block("Yes?"),)), hello)
+    cases: tuple[dict[str, Any], ...] = ({"tools": (tool,)}, {"messages": going_on})
+    for more in cases:
+        _, asked = ask(anthropic.message(anthropic.text("a")), CLAUDE, **more)
+        assert asked.body["cache_control"]["type"] == "ephemeral"
 
 
 def test_a_long_session_has_no_more_than_four_breakpoints() -> None:
     turns = [Message("user", (Block(f"Pack {turn}.", cache=True), Block("Task."))) for turn in range(6)]
     said = Message("assistant", (Block("Done."),))
     whole = tuple(message for turn in turns for message in (turn, said))[:-1]
-    _, asked = ask(anthropic.message(anthropic.text("a")), CLAUDE, system=(Block("Role.", cache=True),), messages=whole)
+    _, asked = ask(anthropic.message(anthropic.text("a")), CLAUDE, messages=whole)
     blocks = [block for message in asked.body["messages"] for block in message["content"]]
-    marked = [block["text"] for block in (*asked.body["system"], *blocks) if "cache_control" in block]
-    assert marked == ["Role.", "Pack 3.", "Pack 4.", "Pack 5."]
+    marked = [block["text"] for block in blocks if "cache_control" in block]
+    assert marked == ["Pack 3.", "Pack 4.", "Pack 5."]
+    assert "cache_control" in asked.body
 
 
 def test_empty_blocks_are_not_sent() -> None:

@@ -74,7 +74,7 @@ def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, sha
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
-    request = request_for(frame, step, seated, task, shape.schema if shape else None, shared=shared or bool(tools))
+    request = request_for(frame, step, seated, task, shape.schema if shape else None, shared=shared)
     drop = frame.value(step, "invalid", "") == "drop"
     turns = int((frame.run.program.engine.get("limits") or {}).get("tool_turns", 8)) if tools else 1
     return Asked(seated.id, address, request, shape, drop, tools, turns)
