@@ -30,7 +30,7 @@ FULL = {"deliberation": {"variant": "full"}}
 SIDE_BY_SIDE = {"features": {"parallel_dispatch": {"enabled": True, "modes": []}}}
 CONTEXTS: Mapping[str, tuple[str, Rule, Mapping[str, Any], str]] = {
     "deliberation": ("advanced", lost("architecture/proposals/second/*"), FULL, "fall back"),
-    "multi_strategy": ("standard", lost("test-strategy/proposals/first/*", times=12), {}, "fall back"),
+    "multi_strategy": ("complete", lost("test-strategy/proposals/proposal/*"), {}, "fall back"),
     "parallel_dispatch": ("standard", lost("assets/assets/*", times=2), SIDE_BY_SIDE, "sequential"),
     "expert_review": ("standard", lost("expert-review/*"), {}, "ask"),
     "consensus": ("standard", lost("validation/judged/*"), {}, "skip"),
@@ -66,10 +66,10 @@ def test_a_second_round_that_fails_leaves_the_first_one(plan: Plans) -> None:
 def test_a_strategy_that_fails_twice_gives_way_to_quick(plan: Plans) -> None:
     mode, rule, _, _ = CONTEXTS["multi_strategy"]
     run = plan(mode, [rule])
-    assert attempts(run, "test-strategy/proposals/first/*") == 12
+    assert attempts(run, "test-strategy/proposals/proposal/*") == 4
     assert attempts(run, "test-strategy/proposals.otherwise/*/first/*") == 3
     assert run.summary("test-strategy")["flags"]["degraded"] is True
-    assert "qa-security" in run.summary("test-strategy")["flags"]["degraded_because"]
+    assert "qa-strategist" in run.summary("test-strategy")["flags"]["degraded_because"]
 
 
 @pytest.mark.row("P14")
