@@ -1,0 +1,90 @@
+"""Feature switches of a plan: by mode, by what they require, switched in mid-run, checked and shown."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.acceptance.plan.conftest import Plan, Plans, Rule, skillrun
+
+PAUSED = [{"address": "plan/validation/judged/*", "fail": "auth"}]
+"""The run fails at the judges, with everything before them done."""
+
+
+def switches(run: Plan) -> dict[str, str]:
+    return {one["name"]: one["because"] or "on" for one in run.story["features"]}
+
+
+def configure(run: Plan, config: Rule) -> None:
+    path = run.project / "config" / "planning.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+
+
+@pytest.mark.row("P15")
+def test_a_feature_is_on_in_its_modes_when_it_is_enabled_and_all_that_it_requires_are_on(plan: Plans) -> None:
+    assert switches(plan("advanced"))["multi_strategy"] == "on"
+    assert switches(plan("standard"))["multi_strategy"] == "not in standard mode"
+    off = plan("advanced", config={"features": {"convergence": {"enabled": False}}})
+    assert switches(off)["convergence"] == "not enabled"
+    assert switches(off)["multi_strategy"] == "needs convergence"
+    assert switches(off)["deliberation"] == "on"
+    assert off.asked("plan/architecture/proposals/contradictions/*") == []
+    assert plan("advanced").asked("plan/architecture/proposals/contradictions/*")
+
+
+@pytest.mark.row("P15")
+def test_show_says_which_were_on_and_why_the_others_were_not(plan: Plans) -> None:
+    run = plan("advanced", config={"features": {"convergence": {"enabled": False}}})
+    lines = [line.strip() for line in skillrun("show", str(run.folder)).out.splitlines()]
+    assert "deliberation: on" in lines
+    assert "convergence: off, not enabled" in lines
+    assert "multi_strategy: off, needs convergence" in lines
+
+
+@pytest.mark.row("P15")
+def test_a_feature_switched_on_in_mid_run_applies_to_the_phases_that_are_not_completed(plan: Plans) -> None:
+    off = {"features": {name: {"enabled": False} for name in ("specify_gate", "expert_review")}}
+    run = plan("standard", PAUSED, config=off, alone=True)
+    assert run.done.code == 1
+    before = run.asked()
+    configure(run, {"features": {"expert_review": {"enabled": True}}})
+    resumed = run.resumed(())
+    assert resumed.done.code == 0
+    assert resumed.asked("plan/expert-review/*/review/*")  # not yet completed: the switch applies
+    assert resumed.asked("plan/clarify/gate*") == []  # completed: it is not run again
+    assert [one for one in resumed.asked() if "/clarify/" in one or "/architecture/" in one] == [
+        one for one in before if "/clarify/" in one or "/architecture/" in one
+    ]
+    assert switches(resumed)["expert_review"] == "on"
+
+
+@pytest.mark.row("P15")
+def test_a_feature_switched_off_in_mid_run_applies_to_the_phases_that_are_not_completed(plan: Plans) -> None:
+    run = plan("standard", PAUSED, alone=True)
+    configure(run, {"features": {"expert_review": {"enabled": False}}})
+    resumed = run.resumed(())
+    assert resumed.summary("expert-review")["status"] == "skipped"
+    assert switches(resumed)["expert_review"] == "not enabled"
+    assert resumed.summary("clarify")["status"] == "completed"
+
+
+@pytest.mark.row("P15")
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        ({"deliberation": {"requires": ["multi_strategy"]}}, "`deliberation` requires itself through `multi_strategy`"),
+        ({"deliberation": {"requires": ["convergense"]}}, "there is no feature `convergense`"),
+        ({"deliberation": {"modes": ["advancde"]}}, "there is no mode `advancde`"),
+        ({"deliberation": {"enbled": True}}, "the shipped config has no `features.deliberation.enbled`"),
+    ],
+)
+def test_validate_finds_cycles_and_unknown_names(plan: Plans, features: Rule, said: str) -> None:
+    run = plan("standard", alone=False)
+    place = run.project.parent / f"features-{abs(hash(said))}"
+    place.mkdir()
+    (place / "config").mkdir()
+    (place / "config" / "planning.yaml").write_text(yaml.safe_dump({"features": features}), encoding="utf-8")
+    done = skillrun("validate", str(place))
+    assert done.code == 1
+    assert said in done.out + done.err
