@@ -21,7 +21,7 @@ from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.language.templates.functions import slug
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice
+from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, WentBack
 from skillrun.runtime.files import digest
 from skillrun.runtime.folder import STATE, RunFolder, State, Transcript
 from skillrun.runtime.given import given_values
@@ -93,7 +93,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
     path = existing(runs, name)
     with hold(path), closing(Journal.open(path)) as journal:
-        state, log = RunFolder(path).read_state()
+        state, log = _brought_forward(session.program, RunFolder(path))
         state.budget = {**(state.budget or {}), **session.budget}
         return await _evaluated(session, path, journal, state, log, resumed=True, lost=journal.unanswered())
 
@@ -120,7 +120,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
         if base is not None:
             shutil.copytree(base, path, ignore=shutil.ignore_patterns(".run"))
             known = opened.enter_context(closing(Journal.open(base)))
-            state, log = RunFolder(path).read_state()
+            state, log = _brought_forward(session.program, RunFolder(path))
         else:
             path.mkdir()
             known, state, log = None, initial_state(session, inputs), []
@@ -129,6 +129,23 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
         run = _opened(session, path, journal, state, log)
         await _pin(run)
         return await run_workflow(run, resumed=base is not None)
+
+
+def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
+    """The state as today's workflow declares it: what an older one did not have gets its default.
+
+    What a phase has set stays as it is, also where it has unset it.
+    """
+    state, log = folder.read_state()
+    past = [folder.summary(name) for name in program.workflow.phases]
+    past += [summary for one in folder.history(state.round) for summary in one["phases"].values()]
+    known = {name for summary in past if summary for name in summary.get("set") or {}}
+    names: dict[str, Any] = {"config": program.config}
+    inputs, _, _ = given_values(program.workflow.inputs, state.inputs, names)
+    state.inputs = {**inputs, **state.inputs}
+    values, _, _ = given_values(program.workflow.state, {}, {**names, "inputs": state.inputs})
+    state.state = {**{name: value for name, value in values.items() if name not in known}, **state.state}
+    return state, log
 
 
 @dataclass(frozen=True)
@@ -144,23 +161,27 @@ class WouldAsk:
 
 
 async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
-    """The calls that going on with a run would make, as far as generated replies lead. Changes nothing."""
+    """The calls that going on with a run would make, as far as generated replies lead. Changes nothing.
+
+    Where generated replies send it back, a guess, what is asked from there on does not count as asked again.
+    """
     path = existing(runs, name)
-    found: list[CallEnded] = []
+    found: list[WouldAsk] = []
+    known: set[str] = set()
 
     def listen(event: Event) -> None:
-        if isinstance(event, CallEnded) and not event.replayed:
-            found.append(event)
+        if isinstance(event, WentBack):
+            known.clear()
+        elif isinstance(event, CallEnded) and not event.replayed:
+            tokens, again = event.usage.get("input", 0), event.address in known
+            found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
     with hold(path):
         with closing(Journal.open(path)) as journal:
-            known = {entry.address for entry in journal.entries("reply")}
+            known.update(entry.address for entry in journal.entries("reply"))
         await rehearse(quiet, {}, base=path)
-    return [
-        WouldAsk(one.address, one.phase, one.model, one.usage.get("input", 0), one.price, one.address in known)
-        for one in found
-    ]
+    return found
 
 
 def initial_state(session: Session, inputs: dict[str, Any]) -> State:

@@ -25,21 +25,21 @@ def configure(run: Plan, config: Rule) -> None:
 def test_a_feature_is_on_in_its_modes_when_it_is_enabled_and_all_that_it_requires_are_on(plan: Plans) -> None:
     assert switches(plan("advanced"))["multi_strategy"] == "on"
     assert switches(plan("standard"))["multi_strategy"] == "not in standard mode"
-    off = plan("advanced", config={"features": {"convergence": {"enabled": False}}})
-    assert switches(off)["convergence"] == "not enabled"
-    assert switches(off)["multi_strategy"] == "needs convergence"
-    assert switches(off)["deliberation"] == "on"
+    off = plan("advanced", config={"features": {"deliberation": {"enabled": False}}})
+    assert switches(off)["deliberation"] == "not enabled"
+    assert switches(off)["multi_strategy"] == "needs deliberation"
+    assert switches(off)["convergence"] == "on"
     assert off.asked("plan/architecture/proposals/contradictions/*") == []
     assert plan("advanced").asked("plan/architecture/proposals/contradictions/*")
 
 
 @pytest.mark.row("P15")
 def test_show_says_which_were_on_and_why_the_others_were_not(plan: Plans) -> None:
-    run = plan("advanced", config={"features": {"convergence": {"enabled": False}}})
+    run = plan("advanced", config={"features": {"deliberation": {"enabled": False}}})
     lines = [line.strip() for line in skillrun("show", str(run.folder)).out.splitlines()]
-    assert "deliberation: on" in lines
-    assert "convergence: off, not enabled" in lines
-    assert "multi_strategy: off, needs convergence" in lines
+    assert "convergence: on" in lines
+    assert "deliberation: off, not enabled" in lines
+    assert "multi_strategy: off, needs deliberation" in lines
 
 
 @pytest.mark.row("P15")
