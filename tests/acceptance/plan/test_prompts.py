@@ -47,7 +47,13 @@ def test_every_prompt_has_the_four_sections_in_one_order(plan: Plans, mode: str)
 
 
 def test_members_of_a_panel_differ_in_nothing_but_their_role(plan: Plans) -> None:
-    for step in ("architecture/proposals/first", "validation/judged/scores", "coverage/judged/scores"):
+    panels = (
+        "architecture/proposals/first",
+        "validation/judged/scores",
+        "expert-review/*/review",
+        "coverage/judged/scores",
+    )
+    for step in panels:
         prompts = plan("standard").prompts(f"plan/{step}/*")
         assert len(prompts) > 1
         assert len({prompt.partition("# Your role")[0] for prompt in prompts}) == 1
