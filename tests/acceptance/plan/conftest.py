@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from skillrun.cli.main import main
 from skillrun.runtime.journal import Journal
@@ -112,7 +111,7 @@ def _prompt(request: Mapping[str, Any]) -> str:
 
 def _script(folder: Path, rules: Sequence[Rule]) -> Path:
     path = folder / "replies.yaml"
-    path.write_text(yaml.safe_dump([*rules, *STRAIGHT]), encoding="utf-8")
+    path.write_text(json.dumps([*rules, *STRAIGHT]), encoding="utf-8")
     return path
 
 
@@ -165,7 +164,7 @@ def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.Monkey
             monkeypatch.chdir(run_before[key].project)
             return run_before[key]
         project = Path(tempfile.mkdtemp(dir=projects))
-        contents = {**(files or {}), **({"config/planning.yaml": yaml.safe_dump(config)} if config else {})}
+        contents = {**(files or {}), **({"config/planning.yaml": json.dumps(config)} if config else {})}
         for path, text in contents.items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             (project / path).write_text(text, encoding="utf-8")
@@ -173,7 +172,7 @@ def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.Monkey
         given += ["--script", str(_script(project, rules)), "--name", "run", *flags]
         given += ["--unattended"] if unattended else []
         if answers:
-            (project / "answers.yaml").write_text(yaml.safe_dump(answers), encoding="utf-8")
+            (project / "answers.yaml").write_text(json.dumps(answers), encoding="utf-8")
             given += ["--answers", "answers.yaml"]
         monkeypatch.chdir(project)
         made = Plan(project / "runs" / "run", project, skillrun("plan", request, *given))
