@@ -168,11 +168,25 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, found.protocol)
     _warn_of_names(scope, protocols)
-    if outputs and value is not None:
-        literal = value.literal is not None
-        what = f"the protocol `{value.literal}`" if literal else "none of the protocols that it can be"
-        check_given(scope, step, inputs, what, all_of_them=literal)
-    return merged(outputs) if outputs else ANY
+    if not outputs or value is None:
+        return ANY
+    if value.literal is not None:
+        check_given(scope, step, inputs, f"the protocol `{value.literal}`")
+        return merged(outputs)
+    library = [one for one in map(scope.lookups.library.protocol, known) if one is not None]
+    inputs |= {identifier(one.name): one for other in library for one in other.inputs}
+    check_given(scope, step, inputs, "none of the protocols", all_of_them=False)
+    return _of_any(merged(outputs), library)
+
+
+def _of_any(found: Type, library: list[Protocol]) -> Type:
+    """What a panel gives whose protocol is computed: also the outputs of protocols that are not chosen today."""
+    fields = dict(found.fields)
+    for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
+        mine = fields.setdefault(name, ANY.maybe())
+        if mine.values and isinstance(value.literal, str):
+            fields[name] = mine._replace(values=tuple(dict.fromkeys((*mine.values, value.literal))))
+    return found._replace(fields=fields)
 
 
 def _warn_of_names(scope: Scope, protocols: list[Protocol]) -> None:
