@@ -59,7 +59,7 @@ def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
     """What was given, and a placeholder for a text that is required."""
     from skillrun.language.diagnostics import UsageError
 
-    required = [field.name for field in workflow.inputs if field.required and field.type == "string"]
+    required = [field.name for field in workflow.inputs if field.required and field.type.kind == "string"]
     values: dict[str, Any] = {name: f"(the {name})" for name in required}
     for one in given:
         name, equals, value = one.partition("=")

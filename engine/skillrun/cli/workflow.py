@@ -137,23 +137,22 @@ def _parameter(field: Field, positional: bool, taken: set[str], render: Render) 
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
     words = _words(field, render)
-    if field.type == "boolean" and not field.array:
+    if field.type.kind == "boolean" and not field.array:
         return click.Option([f"--{name}/--no-{name}", _key(field)], default=None, help=words)
     return click.Option([f"--{name}", _key(field)], help=words, metavar=_metavar(field, render), multiple=field.array)
 
 
 def _metavar(field: Field, render: Render) -> str:
     from skillrun.language.diagnostics import SkillrunError
-    from skillrun.language.picoschema import Type
 
-    if field.type == "enum":
+    if field.type.kind == "enum":
         try:
-            return f"[{'|'.join(map(str, Type('enum', values=field.values).choices(render) or ()))}]"
+            return f"[{'|'.join(map(str, field.type.choices(render) or ()))}]"
         except SkillrunError:  # its template reads what only a run knows
             return "ENUM"
-    if field.lower is not None:
-        return f"{field.lower:g}..{field.upper:g}"
-    return "JSON" if field.shape is not None else field.type.upper()
+    if field.type.lower is not None:
+        return f"{field.type.lower:g}..{field.type.upper:g}"
+    return "JSON" if field.type.kind == "object" else field.type.kind.upper()
 
 
 def _words(field: Field, render: Render) -> str:
@@ -178,7 +177,7 @@ def _help(workflow: Workflow) -> str:
     parts = [workflow.description, *workflow.help.split("\n\n")]
     first = first_input(workflow)
     if first is not None:
-        kind = "" if first.type == "string" else f" ({first.type})"
+        kind = "" if first.type.kind == "string" else f" ({first.type.kind})"
         parts.insert(1, f"{first.name.upper()}: {first.description}{kind}")
     return "\n\n".join(_paragraph(part) for part in parts if part.strip())
 

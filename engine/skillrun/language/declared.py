@@ -31,10 +31,10 @@ def declared(
     """The record of the inputs or the state; what is declared wrongly can be anything."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
     scope = Scope(checker, settings, names, checker.problems)
-    choices = {one.name: scope.text(one.values) for one in fields if isinstance(one.values, Text)}
+    choices = {one.name: scope.text(one.type.values) for one in fields if isinstance(one.type.values, Text)}
     for one in fields:
         texts = list(_texts(one.default)) if one.default is not None else []
-        for text in (*texts, *(one.shape.templates if one.shape is not None else ())):
+        for text in (*texts, *(one.type.templates() if one.type.kind == "object" else ())):
             scope.text(text)
     found = of_fields(fields, label, choices).fields
     node = document.front.get(label)

@@ -16,7 +16,6 @@ from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.picoschema import (
     KeyNotation,
     Render,
-    ShapeSpec,
     Type,
     is_template,
     parse_shape,
@@ -25,7 +24,7 @@ from skillrun.language.picoschema import (
     read_type,
 )
 from skillrun.language.schemas import Shape, shown
-from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
+from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, plain
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
 KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
@@ -43,16 +42,12 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """A declared input or variable. `values` may be a template that yields them, and so may every text in `default`."""
+    """A declared input or variable; of an `array`, `type` is that of an item. Texts in it may be templates."""
 
     name: str
     required: bool
-    type: str  # one of TYPES, or "object" where there is a `shape`
+    type: Type
     array: bool
-    values: tuple[Any, ...] | Text | None
-    lower: float | None
-    upper: float | None
-    shape: ShapeSpec | None
     default: Node | None
     fallback: Any
     description: str
@@ -88,7 +83,7 @@ def coerce(field: Field, value: Any, render: Render | None = None) -> Coerced:
 
     `render` renders the field's own templates; without it, values that a template gives are not checked.
     """
-    if isinstance(value, str) and field.shape is not None:
+    if isinstance(value, str) and field.type.kind == "object":
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
@@ -107,7 +102,7 @@ def coerce(field: Field, value: Any, render: Render | None = None) -> Coerced:
 
 def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     """The field with what stands beside its type; its default and fallback are checked where they are literal."""
-    found, shape = _kind(key, node, problems)
+    found = _type(key, node, problems)
     if found is None:
         return None
     beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
@@ -120,12 +115,8 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     field = Field(
         name=key.name,
         required=not key.optional and default is None,
-        type="object" if shape else found.kind,
+        type=found,
         array=key.form == "array",
-        values=found.values,
-        lower=found.lower,
-        upper=found.upper,
-        shape=shape,
         default=default,
         fallback=None,
         description=words.value if words else "",
@@ -139,10 +130,10 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     return field
 
 
-def _kind(key: KeyNotation, node: Node, problems: Problems) -> tuple[Type | None, ShapeSpec | None]:
-    """The type of a field, and its shape where that stands in place of one."""
+def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
+    """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
     if not isinstance(node, Mapping):
-        return (_enum(Type("enum"), node, problems) if key.form == "enum" else _named(key, node, None, problems)), None
+        return _enum(Type("enum"), node, problems) if key.form == "enum" else _named(key, node, None, problems)
     known = True
     for name, entry in node.entries.items():
         if name not in KEYS:
@@ -155,15 +146,14 @@ def _kind(key: KeyNotation, node: Node, problems: Problems) -> tuple[Type | None
         problems.report(key.span, "type", f"`{key.name}` has its type twice", hint)
     elif shape:
         spec = parse_shape(shape, problems)
-        if spec is not None and not spec.task:
-            return spec.type, spec
-        if spec is not None:
+        if spec is not None and spec.task:
             problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
+        return spec.type if spec is not None and not spec.task else None
     elif kind:
-        return _named(key, kind, node.get("values"), problems), None
+        return _named(key, kind, node.get("values"), problems)
     elif known:
         problems.report(key.span, "missing-key", f"`{key.name}` has no `type`", allowed(TYPES))
-    return None, None
+    return None
 
 
 def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
@@ -173,13 +163,11 @@ def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
         return None
     found = read_type(kind.text, TYPES, problems)
-    if found is None or (found.kind != "enum" and values is None):
-        return found
-    if found.kind != "enum" or values is None:
-        hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
-        problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
-        return None
-    return _enum(found, values, problems)
+    if found is None or (found.kind == "enum") == (values is not None):
+        return _enum(found, values, problems) if found is not None and values is not None else found
+    hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
+    problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
+    return None
 
 
 def _enum(found: Type, values: Node, problems: Problems) -> Type | None:
@@ -210,42 +198,41 @@ def _computed(node: Node) -> bool:
 
 
 def _one(field: Field, value: Any, label: str, render: Render | None) -> Coerced:
-    found, expected = _checked(field, value, render)
+    given, expected = _checked(field.type, value, render)
     if not expected:
-        return Coerced(found)
+        return Coerced(given)
     error = f"`{label}` is {shown(value)}; {expected}"
     if field.fallback is not None and value != field.fallback:
         return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
     return Coerced(error=error)
 
 
-def _checked(field: Field, value: Any, render: Render | None) -> tuple[Any, str]:
-    """The value as the field's type and "", or anything and what is expected."""
-    if field.shape is not None:
-        shape = field.shape.resolve(render) if render else Shape(field.shape.outline)
-        errors = shape.check(value)
-        return value, "; ".join(f"{error.path}: {error.message}" if error.path else error.message for error in errors)
-    match field.type:
+def _checked(found: Type, value: Any, render: Render | None) -> tuple[Any, str]:
+    """The value as the type and "", or anything and what is expected."""
+    match found.kind:
+        case "object":
+            errors = Shape(found.schema(render)).check(value)
+            return value, "; ".join(f"{one.path}: {one.message}" if one.path else one.message for one in errors)
         case "integer" | "number":
-            number = _number(value, field.type)
-            lower, upper = field.lower, field.upper
+            number = _number(value, found.kind)
+            lower, upper = found.lower, found.upper
             if number is not None and (lower is None or upper is None or lower <= number <= upper):
                 return number, ""
-            wanted = "a whole number" if field.type == "integer" else "a number"
+            wanted = "a whole number" if found.kind == "integer" else "a number"
             return None, f"expected {wanted}" if lower is None else f"expected {wanted} from {lower} to {upper}"
         case "boolean":
             given = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
             return given, "" if given is not None else "allowed: true, false"
         case "enum":
-            choices = Type("enum", values=field.values).choices(render)
+            choices = found.choices(render)
             if choices is None:
                 return value, "" if isinstance(value, (str, int, float)) else "expected text"
-            found = [one for one in choices if value == one or (isinstance(value, str) and value == str(one))]
+            meant = [one for one in choices if value == one or (isinstance(value, str) and value == str(one))]
             names = [str(choice) for choice in choices]
-            return (found[0], "") if found else (None, f"{did_you_mean(str(value), names)} {allowed(names)}".strip())
+            return (meant[0], "") if meant else (None, f"{did_you_mean(str(value), names)} {allowed(names)}".strip())
     if not isinstance(value, str):
         return None, "expected text"
-    pattern, words = _WRITTEN.get(field.type, (None, ""))
+    pattern, words = _WRITTEN.get(found.kind, (None, ""))
     return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
 
 

@@ -20,7 +20,6 @@ from skillrun.language.types import (
     Type,
     list_of,
     map_of,
-    of_name,
     of_schema,
     record,
 )
@@ -128,7 +127,7 @@ def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] =
 
 
 def _of_field(one: Field, label: str, choices: Type | None) -> Type:
-    base = of_schema(one.shape.outline, label) if one.shape is not None else of_name(one.type, one.values)
+    base = of_schema(one.type.schema(None), label)
     if choices is not None and choices.kind in ("record", "list") and choices.values is not None:
         base = base._replace(values=tuple(each for values in choices.values for each in values), tunable=True)
     return list_of(base) if one.array else base

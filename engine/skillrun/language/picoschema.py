@@ -84,7 +84,9 @@ class Type:
                     "additionalProperties": False,
                 }
         bounds = {"minimum": self.lower, "maximum": self.upper}
-        return {"type": self.kind} | {name: bound for name, bound in bounds.items() if bound is not None}
+        return {"type": self.kind if self.kind in SCALARS else "string"} | {
+            name: bound for name, bound in bounds.items() if bound is not None
+        }
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,7 @@ NONE: Final = Type("none")  # of what is not there: an item of an empty list, wh
 TEXT: Final = Type("text")
 NUMBER: Final = Type("number")
 BOOLEAN: Final = Type("boolean")
-_PLAIN: Final[Mapping[str, Type]] = {
-    "string": TEXT, "path": TEXT, "slug": TEXT, "model": TEXT, "member": TEXT, "enum": TEXT,
-    "integer": NUMBER, "number": NUMBER, "boolean": BOOLEAN,
-}  # fmt: skip
+_PLAIN: Final = {"string": TEXT, "integer": NUMBER, "number": NUMBER, "boolean": BOOLEAN}
 
 
 def identifier(name: str) -> str:
@@ -120,12 +117,6 @@ def of_value(value: Any, label: str, *, tunable: bool = False) -> Type:
     )
 
 
-def of_name(name: str, values: Any = None) -> Type:
-    """The type that a declaration or a schema calls by its name; `values` are those of an enum."""
-    found = _PLAIN.get(name, ANY)
-    return found._replace(values=tuple(values)) if isinstance(values, tuple | list) and found is TEXT else found
-
-
 def of_schema(schema: Any, label: str) -> Type:
     """The type of data that a JSON Schema describes; what is not required may be absent."""
     if not isinstance(schema, Mapping):
@@ -138,4 +129,5 @@ def of_schema(schema: Any, label: str) -> Type:
         return record({name: one if name in required else one.maybe() for name, one in fields.items()}, label)
     if kind == "array":
         return list_of(of_schema(schema.get("items"), f"{label}[]"))
-    return of_name(str(kind), schema.get("enum"))
+    found, choices = _PLAIN.get(str(kind), ANY), schema.get("enum")
+    return found._replace(values=tuple(choices)) if isinstance(choices, list) and found is TEXT else found

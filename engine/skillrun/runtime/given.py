@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skillrun.language.absent import Absent
@@ -70,9 +70,7 @@ def rendered_node(node: Node, render: Callable[[Text], Any]) -> Any:
 
 def projected(field: Field, value: Any) -> Any:
     """The value with only the keys that the field's shape has: records may come with more than is kept."""
-    if field.shape is None:
-        return value
-    properties = field.shape.outline.get("properties")
+    properties = [name for name, _, _ in field.type.fields]
     if not properties:
         return value
     if isinstance(value, list):
@@ -80,7 +78,7 @@ def projected(field: Field, value: Any) -> Any:
     return _projected(value, properties)
 
 
-def _projected(value: Any, properties: Mapping[str, Any]) -> Any:
+def _projected(value: Any, properties: Collection[str]) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {key: one for key, one in value.items() if key in properties and one is not None}

@@ -49,7 +49,7 @@ def checked_inputs(
     known = {one.name for one in program.workflow.inputs}
     errors += [f"there is no input `{name}`" for name in given if name not in known]
     for one in program.workflow.inputs:
-        if one.type == "path" and one.name in values and not one.array:
+        if one.type.kind == "path" and one.name in values and not one.array:
             path = (project or Path.cwd()) / values[one.name]
             if not path.exists():
                 errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")

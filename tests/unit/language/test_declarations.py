@@ -28,9 +28,10 @@ def one(text: str) -> Field:
 
 
 def facts(field: Field) -> dict[str, Any]:
-    names = ("name", "required", "type", "array", "values", "lower", "upper", "fallback", "description")
+    found = {name: getattr(field, name) for name in ("name", "required", "array", "fallback", "description")}
+    found |= {name: getattr(field.type, name) for name in ("values", "lower", "upper")} | {"type": field.type.kind}
     empty = {"array": False, "values": None, "lower": None, "upper": None, "fallback": None, "description": ""}
-    return {name: getattr(field, name) for name in names if getattr(field, name) != empty.get(name, ...)}
+    return {name: value for name, value in found.items() if value != empty.get(name, ...)}
 
 
 @pytest.mark.parametrize(
@@ -78,14 +79,13 @@ def test_a_default_stays_a_node_so_that_its_templates_can_be_rendered() -> None:
     field = one('mode: {type: enum, values: "{{ config.modes }}", default: "{{ inputs.mode }}"}')
     assert field.default is not None
     assert plain(field.default) == "{{ inputs.mode }}"
-    assert isinstance(field.values, Text)
-    assert field.values.at(0).column == 29
+    assert isinstance(field.type.values, Text)
+    assert field.type.values.at(0).column == 29
 
 
 def test_a_shape_is_kept() -> None:
     field = one("gaps(array): {shape: {id: string, round?: integer}, default: []}")
-    assert field.shape is not None
-    assert field.shape.outline["required"] == ["id"]
+    assert field.type.schema(None)["required"] == ["id"]
 
 
 def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> None:
