@@ -1,0 +1,103 @@
+"""The scan at the start: risk and size of the request, the suggested mode and team, and what it would cost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from skillrun.language.roots import package_library
+from tests.acceptance.plan.conftest import Plan, Plans
+
+RISKY = "Add a login with Stripe payments to src/shop/pay.py and src/shop/pay.py, then purge the old table"
+ONE = "Let people export their GDPR record"
+HASTY = "A quick spike of a colour picker"
+
+
+def asked(run: Plan) -> list[str]:
+    """The questions of the first phase."""
+    return [
+        one["text"]
+        for event in run.events
+        if event["event"] == "Asked" and event["phase"] == "setup"
+        for one in event["questions"]
+    ]
+
+
+@pytest.fixture
+def risky(plan: Plans) -> Plan:
+    """No mode is given, the person is asked and takes what is suggested."""
+    return plan(None, request=RISKY, answers={"setup/mode-choice": "complete"})
+
+
+@pytest.mark.row("P10")
+def test_two_categories_suggest_complete_and_are_stored(risky: Plan) -> None:
+    flags = ["security-critical", "billing-external-api", "destructive-operations"]
+    assert risky.story["state"]["risk_flags"] == flags
+    assert risky.summary("setup")["outputs"]["risk_flags"] == flags
+    assert risky.summary("setup")["outputs"]["suggested_mode"] == "complete"
+
+
+@pytest.mark.row("P10", "P19")
+def test_the_person_is_asked_about_a_mode_that_was_not_given(risky: Plan) -> None:
+    (text,) = asked(risky)
+    assert "complete is suggested because it touches security-critical" in text
+    assert risky.story["state"]["mode"] == "complete"
+    assert risky.asked("plan/think-deep/*")
+
+
+@pytest.mark.row("P10")
+@pytest.mark.parametrize(
+    ("request_", "mode", "team"), [(ONE, "advanced", "balanced"), (HASTY, "rapid", "rapid_prototype")]
+)
+def test_one_category_suggests_advanced_and_haste_suggests_rapid(
+    plan: Plans, request_: str, mode: str, team: str
+) -> None:
+    run = plan("rapid", request=request_)
+    found = run.summary("setup")["outputs"]
+    assert (found["suggested_mode"], found["suggested_preset"]) == (mode, team)
+    assert f"Suggested: {mode} mode with the {team} team" in run.said()[0]
+    assert asked(run) == []
+    assert run.story["state"]["mode"] == "rapid"
+
+
+@pytest.mark.row("P10")
+def test_without_a_risk_nothing_unusual_is_suggested(plan: Plans) -> None:
+    run = plan("rapid")
+    assert run.summary("setup")["outputs"]["suggested_mode"] == "standard"
+    assert run.story["state"]["risk_flags"] == []
+
+
+@pytest.mark.row("P19")
+def test_the_words_the_files_the_mode_and_the_team_are_told_before_anything_is_spent(risky: Plan) -> None:
+    told = [event for event in risky.events if event["event"] in ("Said", "CallStarted", "CallEnded")]
+    before = [event["text"] for event in told[: [event["event"] for event in told].index("CallStarted")]]
+    first, second, *_ = before
+    assert "Suggested: complete mode with the balanced team" in first
+    assert all(f"{word} (" in first for word in ("login", "purge"))
+    assert "Stripe, payments (billing-external-api)" in first
+    assert "It names src/shop/pay.py." in first
+    assert re.search(r"A guess at its size: \d+ files", first)
+    assert re.search(r"In standard mode, with the balanced team: about \d+ calls, \d+ tokens, price ", second)
+    assert risky.summary("setup")["usage"]["calls"] == 0
+
+
+@pytest.mark.row("P19")
+def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named(plan: Plans) -> None:
+    small = plan("rapid", request=HASTY).summary("setup")["outputs"]
+    assert (small["expected_files"], small["named_files"]) == (3, [])
+    parts = plan("rapid", request=ONE).summary("setup")["outputs"]
+    assert parts["expected_files"] == 3
+    names = [f"src/{letter}.py" for letter in "abcdefgh"]
+    many = plan("rapid", request=f"Rename it in {' '.join(names)}").summary("setup")["outputs"]
+    assert many["named_files"] == names
+    assert many["expected_files"] == 8
+
+
+@pytest.mark.row("P6", "P10")
+def test_the_risks_bring_an_attack_and_security_knowledge_into_the_architecture(risky: Plan, plan: Plans) -> None:
+    assert risky.summary("architecture")["outputs"]["strategy"] == "red-team"
+    skill = (package_library() / "skills/security-review/SKILL.md").read_text(encoding="utf-8")
+    knowledge = skill.split("---\n")[2].strip()
+    assert knowledge in risky.prompt("plan/architecture/proposals/proposal/*")
+    assert knowledge not in plan("complete").prompts("plan/architecture/proposals/first/*")[0]
