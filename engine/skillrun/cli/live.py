@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output
 from skillrun.cli.words import duration, line_of, spent
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -15,7 +15,7 @@ import click
 from skillrun import __version__
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import printable
 
 USAGE: Final = 2
 BUG: Final = 3

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import printable
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import click
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import printable
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded, Script

@@ -9,13 +9,14 @@ import gc
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from skillrun.language.declared import declared
+from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.contracts import declared
 from skillrun.language.definitions import Phase, PhaseUse, Protocol, Role, Workflow
+from skillrun.language.diagnostics import Problems, Severity
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
-from skillrun.language.lint import check_sizes
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.names import RECORDS, SYSTEM, base_names, seats_type
 from skillrun.language.parse import check_kind
@@ -204,3 +205,22 @@ class Checker:
     def phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)
         return self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.place("skill"), "phase") else None
+
+
+SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
+
+
+def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems) -> None:
+    """Report each loaded file whose estimated tokens pass the `warn` or `error` of its folder."""
+    for (_, path), source in library.files.items():
+        folder = path.partition("/")[0]
+        limit = limits.get(folder)
+        given = ((name, limit.get(name)) for name in SEVERITIES) if isinstance(limit, dict) else ()
+        known = {name: most for name, most in given if isinstance(most, int)}
+        if not known or len(source.text) < min(known.values()):  # no token is shorter than a character
+            continue
+        tokens = estimate_tokens(source.text)
+        passed = next((name for name, most in known.items() if tokens > most), None)
+        if passed is not None:
+            message = f"about {tokens} tokens; one of the {folder} has at most {known[passed]}"
+            problems.report(Span(source, 0), "tokens", message, "split it, or raise `token_lint`", SEVERITIES[passed])

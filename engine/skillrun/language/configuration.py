@@ -14,7 +14,7 @@ from typing import Any, Final
 from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, Keys
 from skillrun.language.reader import Reader
-from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
+from skillrun.language.source import Entry, Mapping, Node, Sequence, Span, plain, scalars
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -149,14 +149,9 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
                 problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
 
 
-def places_with(node: Node, text: Any) -> Iterator[Span]:
-    """Everywhere in a layer where a value is the text."""
-    if isinstance(node, Scalar):
-        if node.value == text:
-            yield node.span
-        return
-    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
-        yield from places_with(child, text)
+def places_with(layers: Iterable[Mapping], text: Any) -> list[Span]:
+    """Everywhere in a config where a value is the text."""
+    return [one.span for layer in layers for one in scalars(layer) if one.value == text]
 
 
 def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[str, Node]]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
-from unicodedata import category, east_asian_width
 
 if TYPE_CHECKING:
     from skillrun.language.source import Span
@@ -19,9 +18,18 @@ Severity = Literal["error", "warning"]
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
 LONGEST_NAME: Final = 80  # a longer one is no misspelt name, and comparing it is slow
 MOST_ALLOWED: Final = 30
-_UNPRINTABLE: Final = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+# Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
+_SEQUENCE: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
 )
+_LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_UNSEEN: Final = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    r"\U000e0000-\U000e007f]"
+)
+_HIDDEN: Final = re.compile(f"{_UNSEEN.pattern}|[\\t\\n]|{_LINE_END.pattern}")
 
 
 @dataclass(frozen=True, order=True)
@@ -142,22 +150,22 @@ def _folded(name: str) -> str:
 
 def _escaped(line: str) -> str:
     """What a file or a path contains must not steer the terminal or reorder the line."""
-    return re.sub(_UNPRINTABLE, lambda found: found[0].encode("unicode_escape").decode("ascii"), line)
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), line)
 
 
 def _excerpt(line: str, at: int) -> tuple[str, int]:
     """A part of the line that holds the place `at`, and the screen column of that place in it."""
+    from rich.cells import cell_len
+
     start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
     end = start + SHOWN_WIDTH
-    shown = re.sub(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
+    shown = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
     before, after = "…" if start else "", "…" if end < len(line) else ""
-    return f"{before}{shown}{after}", sum(map(_width, before + shown[: at - start]))
+    return f"{before}{shown}{after}", cell_len(before + shown[: at - start])
 
 
-def _width(character: str) -> int:
-    """How many columns a terminal gives to a printable character."""
-    if character.isascii():
-        return 1
-    if category(character) in {"Mn", "Me"}:
-        return 0
-    return 2 if east_asian_width(character) in {"W", "F"} else 1
+def printable(text: str) -> str:
+    """The text without control, bidirectional and invisible characters; every kind of line end is a `\\n`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSEEN.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))

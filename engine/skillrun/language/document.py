@@ -6,15 +6,25 @@ Owns where they start and end; what they mean is for others.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from skillrun.language.diagnostics import Problems
-from skillrun.language.headings import outline
 from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
 from skillrun.language.yaml import parse_yaml
 
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
+_MARKED: Final = re.compile(
+    r"^(?:(?P<heading>\\?##)(?=[ \t\n]|\Z)| {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*))", re.MULTILINE
+)
+
+
+class Heading(NamedTuple):
+    """A level-2 heading: where its line starts, and where the text under it does."""
+
+    name: str
+    start: int
+    text_start: int
 
 
 def parse_document(source: Source, problems: Problems) -> Document | None:
@@ -35,6 +45,30 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
     """A YAML file, which holds a mapping or nothing."""
     return _mapping(parse_yaml(source, 0, len(source.text), problems), problems)
+
+
+def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
+    """The headings of the body that begins at `start`, and the places of the backslashes that only escape one.
+
+    Both count in the first column and outside fences only.
+    """
+    headings: list[Heading] = []
+    escapes: list[int] = []
+    fence = ""
+    for found in _MARKED.finditer(text, start):
+        opening: str | None = found["fence"]
+        if fence:
+            if opening and opening.startswith(fence) and not found["info"].strip():
+                fence = ""
+        elif opening:
+            fence = "" if opening[0] == "`" and "`" in found["info"] else opening
+        elif found["heading"] == "##":
+            line = text[found.end() :].split("\n", 1)[0]
+            name = re.sub(r"(?:^|[ \t])#+$", "", line.strip(" \t")).strip(" \t")
+            headings.append(Heading(name, found.start(), min(found.end() + len(line) + 1, len(text))))
+        else:
+            escapes.append(found.start())
+    return headings, escapes
 
 
 def _front(source: Source, problems: Problems) -> tuple[Mapping | None, int]:

@@ -164,7 +164,7 @@ class Lookups:
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
         here = [one.span for one in parts if one.literal == written]
         layers = settings.layers if isinstance(written, str) else ()
-        return here or [span for layer in layers for span in places_with(layer, written)] or [value.span]
+        return here or places_with(layers, written) or [value.span]
 
     def is_member(self, written: Any) -> bool:
         """Whether the text names a member that there is, with a variant that it has."""

@@ -180,7 +180,7 @@ class Scope:
     def _written(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
         """Where a text that an expression yields is written: here, or in the config."""
         layers = self.settings.layers if constant(node) != value else ()
-        return [span for layer in layers for span in places_with(layer, value)] or [template.span(node)]
+        return places_with(layers, value) or [template.span(node)]
 
     # facts and names
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import stat
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -189,6 +189,15 @@ class Document:
     preface: Text
     sections: tuple[Section, ...]
     body: Text
+
+
+def scalars(node: Node) -> Iterator[Scalar]:
+    """Every single value in a node."""
+    if isinstance(node, Scalar):
+        yield node
+        return
+    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
+        yield from scalars(child)
 
 
 def plain(node: Node) -> Any:

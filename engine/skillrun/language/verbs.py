@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, member_of
 from skillrun.language.definitions import Protocol, Step, Value
 from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
 from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import replies_type
-from skillrun.language.panels import check_given, check_literal, check_members, check_seats, member_of
 from skillrun.language.reader import OWN_NAMES
 from skillrun.language.results import ANSWER, QUESTION
 from skillrun.language.scope import Scope

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.absent import Absent
-from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean, printable
 
 Question = Mapping[str, Any]
 

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, SkillrunError, render
-from skillrun.language.headings import outline
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import Problems, SkillrunError, printable, render
+from skillrun.language.document import outline
 from skillrun.language.source import Source, read_source
 from skillrun.people.answers import (
     Question,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.language.printable import printable
+from skillrun.language.diagnostics import printable
 from skillrun.people.answers import (
     Question,
     answered,

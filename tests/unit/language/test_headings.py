@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.language.headings import outline
+from skillrun.language.document import outline
 
 
 def names(text: str) -> list[str]:

@@ -1,17 +1,26 @@
-"""Checks who is asked and what is handed over: members, seats, and inputs against what is declared."""
+"""What is declared and what is handed over: inputs and state, members and seats, what `with` gives."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+from skillrun.language import source as nodes
 from skillrun.language.definitions import Protocol, Step, Value
 from skillrun.language.diagnostics import suggest
 from skillrun.language.fields import Field, coerce
-from skillrun.language.names import MEMBER, VARIANT
+from skillrun.language.lookups import Settings
+from skillrun.language.names import MEMBER, VARIANT, of_fields
 from skillrun.language.scope import Scope
-from skillrun.language.types import Type, identifier
+from skillrun.language.source import Text, scalars
+from skillrun.language.types import ANY, Type, identifier, record
+
+if TYPE_CHECKING:
+    from skillrun.language.check import Checker
+
+_NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
 def member_of(members: Type) -> Type:
@@ -81,3 +90,40 @@ def check_literal(scope: Scope, field: Field, value: Value) -> bool:
     if error:
         scope.report(value.span, "type", error)
     return not error
+
+
+def declared(
+    checker: Checker,
+    document: nodes.Document,
+    label: str,
+    fields: tuple[Field, ...],
+    settings: Settings,
+    inputs: Type | None = None,
+) -> Type:
+    """The record of the inputs or the state; what is declared wrongly can be anything."""
+    names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
+    scope = Scope(checker, settings, names, checker.problems)
+    choices = {one.name: scope.text(one.type.values) for one in fields if isinstance(one.type.values, Text)}
+    for one in fields:
+        texts = [each.text for each in scalars(one.default)] if one.default is not None else []
+        for text in (*filter(None, texts), *(one.type.templates() if one.type.kind == "object" else ())):
+            scope.text(text)
+    found = of_fields(fields, label, choices).fields
+    node = document.front.get(label)
+    written: dict[str, nodes.Node] = {}
+    if isinstance(node, nodes.Mapping):
+        written = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}
+    for name, declaration in written.items():
+        if name in found and isinstance(declaration, nodes.Mapping):
+            _check_choices(checker, found[name], declaration)
+    return record({**dict.fromkeys(written, ANY), **found}, label)
+
+
+def _check_choices(checker: Checker, one: Type, declaration: nodes.Mapping) -> None:
+    """The literal default and fallback are among the values that a template yields."""
+    known = [str(value) for value in one.values or ()] if one.tunable else []
+    for name in ("default", "fallback"):
+        node = declaration.get(name)
+        literal = node.value if isinstance(node, nodes.Scalar) and isinstance(node.value, str) else ""
+        if node is not None and known and literal not in ("", *known) and "{{" not in literal:
+            checker.problems.report(node.span, "default", f"`{name}` is `{literal}`", suggest(literal, known))
