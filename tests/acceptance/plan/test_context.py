@@ -1,0 +1,151 @@
+"""What every prompt knows of the phases before it: the request, and their decisions, questions and risks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from skillrun.collaboration.compaction import estimate_tokens
+from tests.acceptance.plan.conftest import NOTHING, Plans, Rule
+
+ODD = 'Add  *dark* mode\n\n- [ ] to {{ settings }} & <b>menus</b>\n\t`ünïcode` — "quoted"'
+DECISION = {"id": "CLA-1", "decision": "Follow the system.", "rationale": "It was asked for.", "confidence": "HIGH"}
+QUESTION = {"id": "CLA-Q1", "question": "Who picks the grey?", "priority": "LOW", "candidates": ["design", "sales"]}
+RISK = {"id": "CLA-R1", "risk": "Charts stay white.", "severity": "HIGH", "mitigation": "Try each chart."}
+RECORDED: Rule = {
+    "address": "plan/clarify/summary/*",
+    "data": {
+        **NOTHING,
+        "key_decisions": [{**DECISION, "resolves": ["RES-1"]}],
+        "open_questions": [QUESTION],
+        "risks_identified": [RISK],
+    },
+}
+ASKED: Rule = {
+    "address": "plan/research/summary/*",
+    "data": {
+        **NOTHING,
+        "open_questions": [
+            {"id": "RES-1", "question": "Is there a setting today?", "priority": "HIGH", "candidates": []},
+            {"id": "RES-2", "question": "Which charts are there?", "priority": "HIGH", "candidates": []},
+        ],
+    },
+}
+
+
+def known(prompt: str) -> str:
+    """The accumulated context of a prompt, as it is fenced."""
+    found = re.search(r"# Accumulated context\n.*?<(untrusted-\w+)>\n(.*?)\n</\1>", prompt, re.DOTALL)
+    assert found, prompt
+    return found[2]
+
+
+def decided(phase: str, subject: str, count: int = 4) -> Rule:
+    """Decisions of about fifty tokens each."""
+    reason = "It was weighed against everything that the members had put forward, and nothing else came near it."
+    decisions = [
+        {"id": f"{phase}-{n}", "decision": f"The {subject} number {n} is kept as it stands today, with all its parts.",
+         "rationale": reason, "confidence": "HIGH", "resolves": []}
+        for n in range(1, count + 1)
+    ]  # fmt: skip
+    return {"address": f"plan/{phase}/summary/*", "data": {**NOTHING, "key_decisions": decisions}}
+
+
+@pytest.mark.row("P9")
+def test_the_request_stands_in_every_prompt_word_for_word(plan: Plans) -> None:
+    run = plan("rapid", request=ODD)
+    assert run.done.code == 0
+    assert all(ODD in prompt for prompt in run.prompts())
+    assert ODD in run.artifact("request.md")
+
+
+@pytest.mark.row("P9")
+def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(plan: Plans) -> None:
+    run = plan("rapid", [RECORDED, ASKED])
+    for prompt in run.prompts("plan/architecture/*"):
+        record = known(prompt)
+        assert "CLA-1 (HIGH): Follow the system. Reason: It was asked for." in record
+        assert "CLA-Q1 (LOW): Who picks the grey? Candidates: design; sales" in record
+        assert "CLA-R1 (HIGH): Charts stay white. Mitigation: Try each chart." in record
+    assert "CLA-1" not in "".join(run.prompts("plan/research/*"))
+
+
+@pytest.mark.row("P9")
+def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> None:
+    run = plan("rapid", [RECORDED, ASKED])
+    assert "RES-1" in known(run.prompt("plan/clarify/spec/*"))
+    record = known(run.prompt("plan/architecture/plan/*"))
+    assert "RES-1" not in record
+    assert "RES-2 (HIGH): Which charts are there?" in record
+
+
+@pytest.mark.row("P9")
+@pytest.mark.parametrize("mode", ["rapid", "complete"])
+def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> None:
+    for address, prompt in plan(mode).calls:
+        assert "A decision of HIGH confidence stands." in prompt, address
+        assert "When your work answers an open question, name its id and give the answer." in prompt, address
+        assert re.search(r"Say plainly what you (newly )?decide", prompt), address
+
+
+@pytest.mark.row("P9")
+def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(plan: Plans) -> None:
+    rules = [decided("research", "menu"), decided("clarify", "switch"), decided("architecture", "store")]
+    run = plan("rapid", rules)
+    full = known(run.prompt("plan/architecture/plan/*"))
+    assert all(f"research-{n}" in full and f"clarify-{n}" in full for n in range(1, 5))
+    record = known(run.prompt("plan/test-strategy/proposals/first/*"))
+    assert estimate_tokens(record) <= 500
+    left = re.findall(r"(\w+-\d) \(HIGH\)", record)
+    whole = [f"{phase}-{n}" for phase in ("research", "clarify", "architecture") for n in range(1, 5)]
+    assert left == whole[-len(left) :]
+    assert len(left) < len(whole)
+    dropped = run.summary("test-strategy")["context_dropped"]
+    assert [one["record"]["id"] for one in dropped] == whole[: -len(left)]
+
+
+@pytest.mark.row("P9")
+def test_the_budget_is_config(plan: Plans) -> None:
+    rules = [decided("research", "menu"), decided("clarify", "switch")]
+    settings = {"config/skillrun.yaml": "context: {accumulated_tokens: 120}\n"}
+    record = known(plan("rapid", rules, files=settings, until="architecture").prompt("plan/architecture/plan/*"))
+    assert estimate_tokens(record) <= 120
+    assert "clarify-4" in record
+    assert "clarify-1" not in record
+
+
+@pytest.mark.row("P9")
+def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan: Plans) -> None:
+    def stored_in(place: str) -> dict[str, Any]:
+        decision = {**DECISION, "id": "ARC-1", "decision": f"Keep it in {place}.", "resolves": []}
+        return {"summary": "Done.", "key_decisions": [decision], "risks_identified": []}
+
+    rules: list[Rule] = [
+        {"address": "plan/architecture/summary/*", "data": stored_in("cookies"), "times": 1},
+        {"address": "plan/architecture/summary/*", "data": stored_in("the profile")},
+        {"address": "plan/validation/judged/*", "data": {"score": 2, "reasons": ["Cookies are lost."]}, "times": 3},
+    ]
+    run = plan("standard", rules)
+    assert run.story["round"] == 2
+    assert run.summary("architecture", 1)["key_decisions"][0]["decision"] == "Keep it in cookies."
+    assert "Keep it in cookies." in run.prompts("plan/validation/judged/*")[0]
+    for prompt in run.prompts("plan/test-strategy/*"):
+        assert "Keep it in the profile." in known(prompt)
+        assert "Keep it in cookies." not in prompt
+
+
+@pytest.mark.row("P9")
+def test_a_summary_without_the_keys_is_skipped(plan: Plans) -> None:
+    vague: Rule = {
+        "address": "plan/clarify/*/score/*",
+        "data": {"value": 0, "scope": 1, "acceptance": 1, "constraints": 1, "risk": 1},
+    }
+    run = plan("standard", [vague], unattended=False, alone=True)
+    assert run.done.code == 75
+    path = run.folder / "summaries" / "research.md"
+    path.write_text("---\nphase: research\nstatus: completed\nround: 1\nartifacts: [research.md]\n---\n")
+    resumed = run.resumed([vague, RECORDED])
+    assert resumed.done.code == 0, resumed.done.err
+    assert "CLA-1 (HIGH)" in known(resumed.prompt("plan/architecture/plan/*"))

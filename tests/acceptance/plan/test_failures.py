@@ -1,0 +1,66 @@
+"""A member that does not answer: one retry, then the run goes on without it and says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.plan.conftest import Plans, Rule
+
+FIRST = "plan/architecture/proposals/first/software-architect"
+CLEAN = f"{FIRST}:clean/*"
+
+
+@pytest.mark.row("P16")
+def test_a_member_that_answers_the_second_time_is_not_missing(plan: Plans) -> None:
+    run = plan("standard", [{"address": CLEAN, "fail": "overloaded", "times": 1}], until="architecture")
+    assert run.asked(CLEAN) == [f"{FIRST}:clean/1.1", f"{FIRST}:clean/1.2"]
+    assert "degraded" not in run.summary("architecture")["flags"]
+
+
+@pytest.mark.row("P16")
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        ({"fail": "timeout", "message": "No answer in time."}, "No answer in time."),
+        ({"text": "The clean", "stop": "length"}, "the reply was cut off at the limit of its length"),
+        ({"text": ""}, "the reply is empty"),
+    ],
+    ids=["no answer", "cut off", "empty"],
+)
+def test_after_one_retry_the_others_stand_and_the_phase_is_degraded(plan: Plans, failure: Rule, why: str) -> None:
+    kept: list[Rule] = [
+        {"address": f"{FIRST}:{lens}/*", "text": f"The {lens} way."} for lens in ("minimal", "pragmatic")
+    ]
+    run = plan("standard", [{"address": CLEAN, **failure}, *kept], until="architecture")
+    assert len(run.asked(CLEAN)) == 2
+    assert [len(run.asked(f"{FIRST}:{lens}/*")) for lens in ("minimal", "pragmatic")] == [1, 1]
+    synthesis = run.prompt("plan/architecture/proposals/synthesis/*")
+    assert "The minimal way." in synthesis
+    assert "The pragmatic way." in synthesis
+    assert "software-architect:clean wrote" not in synthesis
+    summary = run.summary("architecture")
+    assert summary["status"] == "completed"
+    assert summary["flags"]["degraded"] is True
+    assert summary["flags"]["degraded_because"] == f"first: software-architect:clean: {why}"
+    assert [one["phase"] for one in run.story["degraded"]] == ["architecture"]
+
+
+@pytest.mark.row("P16")
+def test_an_answer_of_the_wrong_shape_is_repaired_once_before_it_counts_as_failed(plan: Plans) -> None:
+    judge = "plan/validation/judged/scores/judge:risk"
+    run = plan("standard", [{"address": f"{judge}/*", "text": "Looks fine to me."}], until="validation")
+    assert run.asked(f"{judge}/*") == [f"{judge}/{turn}.{attempt}" for attempt in (1, 2) for turn in (1, 2)]
+    assert "Your last reply could not be used" in run.prompt(f"{judge}/2.1")
+    summary = run.summary("validation")
+    assert summary["flags"]["degraded"] is True
+    assert summary["outputs"]["level"] == "GREEN"
+
+
+@pytest.mark.row("P16")
+def test_a_phase_that_hangs_on_one_member_fails_after_one_retry_and_says_how_to_go_on(plan: Plans) -> None:
+    spec = "plan/clarify/spec/coordinator"
+    run = plan("standard", [{"address": f"{spec}/*", "fail": "overloaded"}], alone=True)
+    assert run.done.code == 1
+    assert run.asked(f"{spec}/*") == [f"{spec}/1.1", f"{spec}/1.2"]
+    assert "`skillrun resume run`" in run.done.out
+    assert run.resumed().done.code == 0

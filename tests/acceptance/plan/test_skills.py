@@ -1,0 +1,61 @@
+"""Agent Skills as published elsewhere, in the prompts of chosen phases and roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.plan.conftest import Plans
+
+SHIPPED = Path(__file__).parents[3]
+SECURITY = "Draw the path of one request: who sends it, what it carries"
+HOUSE = """\
+---
+name: house-style
+description: How this house names things. Use when naming anything.
+license: Apache-2.0
+allowed-tools: Read Grep
+metadata: {author: somebody, version: "1.0"}
+---
+# House style
+
+Names say what a thing is for. Braces such as {{ these }} stay.
+"""
+LINE = "Names say what a thing is for. Braces such as {{ these }} stay."
+
+
+def shipped(path: str) -> str:
+    return (SHIPPED / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.row("P18")
+def test_a_phase_loads_a_skill_under_its_condition(plan: Plans) -> None:
+    risky = plan("rapid", request="Encrypt the settings", until="test-strategy")
+    assert all(SECURITY in prompt for prompt in risky.prompts("plan/architecture/*"))
+    assert not any(SECURITY in prompt for prompt in risky.prompts("plan/research/*"))
+    assert not any(SECURITY in prompt for prompt in plan("rapid").prompts())
+
+
+@pytest.mark.row("P18")
+def test_a_role_brings_its_skill_into_whatever_it_is_asked(plan: Plans) -> None:
+    run = plan("standard")
+    holding = {address.split("/")[-2] for address, prompt in run.calls if SECURITY in prompt}
+    assert holding == {"qa-security", "security-analyst"}
+
+
+@pytest.mark.row("P18")
+def test_a_published_skill_is_put_into_a_role_by_files_alone(plan: Plans) -> None:
+    role = shipped("roles/qa-strategist.md").replace("\ntools:", "\nskills: [house-style]\ntools:", 1)
+    files = {"skills/house-style/SKILL.md": HOUSE, "roles/qa-strategist.md": role}
+    run = plan("standard", files=files)
+    assert run.done.code == 0, run.done.err
+    assert {address.split("/")[-2] for address, prompt in run.calls if LINE in prompt} == {"qa-strategist"}
+
+
+@pytest.mark.row("P18")
+def test_a_published_skill_is_put_into_a_phase_by_files_alone(plan: Plans) -> None:
+    phase = shipped("skills/plan/assets.md").replace("\nsteps:", "\nreferences: [house-style]\nsteps:", 1)
+    run = plan("rapid", files={"skills/house-style/SKILL.md": HOUSE, "skills/plan/assets.md": phase})
+    assert run.done.code == 0, run.done.err
+    assert {address.split("/")[1] for address, prompt in run.calls if LINE in prompt} == {"assets"}
