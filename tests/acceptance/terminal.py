@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 import time
@@ -27,20 +28,26 @@ class Terminal:
         """Everything that was shown, once the pattern is there."""
         end = time.monotonic() + UNTIL
         while not re.search(pattern, self.seen):
-            assert time.monotonic() < end, self.seen
-            self.seen += self._read()
+            text = self._read()
+            assert text and time.monotonic() < end, self.seen
+            self.seen += text
         return self.seen
 
     def type(self, text: str) -> None:
         os.write(self.screen, text.encode())
 
     def end(self) -> int:
+        """The exit code, once the command has ended."""
         while text := self._read():
             self.seen += text
         os.close(self.screen)
         return self.process.wait(UNTIL)
 
     def _read(self) -> str:
+        """What comes next; empty at the end."""
+        if not select.select([self.screen], [], [], UNTIL)[0]:
+            self.process.kill()
+            raise AssertionError(f"nothing comes any more after:\n{self.seen}")
         try:
             return os.read(self.screen, 65536).decode(errors="replace")
         except OSError:  # the other side is closed

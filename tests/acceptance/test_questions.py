@@ -85,6 +85,48 @@ def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: 
     assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: -\n'
 
 
+@pytest.mark.row("R5")
+def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skillrun: Call) -> None:
+    phase = Path("skills/trip/asking.md")
+    phase.write_text(phase.read_text().replace("    form: QUESTIONS-001.md\n", ""))
+    terminal = Terminal("trip", "--model", "scripted:default")
+    terminal.until(r"(?s)asking · 1 of 3 · CRITICAL · Place.*The town")
+    terminal.type("2\r")
+    terminal.until(r"(?s)asking · 2 of 3 · Shift-Tab goes back.*A boat")
+    terminal.type("\x1b[B \x1b[B \r")  # down, tick, down, tick, Enter
+    terminal.until("In your own words")
+    terminal.type("a map\r")
+    terminal.until(r"(?s)asking · 3 of 3.*Who")
+    terminal.type("Ann\x1b[Z")
+    terminal.until(r"(?s)3 of 3.*2 of 3.*A boat")
+    terminal.type("\x1b[Z")
+    terminal.until(r"(?s)3 of 3.*1 of 3.*The town")
+    terminal.type("\x1b[B\r")  # from the hills to the town
+    terminal.until(r"(?s)3 of 3.*1 of 3.*2 of 3.*A boat")
+    terminal.type("\r")
+    terminal.until(r"(?s)3 of 3.*3 of 3.*Who")
+    terminal.type("\r")
+    assert terminal.end() == 0
+    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: -\n'
+
+
+@pytest.mark.row("R5")
+def test_ctrl_c_pauses_and_the_questions_come_again(trip: Path, skillrun: Call) -> None:
+    phase = Path("skills/trip/asking.md")
+    phase.write_text(phase.read_text().replace("    form: QUESTIONS-001.md\n", ""))
+    terminal = Terminal("trip", "--model", "scripted:default")
+    terminal.until("The town")
+    terminal.type("2\r")
+    terminal.until("A boat")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "next: go on with `skillrun resume trip`" in terminal.seen
+    again = Terminal("resume", "trip")
+    again.until("(?s)1 of 3.*The town")
+    again.type("\x03")
+    assert again.end() == 130
+
+
 @pytest.mark.row("R6")
 def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp_path: Path) -> None:
     skillrun("trip", "--model", "scripted:default")

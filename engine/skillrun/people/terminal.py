@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from questionary import Question as Prompt
 
 OTHER, NONE = -1, -2  # beside the numbers of the choices
+BACK: Final = object()  # instead of an answer
 MOST_KEYS: Final = 36  # digits and letters; a longer list is walked with the arrow keys
 
 
@@ -42,49 +43,61 @@ class Terminal:
         self.screen = screen
 
     async def ask(self, questions: Sequence[Question], phase: str = "") -> list[dict[str, Any]]:
-        """The answers' records, in order. Raises KeyboardInterrupt when the person breaks off."""
-        answers = []
+        """The answers' records, in order; Shift-Tab goes back to the one before. Raises KeyboardInterrupt."""
+        given: list[Any] = [None] * len(questions)
+        number = 0
         with self.around():
-            for number, question in enumerate(questions, 1):
-                progress = f"{number} of {len(questions)}" if len(questions) > 1 else ""
-                self._introduce(question, phase, progress)
-                answers.append(answered(await self._answer(question)))
-        return answers
+            while number < len(questions):
+                progress = f"{number + 1} of {len(questions)}" if len(questions) > 1 else ""
+                self._introduce(questions[number], phase, progress, "Shift-Tab goes back" if number else "")
+                found = await self._answer(questions[number], given[number], back=number > 0)
+                if found is BACK:
+                    number -= 1
+                else:
+                    given[number] = found
+                    number += 1
+        return [answered(one) for one in given]
 
-    def _introduce(self, question: Question, phase: str, progress: str) -> None:
+    def _introduce(self, question: Question, phase: str, progress: str, keys: str) -> None:
         """The line above a question: where it comes from and how it stands in its list; and what was noted on it."""
         from prompt_toolkit import print_formatted_text
         from prompt_toolkit.formatted_text import FormattedText
         from prompt_toolkit.output import create_output
 
-        words = [shown(word) for word in (phase, progress, question.get("priority"), question.get("section")) if word]
+        parts = (phase, progress, question.get("priority"), question.get("section"), keys)
+        words = [shown(part) for part in parts if part]
         notes = "".join(f"{note}\n" for note in notes_of(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
         text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes)])
         print_formatted_text(text, end="", output=self.screen)
 
-    async def _answer(self, question: Question) -> Any:
+    async def _answer(self, question: Question, earlier: Any, *, back: bool) -> Any:
+        """The answer, or BACK; `earlier` is what was answered before the person came back."""
         message, default = printable(str(question.get("text", ""))), default_of(question)
+        likely = default if earlier is None else earlier
         if not choices_of(question):
-            return await self._text(message, default, optional=default == "")
-        picked = await self._pick(message, question)
-        numbers = picked if isinstance(picked, list) else [picked]
-        answers = [choices_of(question)[number] for number in numbers if number >= 0]
-        if OTHER in numbers:
-            answers.append(await self._text("In your own words:", None, optional=False))
-        if is_multiple(question):
-            return answers
-        return answers[0] if answers else ""
+            return await self._text(message, likely, optional=default == "", back=back)
+        while True:
+            picked = await self._pick(message, question, likely, back=back)
+            if picked is BACK:
+                return BACK
+            numbers = picked if isinstance(picked, list) else [picked]
+            answers = [choices_of(question)[number] for number in numbers if number >= 0]
+            own = ""
+            if OTHER in numbers:
+                own = await self._text("In your own words (Shift-Tab goes back):", "", optional=False, back=True)
+            if own is not BACK:
+                answers += [own] if own else []
+                return answers if is_multiple(question) else answers[0] if answers else ""
 
-    async def _pick(self, message: str, question: Question) -> Any:
-        """The number of a choice, or a list of them."""
+    async def _pick(self, message: str, question: Question, likely: Any, *, back: bool) -> Any:
+        """The number of a choice, or a list of them, or BACK."""
         import questionary
 
         titles = dict(enumerate(map(shown, choices_of(question))))
-        default = default_of(question)
-        optional = default in ("", [])
-        likely = default if isinstance(default, list) else [default]
-        chosen = [number for number, title in titles.items() if title in map(shown, likely)]
+        optional = default_of(question) in ("", [])
+        wanted = list(map(shown, likely if isinstance(likely, list) else [likely]))
+        chosen = [number for number, title in titles.items() if title in wanted]
         if is_open(question):
             titles[OTHER] = "other…"
         if is_multiple(question):
@@ -96,10 +109,10 @@ class Terminal:
                 validate=lambda ticked: bool(ticked) or optional or "tick at least one",
                 **self._streams(),
             )
-            return await _run(prompt)
+            return await _run(prompt, back=back)
         if optional:
             titles[NONE] = "(no answer)"
-            chosen = [NONE]
+            chosen = chosen or [NONE]
         choices = [questionary.Choice(title, value) for value, title in titles.items()]
         keys = len(choices) <= MOST_KEYS
         prompt = questionary.select(
@@ -111,29 +124,42 @@ class Terminal:
             use_jk_keys=False,
             **self._streams(),
         )
-        return await _run(prompt)
+        return await _run(prompt, back=back)
 
-    async def _text(self, message: str, default: Any, *, optional: bool) -> str:
-        """Free text, sent with Enter; pasting brings further lines."""
+    async def _text(self, message: str, likely: Any, *, optional: bool, back: bool) -> Any:
+        """Free text, sent with Enter; pasting brings further lines. Or BACK."""
         import questionary
 
         prompt = questionary.text(
             message,
-            default=printable(default) if isinstance(default, str) else "" if default is None else shown(default),
+            default=printable(likely) if isinstance(likely, str) else "" if likely is None else shown(likely),
             instruction="(leave it empty to skip)" if optional else None,
             validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
             validate_while_typing=False,
             **self._streams(),
         )
-        return str(await _run(prompt)).strip()
+        found = await _run(prompt, back=back)
+        return found if found is BACK else str(found).strip()
 
     def _streams(self) -> dict[str, Any]:
         return {"input": self.keyboard, "output": self.screen}
 
 
-async def _run(prompt: Prompt) -> Any:
+async def _run(prompt: Prompt, *, back: bool) -> Any:
+    from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+
+    keys = KeyBindings()
+
+    @keys.add("s-tab")
+    def _(event: Any) -> None:
+        if back:
+            event.app.erase_when_done = True
+            event.app.exit(result=BACK)
+
+    application = prompt.application
+    application.key_bindings = merge_key_bindings([application.key_bindings or KeyBindings(), keys])
     try:
         # SIGINT stays with the run: prompt_toolkit would take its handler away for good
-        return await prompt.application.run_async(set_exception_handler=False, handle_sigint=False)
+        return await application.run_async(set_exception_handler=False, handle_sigint=False)
     except EOFError:
         raise KeyboardInterrupt from None

@@ -19,7 +19,7 @@ from prompt_toolkit.output import DummyOutput
 
 from skillrun.people.terminal import Terminal
 
-DOWN, UP, ENTER, CTRL_C = "\x1b[B", "\x1b[A", "\r", "\x03"
+DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
 PASTE = "\x1b[200~{}\x1b[201~"
 MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard", "advanced"]}
 WHY = {"id": "why", "text": "Why?"}
@@ -81,6 +81,29 @@ def test_questions_come_one_at_a_time() -> None:
     assert answers([MODE, WHY, MODE], "2" + ENTER + "so" + ENTER + "1" + ENTER) == [
         {"answer": "standard"}, {"answer": "so"}, {"answer": "rapid"},
     ]  # fmt: skip
+
+
+BOTH = MODE | {"multiple": True, "other": True}
+
+
+@pytest.mark.parametrize(
+    ("questions", "keys", "expected"),
+    [
+        ([MODE, WHY], "2" + ENTER + BACK + ENTER + "so" + ENTER, ["standard", "so"]),
+        ([MODE, WHY], "2" + ENTER + "half" + BACK + "3" + ENTER + "so" + ENTER, ["advanced", "so"]),
+        ([WHY, MODE], "so" + ENTER + BACK + " then" + ENTER + ENTER, ["so then", "rapid"]),
+        (
+            [MODE, BOTH, WHY],
+            ENTER + " " + ENTER + BACK + BACK + "2" + ENTER + ENTER + "x" + ENTER,
+            ["standard", ["rapid"], "x"],
+        ),
+        ([MODE | {"other": True}], "4" + ENTER + BACK + "1" + ENTER, ["rapid"]),
+        ([MODE, WHY], BACK + ENTER + "so" + ENTER, ["rapid", "so"]),
+    ],
+    ids=["keeps the answer", "changes it", "of a text", "two back, of several", "from own words", "nothing before"],
+)
+def test_shift_tab_goes_back_to_the_question_before(questions: list[Any], keys: str, expected: list[Any]) -> None:
+    assert answers(questions, keys) == [{"answer": one} for one in expected]
 
 
 @pytest.mark.parametrize("question", [MODE, MODE | {"multiple": True}, WHY])
@@ -154,10 +177,10 @@ class Screen:
         os.close(theirs)
         self.text = ""
 
-    def until(self, words: str) -> str:
+    def until(self, words: str, after: int = 0) -> str:
         """What is shown up to these words, without the sequences that place and colour it."""
         deadline = time.monotonic() + 30
-        while words not in self.plain():
+        while words not in self.plain()[after:]:
             assert time.monotonic() < deadline, self.plain()
             if select.select([self.ours], [], [], 0.1)[0]:
                 self.text += os.read(self.ours, 4096).decode("utf-8", "replace")
@@ -194,7 +217,12 @@ def test_a_terminal_shows_progress_priority_and_notes_and_nothing_that_steers_it
     assert "\x1b[31m mode" not in screen.text
     assert "\u202e" not in shown
     screen.type("2" + ENTER)
-    assert "2 of 2" in screen.until("Why?")
+    assert "2 of 2 · Shift-Tab goes back" in screen.until("Why?")
+    screen.type(BACK)
+    seen = len(screen.plain())
+    screen.until("1 of 2", after=seen)
+    screen.type(ENTER)
+    screen.until("Why?", after=seen)
     screen.type("so" + ENTER)
     assert "ANSWERS [{'answer': 'stan\\u202edard'}, {'answer': 'so'}]" in screen.until("'so'}]")
     screen.until("the run heard it")
