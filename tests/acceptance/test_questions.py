@@ -135,6 +135,14 @@ def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp
     assert (trip / "trip.md").read_text() == 'where: The lake\nwhat: ["Boots"]\nwho: Ann\n'
 
 
+def test_a_name_in_the_answers_that_is_nearly_a_questions_is_said_at_the_start(trip: Path, skillrun: Call) -> None:
+    Path("answers.yaml").write_text("where: The lake\nwaht: [Boots]\n")
+    done = skillrun("trip", "--answers", "answers.yaml", "--model", "scripted:default")
+    assert "answers.yaml:2:1: warning[unknown-question]: no question is called `waht`" in done.err
+    assert "hint: did you mean `what`?" in done.err
+    assert done.code == 75
+
+
 @pytest.mark.row("R6")
 def test_a_form_of_other_questions_is_not_taken_for_that_of_these(trip: Path, skillrun: Call) -> None:
     skillrun("trip", "--model", "scripted:default")

@@ -74,6 +74,12 @@ class Prepared:
             except AnswerUnfit as unfit:
                 problems.report(each.span, "answer", unfit.message, unfit.next_step)
 
+    def check_names(self, known: set[str], problems: Problems) -> None:
+        """Warn of names that are close to one of a question; what else is unknown, a computed question may have."""
+        for name, entry in self._entries.items():
+            if _PASS.sub("", name) not in known and (hint := did_you_mean(name, known)):
+                problems.report(entry.key.span, "unknown-question", f"no question is called `{name}`", hint, "warning")
+
     def _name(self, key: str, question: Question) -> str | None:
         names = (key, _PASS.sub("", key), str(question.get("id", "")))
         return next((name for name in names if name in self._entries), None)

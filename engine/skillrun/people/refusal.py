@@ -50,12 +50,15 @@ def refusal(program: Program, prepared: Prepared) -> list[str]:
 
 
 def check_answers(program: Program, prepared: Prepared) -> Problems:
-    """The prepared answers that are none of the choices, as far as these are written out."""
+    """The prepared answers that are none of the choices, and names that no question has but one that is close."""
     problems = Problems()
+    known: set[str] = set()
     for ask in asks(program):
+        known |= {ask.key, *(str(question["id"]) for question in ask.questions)}
         for question in ask.questions:
             if choices_of(question):
                 prepared.check(ask.key, question, problems)
+    prepared.check_names(known, problems)
     return problems
 
 

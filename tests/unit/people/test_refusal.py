@@ -171,6 +171,7 @@ def test_answers_that_are_none_of_the_choices_are_found_before_the_run(tmp_path:
     assert [f"{p.line}:{p.column} {p.message} {p.hint}" for p in check_answers(found, prepared)] == [
         "1:15 `thet` is none of the choices did you mean `that`? allowed: this, that",
         "3:4 `perhaps` is none of the choices allowed: yes, no",
+        "4:1 no question is called `rows` did you mean `one/rows`?",
     ]
 
 
