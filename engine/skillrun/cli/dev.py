@@ -90,7 +90,7 @@ async def _evaluate(loaded: Loaded, job: Job, gateway: Gateway, folder: Path, jo
             if line:
                 out.line(line)
 
-    person = open_person(unattended=job.unattended, answers=job.answers)
+    person = open_person(unattended=job.unattended, answers=job.answers, interactive=job.interactive)
     session = loaded.session(gateway, person, heard, override=job.model, budget=job.budget, keeps_reads=False)
     started = time.monotonic()
     try:

@@ -37,6 +37,9 @@ runs_folder = click.option(
 )
 as_json = click.option("--json", "json", is_flag=True, help="Only JSON on standard output.")
 unattended = click.option("--unattended", is_flag=True, help="Ask nobody: use prepared answers and defaults.")
+interactive = click.option(
+    "--interactive", is_flag=True, help="Ask in the terminal also what would end the run and wait for you."
+)
 answers = click.option("--answers", type=FILE, metavar="FILE", help="Answers to questions, prepared in a file.")
 script = click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests.")
 model = click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")

@@ -35,7 +35,7 @@ def run_new(job: Job, out: Output) -> int:
         return await begin(session, inputs, job.runs, name)
 
     more = {"override": job.model, "budget": job.budget, "estimate": estimate}
-    people = {"unattended": job.unattended, "answers": job.answers}
+    people = {"unattended": job.unattended, "answers": job.answers, "interactive": job.interactive}
     return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
 
 

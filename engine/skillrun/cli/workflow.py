@@ -30,6 +30,7 @@ class Job:
     inputs: dict[str, Any]
     dry_run: bool
     unattended: bool
+    interactive: bool
     answers: Path | None
     budget: Mapping[str, float]
     slug: str
@@ -60,6 +61,7 @@ def workflow_command(name: str) -> click.Command:
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
     @options.unattended
+    @options.interactive
     @options.answers
     @options.budget
     @click.option(

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
+from skillrun.language.diagnostics import UsageError
 from skillrun.people.answers import Question, by_default, default_of
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.terminal import Terminal
@@ -31,10 +32,12 @@ class Asking(Protocol):
 class Person:
     """Answers one list of questions at a time; others wait while the run goes on."""
 
-    def __init__(self, prepared: Prepared, terminal: Terminal | None, *, attended: bool) -> None:
+    def __init__(self, prepared: Prepared, terminal: Terminal | None, *, attended: bool, staying: bool = False) -> None:
+        """`staying`: what would end the run and wait is asked in the terminal instead."""
         self.prepared = prepared
         self.terminal = terminal
         self.attended = attended
+        self.staying = staying
         self._turn = asyncio.Lock()
 
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
@@ -46,7 +49,7 @@ class Person:
         left = [question for question, answer in zip(asking.questions, given, strict=True) if answer is None]
         answers: list[dict[str, Any]] = []
         if left:
-            if self.terminal is None or not self.attended or not now:
+            if self.terminal is None or not self.attended or not (now or self.staying):
                 return None
             async with self._turn:
                 answers = await self.terminal.ask(left, asking.phase)
@@ -70,15 +73,19 @@ def open_person(
     *,
     unattended: bool,
     answers: Path | None = None,
-    interactive: bool | None = None,
+    interactive: bool = False,
+    terminal: bool | None = None,
     around: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Person:
-    """Who answers. `interactive` is found out where it is not said; `around` is entered while the terminal asks.
+    """Who answers. Whether there is a `terminal` is found out where it is not said; `around` is entered while it asks.
 
-    Raises SkillrunError when the prepared answers cannot be read.
+    Raises SkillrunError when the prepared answers cannot be read, or nobody can be asked who is to be `interactive`.
     """
-    if interactive is None:
-        interactive = sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+    if terminal is None:
+        terminal = sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+    if interactive and (unattended or not terminal):
+        why = "--unattended asks nobody" if unattended else "there is none here"
+        raise UsageError(f"--interactive asks in the terminal, and {why}", "leave it out")
     prepared = read_answers(answers) if answers is not None else Prepared()
-    terminal = Terminal(around=around) if interactive and not unattended else None
-    return Person(prepared, terminal, attended=not unattended)
+    shown = Terminal(around=around) if terminal and not unattended else None
+    return Person(prepared, shown, attended=not unattended, staying=interactive)

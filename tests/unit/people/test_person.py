@@ -56,7 +56,7 @@ def test_unattended_has_no_answer_where_there_is_no_default() -> None:
 
 @pytest.mark.row("R5")
 def test_without_a_terminal_nobody_answers_and_no_default_is_taken() -> None:
-    person = open_person(unattended=False, interactive=False)
+    person = open_person(unattended=False, terminal=False)
     assert person.attended
     assert answer(person, MODE | {"default": "standard"}) is None
 
@@ -67,16 +67,16 @@ def test_the_terminal_is_found_out_where_it_is_not_said(monkeypatch: pytest.Monk
 
 
 def test_unattended_never_asks_a_terminal() -> None:
-    assert open_person(unattended=True, interactive=True).terminal is None
+    assert open_person(unattended=True, terminal=True).terminal is None
 
 
 def test_prepared_answers_without_a_terminal_are_enough(tmp_path: Path) -> None:
-    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), interactive=False)
+    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=False)
     assert answer(person, MODE, MODE) == [{"answer": "rapid"}, {"answer": "rapid"}]
 
 
 def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None:
-    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), interactive=True)
+    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=True)
 
     async def ask() -> list[dict[str, Any]] | None:
         with create_pipe_input() as keyboard:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
-from skillrun.runtime.errors import Waiting
 from skillrun.runtime.files import digest
-from skillrun.runtime.questions import put
-from skillrun.runtime.run import Frame
+from skillrun.runtime.questions import GO_ON, paused, put
+from skillrun.runtime.run import Asking, Frame
+
+THERE: Final = "the files are there"
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -48,7 +49,10 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
 
 
 async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
-    """The files that were there when there were any; more of them do not change what has been asked since."""
+    """The files that were there when there were any; more of them do not change what has been asked since.
+
+    A step with a default can do without: a person who comes back without files is asked.
+    """
     pattern = str(frame.value(step, "files"))
     where = f"{frame.at(step)}@{frame.open.rounds}"
     known = frame.run.journal.find("tool", where, digest(pattern))
@@ -56,12 +60,19 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         return known
     found = frame.run.folder.matching(pattern)
     default = frame.value(step, "default", None)
-    if not found and default is not None and not frame.run.session.person.attended:
-        return {"answers": [], "answer": default}
     if not found:
         folder = frame.run.folder.path / pattern.rpartition("/")[0]
         folder.mkdir(parents=True, exist_ok=True)
-        raise Waiting(str(frame.main(step)), f"put files that match `{pattern}` into {frame.run.folder.path}")
+    if not found and default is not None:
+        asked = {"id": step.id or "files", "text": str(frame.main(step)), "choices": [THERE, GO_ON], "default": GO_ON}
+        asking = Asking(frame.at(step).partition("/")[2], frame.open.name, (asked,))
+        given = await frame.run.session.person.ask(asking, now=frame.open.returned)
+        if given is not None and given[0].get("answer") == GO_ON:
+            return {"answers": [], "answer": default}
+        found = frame.run.folder.matching(pattern)
+    if not found:
+        hint = f"put files that match `{pattern}` into {frame.run.folder.path}"
+        raise await paused(frame, str(frame.main(step)), hint)
     result: dict[str, Any] = {"answers": [], "answer": ", ".join(found)}
     await frame.run.journal.record("tool", where, digest(pattern), result)
     return result
