@@ -15,6 +15,7 @@ from skillrun.cli.words import counted, money
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded
+    from skillrun.language.library import Library
     from skillrun.runtime.interpreter import Outcome
     from skillrun.runtime.run import Session
     from skillrun.runtime.session import WouldAsk
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Ask again what changed files make different.")
 @click.option("--preview", is_flag=True, help="Only say what would be asked.")
 @options.unattended
+@options.interactive
 @options.answers
 @options.budget
 @options.runs_folder
@@ -40,8 +42,9 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
     out = Output(json)
     folder = options.located(run, runs)
     name = folder.name
-    state = read_state(folder)
     library = open_library()
+    _bring_forward(folder, library, out, preview=preview)
+    state = read_state(folder)
     if state.status == "completed":
         out.line(f"{name} is completed; `skillrun show {name}` tells how it went")
         out.data({"would_ask": []} if preview else story(folder))
@@ -70,6 +73,26 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
 
     budget = {"budget": more.pop("budget")}
     return carry_out(loaded, go, folder, read_script(script, out), out, more, budget)
+
+
+def _bring_forward(folder: Path, library: Library, out: Output, *, preview: bool) -> None:
+    """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
+    from skillrun.cli.loading import load
+    from skillrun.language.diagnostics import UsageError
+    from skillrun.runtime.interpreter import now
+    from skillrun.runtime.lock import hold
+    from skillrun.runtime.migration import migrate, old_state
+
+    old = old_state(folder)
+    if old is None:
+        return
+    if preview or not old.get("workflow"):
+        hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
+        raise UsageError(f"{folder / 'state.md'} is of schema version 1", hint)
+    program = load(str(old["workflow"]), out, library).program
+    with hold(folder):
+        for line in migrate(folder, old, program, now()):
+            out.line(line)
 
 
 async def _would_ask(loaded: Loaded, folder: Path) -> list[WouldAsk]:

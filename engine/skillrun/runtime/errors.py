@@ -48,10 +48,12 @@ class Stopped(Exception):
 class Waiting(Exception):
     """A person has to do something before this phase can go on."""
 
-    def __init__(self, reason: str, next_step: str = "") -> None:
+    def __init__(self, reason: str, next_step: str = "", pause: str = "interactive") -> None:
         super().__init__(reason)
         self.reason = reason
         self.next_step = next_step
+        self.pause = pause
+        """`exit` where the person has something to do outside of the run, such as filling in a file."""
 
 
 class BudgetSpent(SkillrunError):

@@ -34,8 +34,11 @@ class Notice(Event):
 
 @dataclass(frozen=True)
 class PhaseStarted(Event):
+    """`entry_type` says whether the person was away in between: `re_entry_after_user_input`, else `first_entry`."""
+
     phase: str
     round: int
+    entry_type: str = "first_entry"
 
 
 @dataclass(frozen=True)

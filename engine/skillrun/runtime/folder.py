@@ -159,8 +159,19 @@ class RunFolder:
     # summaries
 
     def summary(self, phase: str) -> dict[str, Any] | None:
+        """The record of a phase that is over."""
+        summary = self.any_summary(phase)
+        return None if summary is None or summary.get("status") == "needs-user-input" else summary
+
+    def any_summary(self, phase: str) -> dict[str, Any] | None:
+        """Also that of a phase which waits. Raises SkillrunError where the file cannot be read."""
         path = self.path / SUMMARIES / f"{phase}.md"
         return from_frontmatter(path)[0] if path.is_file() else None
+
+    def set_aside(self, phase: str) -> None:
+        """Keep a summary that cannot be used under a name that nothing reads."""
+        path = self.path / SUMMARIES / f"{phase}.md"
+        path.replace(path.with_suffix(".md.invalid"))
 
     def write_summary(self, phase: str, data: Mapping[str, Any]) -> None:
         path = self.path / SUMMARIES / f"{phase}.md"
@@ -227,6 +238,8 @@ class RunFolder:
             raise SkillrunError(f"{self.path} is no run: it has no {STATE}", "`skillrun runs` lists the runs")
         data, body = from_frontmatter(path)
         version = data.get("schema_version")
+        if version == 1:
+            raise SkillrunError(f"{path} is of schema version 1", "`skillrun resume` brings the run forward")
         if not isinstance(version, int) or version > SCHEMA_VERSION:
             raise SkillrunError(
                 f"{path} has the schema version {version}; this skillrun knows {SCHEMA_VERSION}",

@@ -17,9 +17,11 @@ from typing import Any, Final
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
-from skillrun.runtime.phases import NEEDS_INPUT, Ended, run_phase
+from skillrun.runtime.phases import Ended, run_phase
+from skillrun.runtime.recovery import lost, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import stored_name, summaries, truth
+from skillrun.runtime.summaries import NEEDS_INPUT
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
 RESUME: Final = "go on with `skillrun resume RUN`"
@@ -143,10 +145,12 @@ class Scheduler:
         """Phases with a current summary are final."""
         run = self.run_
         for name in run.program.workflow.phases:
-            summary = run.folder.summary(stored_name(run, name))
+            summary = usable(run, name)
             if summary is not None:
-                self._settle(name, summary, new=name in self.unfinished)
+                recovered = (summary.get("flags") or {}).get("recovered")
+                self._settle(name, summary, new=name in self.unfinished and not recovered)
                 run.emit(PhaseEnded(name, run.state.round, self.done[name], final=True))
+        run.lost = lost(run, self.done, self.unfinished)
         self._save()
 
     def _settle(self, name: str, summary: Mapping[str, Any], *, new: bool) -> None:
@@ -216,7 +220,8 @@ class Scheduler:
             self.stopped = ended
         else:
             assert ended.summary is not None
-            self._settle(name, ended.summary, new=True)
+            self._settle(name, ended.summary, new=name not in run.lost)
+            run.lost.discard(name)
         if not run.inline:
             run.log.append(f"{now()} {name}: {ended.status}{f' ({ended.reason})' if ended.reason else ''}")
         self._save()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, Waiting
 from skillrun.runtime.evaluate import evaluate
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said, Tripped
 from skillrun.runtime.questions import offer_retry
+from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import Frame, PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, phase_names, stored_name, truth
-from skillrun.runtime.summaries import outputs_of, summary_of
-
-NEEDS_INPUT: Final = "needs-user-input"
+from skillrun.runtime.summaries import NEEDS_INPUT, outputs_of, record_of, summary_of
 
 
 @dataclass(frozen=True)
@@ -37,27 +36,41 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
     Its summary is on disk when it is completed, skipped or back.
     """
     started = time.monotonic()
-    names = phase_names(run, use, dict(run.state.state))
+    state = _state(run, use)
+    names = phase_names(run, use, state)
     if use.when is not None and not truth(use.when.render(names)):
         reason = f"only when {use.when.text.value}"
-        summary = {"phase": use.name, "status": "skipped", "round": run.state.round, "reason": reason}
+        summary = {**record_of(open_phase(run, use, state), "skipped"), "reason": reason}
         run.folder.write_summary(stored_name(run, use.name), summary)
         run.emit(PhaseEnded(use.name, run.state.round, "skipped", reason=reason))
         return Ended("skipped", summary)
-    run.emit(PhaseStarted(use.name, run.state.round))
     ended = await _attempts(run, use, before)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
+
+
+def _state(run: Run, use: PhaseUse) -> dict[str, Any]:
+    """A copy of the state for a phase to work on; a lost one sees what it saw then."""
+    return state_before(run, use) if use.name in run.lost else dict(run.state.state)
 
 
 async def _attempts(run: Run, use: PhaseUse, previous: PhaseRun | None) -> Ended:
     in_turn = previous is not None
     asked = 0
     while True:
-        phase = previous = open_phase(run, use, dict(run.state.state), previous)
+        begins = previous is None
+        phase = previous = open_phase(run, use, _state(run, use), previous)
+        if begins:
+            run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         frame = new_frame(phase, phase.address(), phase.phase, phase.names)
         frame.in_turn = in_turn
         try:
+            if use.name in run.lost:
+                found = await _recovered(phase)
+                if found is not None:
+                    return found
+                if use.name not in run.lost:
+                    continue
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as failure:
             reason = failure.reason
@@ -83,6 +96,18 @@ async def _attempts(run: Run, use: PhaseUse, previous: PhaseRun | None) -> Ended
         return await _gave_up(use, phase, frame, reason, then)
 
 
+async def _recovered(phase: PhaseRun) -> Ended | None:
+    """How a lost phase ended, as far as its artifacts and the person say; None where it is evaluated."""
+    try:
+        summary = await rebuilt(phase)
+    except Waiting as waiting:
+        return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+    if summary is None:
+        return None
+    phase.run.folder.write_summary(stored_name(phase.run, phase.name), summary)
+    return Ended(summary["status"], summary)
+
+
 async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, then: str) -> Ended:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
     if use.otherwise is None and then != "skip":
@@ -106,6 +131,14 @@ async def _failed(phase: PhaseRun, reason: str) -> Ended:
     return Ended("failed", reason=reason)
 
 
+def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
+    """The phase waits for a person; its record says so until it is over."""
+    flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
+    about = {"entry_type": phase.entry_type, "flags": flags}
+    phase.run.folder.write_summary(stored_name(phase.run, phase.name), {**record_of(phase, NEEDS_INPUT), **about})
+    return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+
+
 async def _evaluated(
     phase: PhaseRun, frame: Frame, steps: Iterable[Step], breaker: str | None, status: str = "completed"
 ) -> Ended:
@@ -116,11 +149,12 @@ async def _evaluated(
     back: Back | None = None
     try:
         for step in steps:
+            phase.checkpoint = step.id or step.verb
             await evaluate(step, frame)
     except Back as going:
         back = going
     except Waiting as waiting:
-        return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+        return _paused(phase, waiting)
     except Stopped as stopped:
         return Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if breaker is not None:

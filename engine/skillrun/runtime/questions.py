@@ -52,7 +52,7 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
         except UnclearAnswers as unclear:
             found = await _asked_again(frame, asking, unclear)
             if found is None:
-                raise Waiting(unclear.message, unclear.next_step) from None
+                raise await paused(frame, unclear.message, unclear.next_step) from None
             return found
     given = await frame.run.session.person.ask(asking, now=path is None and not leave)
     if given is not None:
@@ -60,13 +60,19 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_form(path, asking.questions)
-        raise Waiting(f"questions are waiting in {form}", f"fill in {path}")
-    raise Waiting(
-        f"{asking.phase} has a question: {asking.questions[0]['text']}",
-        "prepare the answer for `--answers FILE`"
-        if leave
-        else "come to a terminal, or prepare answers for `--answers FILE`",
-    )
+        raise await paused(frame, f"questions are waiting in {form}", f"fill in {path}")
+    reason = f"{asking.phase} has a question: {asking.questions[0]['text']}"
+    if leave:
+        raise await paused(frame, reason, "prepare the answer for `--answers FILE`")
+    raise Waiting(reason, "come to a terminal, or prepare answers for `--answers FILE`")
+
+
+async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
+    """The end of the process until the person has done something outside; that it was here is on record."""
+    phase = frame.open
+    if frame.run.journal.find("note", phase.pause_address, "") is None:
+        await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
+    return Waiting(reason, next_step, "exit")
 
 
 async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) -> list[dict[str, Any]] | None:

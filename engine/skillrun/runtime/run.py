@@ -107,6 +107,7 @@ class Run:
     limits: Limits
     resolve: Callable[[str], Resolved]
     forgiven: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by key, then by round
+    lost: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
     over: list[dict[str, Any]] = field(default_factory=list)  # the earlier rounds of an inline workflow
@@ -150,6 +151,8 @@ class PhaseRun:
     tries: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
     prompts: int = 0
+    checkpoint: str = ""  # the step that was begun last
+    returned: bool = False  # the process has ended here before, for the person to do something
     version: int = 0
     opening: tuple[int, Any] | None = None
     speakers: dict[str, str] = field(default_factory=dict)
@@ -158,9 +161,23 @@ class PhaseRun:
         return f"{self.run.inline}/{self.name}" if self.run.inline else f"{self.run.program.workflow.name}/{self.name}"
 
     @property
+    def number(self) -> int:
+        """The phase's place in the workflow, counted from 1."""
+        return list(self.run.program.workflow.phases).index(self.name) + 1
+
+    @property
     def rounds(self) -> str:
         """The round; in an inline workflow behind that of the phase around it: `2`, or `2.1`."""
         return f"{self.run.within.rounds}.{self.round}" if self.run.within is not None else str(self.round)
+
+    @property
+    def entry_type(self) -> str:
+        return "re_entry_after_user_input" if self.returned else "first_entry"
+
+    @property
+    def pause_address(self) -> str:
+        """Where the journal notes that this phase has ended the process, for a person to do something."""
+        return f"{self.address()}@{self.rounds}/pause"
 
     def forgiven(self, key: str) -> int:
         """How many attempts do not count, because the run has failed on them and was resumed."""

@@ -200,6 +200,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     if held is not None:
         phase.tries, phase.answers = held.tries, held.answers
     names["run"]["usage"] = phase.usage_names()
+    phase.returned = run.journal.find("note", phase.pause_address, "") is not None
     repository = run.program.workflow.repository
     folder = repository.evaluate(names) if repository is not None else None
     names["repository"] = str(folder) if folder else ""

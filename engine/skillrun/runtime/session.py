@@ -94,6 +94,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     path = existing(runs, name)
     with hold(path), closing(Journal.open(path)) as journal:
         state, log = _brought_forward(session.program, RunFolder(path))
+        state.project = _project(session, path, state)
         state.budget = {**(state.budget or {}), **session.budget}
         return await _evaluated(session, path, journal, state, log, resumed=True, lost=journal.unanswered())
 
@@ -182,6 +183,12 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             known.update(entry.address for entry in journal.entries("reply"))
         await rehearse(quiet, {}, base=path)
     return found
+
+
+def _project(session: Session, path: Path, state: State) -> str:
+    """The run's project; where the folder was copied, or the project has gone, the one that it is resumed in."""
+    here = path.parent == session.project.resolve() / "runs"
+    return str(session.project) if here or not Path(state.project).is_dir() else state.project
 
 
 def initial_state(session: Session, inputs: dict[str, Any]) -> State:

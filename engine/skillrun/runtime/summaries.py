@@ -17,6 +17,8 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import PhaseRun
 
+FINAL: Final = ("completed", "skipped", "failed")
+NEEDS_INPUT: Final = "needs-user-input"
 TIER: Final = "fast"
 TEMPLATE: Final = "system/summarise"
 
@@ -39,11 +41,11 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> d
     if phase.degraded:
         flags["degraded"] = True
         flags.setdefault("degraded_because", "; ".join(dict.fromkeys(phase.degraded)))
-    summary: dict[str, Any] = {"phase": phase.name, "status": status, "round": phase.round}
+    if phase.name in phase.run.lost:
+        flags["recovered"] = True
+    summary = record_of(phase, status) | {"flags": flags}
     if told.get("summary"):
         summary["summary"] = told["summary"]
-    summary["artifacts"] = list(phase.artifacts)
-    summary["flags"] = flags
     for key in SUMMARY_KEYS[1:]:
         summary[key] = _records(given.get(key, told.get(key)))
     summary["quality_warnings"] = list(phase.warnings)
@@ -57,6 +59,21 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> d
         summary["failures"] = failures
     summary["usage"] = phase.spent.to_dict()
     return summary
+
+
+def record_of(phase: PhaseRun, status: str) -> dict[str, Any]:
+    """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
+    wrote = f"wrote {', '.join(phase.artifacts)}" if phase.artifacts else "wrote nothing"
+    return {
+        "phase": phase.name,
+        "number": phase.number,
+        "status": status,
+        "round": phase.round,
+        "checkpoint": phase.checkpoint or "start",
+        "summary": f"{phase.name} {wrote}.",
+        "artifacts": list(phase.artifacts),
+        "flags": {},
+    }
 
 
 def _records(value: Any) -> list[Any]:

@@ -1,0 +1,86 @@
+"""Brings a run that an older version has left (`schema_version: 1`) forward, and keeps its state as `state.v1.md`.
+
+Its `current_phase` becomes today's by the `was:` of the workflow's phases; what today's state lacks gets its default when it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from skillrun.language.check import Program
+from skillrun.language.diagnostics import SkillrunError, allowed
+from skillrun.runtime.files import write_atomic
+from skillrun.runtime.folder import SCHEMA_VERSION, STATE
+from skillrun.runtime.given import given_values
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.records_yaml import from_frontmatter, to_frontmatter
+
+BACKUP: Final = "state.v1.md"
+ENDED: Final = ("completed", "done")
+
+
+def old_state(folder: Path) -> dict[str, Any] | None:
+    """The state of a run of the first version; None for any other."""
+    path = folder / STATE
+    data = from_frontmatter(path)[0] if path.is_file() else {}
+    return data if data.get("schema_version") == 1 else None
+
+
+def migrate(folder: Path, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
+    """Write the state anew and begin a journal where there is none; what was done, a line each.
+
+    Raises SkillrunError, with nothing changed, when the phase is none of the workflow's or an input is missing.
+    """
+    workflow = program.workflow
+    phase = _phase(old, program)
+    inputs, state = _known(old, "inputs", workflow.inputs), _known(old, "state", workflow.state)
+    names: dict[str, Any] = {"config": program.config}
+    wrong = [*given_values(workflow.inputs, inputs, names)[1]]
+    wrong += given_values(workflow.state, state, {**names, "inputs": inputs})[1] if not wrong else []
+    if wrong:
+        raise SkillrunError(f"{folder / STATE}: {'; '.join(wrong)}", "put it right in its frontmatter")
+    over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "workflow": workflow.name,
+        "started_at": str(old.get("started_at") or old.get("created_at") or now),
+        "inputs": inputs,
+        "state": state,
+        "status": "completed" if over else "waiting" if old.get("waiting_for_user") else "interrupted",
+        "phase": [phase],
+        "round": int(old.get("current_round") or old.get("round") or 1),
+        "project": str(old.get("project") or ""),
+    }
+    text = (folder / STATE).read_bytes()
+    if not (folder / BACKUP).exists():
+        write_atomic(folder / BACKUP, text)
+    if not (folder / ".run" / "journal.db").exists():
+        Journal.create(folder).close()
+    write_atomic(folder / STATE, to_frontmatter(data, f"# Log\n\n- {now} brought forward from schema version 1\n"))
+    return [
+        f"{STATE} was of schema version 1 and is now {SCHEMA_VERSION}; the old one is {BACKUP}",
+        f"it is in {phase}",
+    ]
+
+
+def _phase(old: Mapping[str, Any], program: Program) -> str:
+    """Today's name of the phase that the old state is in."""
+    phases = program.workflow.phases
+    current = old.get("current_phase", old.get("current_stage"))
+    names = {name: {name, *use.was} for name, use in phases.items()}
+    found = [name for name, known in names.items() if str(current).casefold() in {one.casefold() for one in known}]
+    if current is None:
+        return next(iter(phases))
+    if not found:
+        every = [one for known in names.values() for one in known]
+        raise SkillrunError(f"the old state is in `{current}`, which no phase has been called", allowed(sorted(every)))
+    return found[0]
+
+
+def _known(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
+    """The values of declared names: below `inputs` or `state`, or at the top, where the first version kept them."""
+    nested = old.get(part)
+    given = {**old, **(nested if isinstance(nested, Mapping) else {})}
+    return {one.name: given[one.name] for one in fields if given.get(one.name) is not None}

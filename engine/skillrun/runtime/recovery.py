@@ -1,0 +1,86 @@
+"""Summaries that are not what they should be: an incomplete one is used with a warning, a lost one is made again.
+
+A phase that has ended and whose summary is lost is evaluated again over the journal, from the state that it began with.
+Where the journal knows nothing of it, its artifacts speak for it; where there are none, the person says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from skillrun.language.definitions import PhaseUse
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.order import artifacts
+from skillrun.runtime.events import Notice
+from skillrun.runtime.given import given_values
+from skillrun.runtime.questions import RETRY, put
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.scope import new_frame, past, stored_name
+from skillrun.runtime.summaries import FINAL, NEEDS_INPUT, record_of
+
+SKIP: Final = "skip"
+NEEDED: Final[Mapping[str, type]] = {
+    "phase": str, "number": int, "checkpoint": str, "artifacts": list, "summary": str, "flags": dict,
+}  # fmt: skip
+
+
+def usable(run: Run, name: str) -> dict[str, Any] | None:
+    """The summary of a phase that is over; what is wrong with it is said, and what cannot be used is set aside."""
+    stored = stored_name(run, name)
+    try:
+        summary = run.folder.any_summary(stored)
+        status = "" if summary is None else str(summary.get("status", ""))
+        wrong = f"its status is `{status}`" if summary is not None and status not in (*FINAL, NEEDS_INPUT) else ""
+    except SkillrunError as error:
+        summary, status, wrong = None, "", error.message
+    if wrong:
+        run.emit(Notice(f"summaries/{stored}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
+        run.folder.set_aside(stored)
+    if summary is None or status not in FINAL:
+        return None
+    missing = [key for key, kind in NEEDED.items() if not isinstance(summary.get(key), kind) or summary[key] == ""]
+    if missing:
+        run.emit(Notice(f"summaries/{stored}.md lacks {', '.join(missing)}; went on with what it has", "warn"))
+    return {"phase": name, "round": run.state.round, **summary}
+
+
+def lost(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
+    """The phases without a summary that must have ended: one that follows them has begun, or is over."""
+    workflow = run.program.workflow
+    later = {*done, *begun}
+    return {name for name in workflow.phases if name not in done and later & (set(workflow.followers(name)) - {name})}
+
+
+def state_before(run: Run, use: PhaseUse) -> dict[str, Any]:
+    """The state that a phase of this round began with: the defaults, and what the phases before it set."""
+    names = {"config": run.program.config, "inputs": run.state.inputs}
+    state, _, _ = given_values(run.program.workflow.state, {}, names)
+    for summary in past(run, use):
+        state |= summary.get("set") or {}
+    return {name: value for name, value in state.items() if value is not None}
+
+
+async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
+    """The summary that a lost phase's artifacts allow; None where the phase has to be evaluated.
+
+    Raises Waiting when there are no artifacts either and nobody is there to choose.
+    """
+    run, address = phase.run, phase.address()
+    asks = any(step.verb in ("agent", "panel", "ask", "run") for step in phase.phase.walk())
+    heard = (entry.address for kind in ("reply", "failed", "answer") for entry in run.journal.entries(kind))
+    if not asks or any(one.startswith(f"{address}/") for one in heard):
+        return None
+    paths = (one.path for one in artifacts(phase.phase.steps, frozenset()) if one.path)
+    phase.artifacts = [path for path in dict.fromkeys(paths) if run.folder.text(path) is not None]
+    if not phase.artifacts:
+        text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
+        asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
+        frame = new_frame(phase, address, phase.phase, phase.names)
+        answers = await put(frame, f"{address}.recover", [asked])
+        if answers[0].get("answer") != SKIP:
+            run.lost.discard(phase.name)
+            return None
+    left = ", ".join(phase.artifacts) or "nothing"
+    summary = record_of(phase, "completed" if phase.artifacts else "skipped")
+    return {**summary, "summary": f"Rebuilt from what the phase left: {left}.", "flags": {"recovered": True}}
