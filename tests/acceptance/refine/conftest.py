@@ -154,6 +154,11 @@ class Refinement:
     def warnings(self, phase: str, round: int | None = None) -> list[str]:  # noqa: A002
         return list(self.summary(phase, round)["quality_warnings"])
 
+    def entries(self, phase: str) -> list[str]:
+        """How the phase was entered, each time."""
+        events = [json.loads(line) for line in self.text(".run/transcript.ndjson").splitlines()]
+        return [one["entry_type"] for one in events if one["event"] == "PhaseStarted" and one["phase"] == phase]
+
     def said(self) -> list[str]:
         events = [json.loads(line) for line in self.text(".run/transcript.ndjson").splitlines()]
         return [event["text"] for event in events if event["event"] == "Said"]

@@ -1,0 +1,78 @@
+"""Runs whole sessions of refine in processes that are killed: `python -m tests.acceptance.refine.drive JOB`.
+
+A leg is what happens between two pauses: the person's files and answers, then a process that goes on. A killed one is
+followed by another until the leg has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillrun.people.person import open_person
+from skillrun.runtime import session
+from skillrun.runtime.run import Session
+from tests.acceptance.drive import NAME, Driver, Logged, in_flight
+
+
+class Sessions(Driver):
+    leg: Mapping[str, Any]
+
+    def whole(self, runs: Path, kill: list[int] | None, log: str | None) -> dict[str, Any]:
+        """All legs of a session; `kill` is the leg and the checkpoint, `log` the file that lists those of each leg."""
+        ends: list[int] = []
+        lost: list[str] = []
+        for number, leg in enumerate(self.job["legs"]):
+            self.leg = leg
+            act(runs / NAME, leg)
+            here = {"SKILLRUN_KILL_AT": str(kill[1]), "SKILLRUN_KILL_LOG": ""} if kill and kill[0] == number else {}
+            environment = {"SKILLRUN_KILL_AT": "", "SKILLRUN_KILL_LOG": f"{log}.{number}"} if log else here
+            while True:
+                child = os.fork()
+                if not child:
+                    self._child(runs, environment)
+                code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                ends.append(code)
+                environment = {}
+                if code >= 0:
+                    break
+                lost += in_flight(runs)
+        return {"runs": str(runs), "ends": ends, "lost": lost}
+
+    async def _run(self, runs: Path) -> int:
+        answers = runs / "answers.yaml"
+        answers.write_text(json.dumps(self.leg.get("answers") or {}))
+        gateway = Logged(self.leg["script"], runs / "calls.log")
+        person = open_person(unattended=False, answers=answers, terminal=False)
+        setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
+        if (runs / NAME / "state.md").exists():
+            return (await session.resume(setting, runs, NAME)).exit_code
+        inputs, _ = session.checked_inputs(self.program, self.job["inputs"])
+        return (await session.begin(setting, inputs, runs, NAME)).exit_code
+
+
+def act(folder: Path, leg: Mapping[str, Any]) -> None:
+    """What the person does before the process begins: files put down, a form filled in."""
+    for name, text in (leg.get("files") or {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    if form := leg.get("form"):
+        path = folder / form
+        path.write_text(re.sub(r"^Answer:.*$", f"Answer: {leg['answer']}", path.read_text(), flags=re.MULTILINE))
+
+
+def main(job: Mapping[str, Any]) -> None:
+    sessions = Sessions(job)
+    for run in job["runs"]:
+        runs = Path(run["folder"])
+        runs.mkdir(parents=True)
+        sys.stdout.write(json.dumps(sessions.whole(runs, run.get("kill"), run.get("log"))) + "\n")
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -1,0 +1,261 @@
+"""Where refine waits for a person: what is said, what is kept, how it goes on."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.refine.conftest import IDEA, NAME, QUESTIONS, SECTIONS, Refinement, missing, scores, skillrun
+from tests.acceptance.terminal import Terminal
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="terminals of its own are POSIX")
+
+
+@pytest.mark.row("R5")
+def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in(refine: Refinement) -> None:
+    done = refine.begin("standard")
+    assert done.code == 75
+    lines = done.out.splitlines()
+    hint = f"put files that match `research/reports/*.md` into {refine.folder}"
+    assert lines[-1] == f"next: {hint}, then go on with `skillrun resume {NAME}`"
+    waiting = refine.summary("research")
+    assert (waiting["status"], waiting["entry_type"], waiting["checkpoint"]) == (
+        "needs-user-input", "first_entry", "reports",
+    )  # fmt: skip
+    assert waiting["flags"]["pause_type"] == "exit"
+    assert "Put what you find" in waiting["flags"]["block_reason"]
+    assert refine.state()["status"] == "waiting"
+    assert refine.resume().code == 75
+    assert refine.summary("research")["entry_type"] == "re_entry_after_user_input"
+    refine.report("Seats are empty after six.")
+    assert refine.resume().code == 75
+    assert refine.summary("research")["status"] == "completed"
+    assert refine.entries("research") == ["first_entry", *["re_entry_after_user_input"] * 2]
+    assert refine.entries("answers") == ["first_entry"]
+    assert not any("entry" in prompt for prompt in refine.prompts())
+    (prompt,) = refine.prompts("refine/research/digest/*")
+    assert "Seats are empty after six." in prompt
+
+
+@pytest.mark.row("R1")
+def test_a_later_call_routes_to_the_stage_that_paused_and_skips_what_is_done(refine: Refinement) -> None:
+    refine.begin("standard")
+    assert refine.state()["phase"] == ["research"]
+    before = refine.calls
+    refine.report()
+    done = refine.resume()
+    assert "setup: started" not in done.out
+    assert refine.state()["phase"] == ["answers"]
+    after = refine.calls
+    assert after[: len(before)] == before
+    refine.fill()
+    done = refine.resume()
+    assert done.code == 0
+    assert not any(f"{phase}: started" in done.out for phase in ("setup", "research", "questions"))
+    assert len(set(refine.calls)) == len(refine.calls)
+
+
+@pytest.mark.row("R5")
+def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: Refinement) -> None:
+    assert refine.begin("standard", (), "--no-reports").code == 75
+    assert refine.state()["phase"] == ["answers"]
+    assert refine.text("research/agenda.md")
+
+
+@pytest.mark.row("R5")
+def test_a_person_may_go_on_without_reports_by_a_prepared_answer(refine: Refinement) -> None:
+    refine.begin("standard")
+    refine.resume((), reports="go on without it")
+    assert refine.state()["phase"] == ["answers"]
+    assert refine.summary("research")["outputs"]["reports"] == []
+
+
+@posix
+@pytest.mark.row("R5")
+def test_interactive_asks_the_same_questions_in_the_terminal(refine: Refinement) -> None:
+    refine.config(questions={"most": {"standard": 2}})
+    terminal = Terminal(
+        "refine", IDEA, "--mode", "standard", "--name", NAME, "--script", refine.script(()), "--interactive"
+    )
+    terminal.until("the files are there")
+    terminal.type("2\r")
+    terminal.until("noisy hour")
+    terminal.type("1\r")
+    terminal.until("students before")
+    terminal.type("2\r")
+    terminal.until("folder: ")
+    assert terminal.end() == 0, terminal.seen
+    assert not refine.form().exists()
+    log = refine.text("decision-log.md")
+    assert "| D-1 | Everybody gets one early |" in log
+    assert "| D-2 | Nobody before the summer ends |" in log
+
+
+@pytest.mark.row("R5")
+def test_interactive_without_a_terminal_is_refused_before_anything_begins(refine: Refinement) -> None:
+    done = refine.begin("rapid", (), "--interactive")
+    assert (done.code, "there is none here" in done.err) == (2, True)
+    assert not refine.folder.exists()
+
+
+@pytest.mark.row("R6")
+def test_the_questions_file_has_priority_section_perspectives_options_and_a_place_for_the_answer(
+    refine: Refinement,
+) -> None:
+    refine.begin()
+    text = refine.form().read_text()
+    assert text.count("\n## Q") == len(QUESTIONS)
+    assert "CRITICAL · Problem" in text
+    assert "> What does a noisy hour cost a translator today?" in text
+    assert "product-strategist: It decides problem." in text
+    assert "Everybody gets one early" in text
+    assert text.count("\nAnswer:") == len(QUESTIONS)
+
+
+@pytest.mark.row("R6")
+def test_what_stays_open_is_counted_and_is_no_decision(refine: Refinement) -> None:
+    refine.begin()
+    refine.fill(skip=[2, 5])
+    refine.resume([{"address": "refine/answers/missing/*", "data": missing()}], next_mode="draft now")
+    summary = refine.summary("answers")
+    flags = summary["flags"]
+    assert (flags["questions_answered"], flags["unanswered"], flags["completion_rate"]) == (4, 2, 66)
+    assert len(refine.state()["state"]["decisions"]) == 4
+    log = refine.text("decision-log.md")
+    assert "## Left open in this round" in log
+    assert "- Q-2 (CRITICAL): Who comes first" in log
+
+
+@pytest.mark.row("R6")
+def test_a_file_that_was_edited_is_never_written_again(refine: Refinement) -> None:
+    refine.begin()
+    form = refine.form()
+    assert refine.resume().code == 75
+    mine = form.read_text().replace("Answer:", "Answer: [x] or so", 1).replace("- [ ] A.", "- [?] A.", 1)
+    form.write_text(mine)
+    done = refine.resume()
+    assert done.code == 75
+    assert "neither ticked nor empty" in done.out
+    assert str(form) in done.out
+    assert form.read_text() == mine
+
+
+@pytest.mark.row("R5", "R6")
+def test_unclear_answers_wait_and_nothing_is_guessed(refine: Refinement) -> None:
+    refine.begin()
+    form = refine.form()
+    form.write_text(form.read_text().replace("- [ ]", "- [x]"))
+    done = refine.resume()
+    assert done.code == 75
+    assert refine.state()["state"]["decisions"] == []
+    assert len(refine.prompts("refine/answers/*")) == 0
+
+
+@pytest.mark.row("R5")
+def test_a_run_folder_copied_to_another_place_goes_on_there(
+    refine: Refinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nNoise.\n")
+    refine.begin("standard", (), "--prd", "old.md")
+    there = Refinement(tmp_path / "elsewhere")
+    there.project.mkdir()
+    shutil.copytree(refine.folder, there.folder)
+    shutil.rmtree(refine.project)
+    monkeypatch.chdir(there.project)
+    there.report()
+    assert there.resume().code == 75
+    there.fill()
+    done = there.resume()
+    assert done.code == 0, done.out
+    assert there.state()["project"] == str(there.project)
+    assert set(SECTIONS) <= {one["section"] for one in there.state()["state"]["decisions"]}
+    addresses = [address for address, _ in there.calls]
+    assert len(addresses) == len(set(addresses))
+
+
+@pytest.mark.row("R5")
+def test_the_command_to_go_on_with_works_from_where_it_was_shown(refine: Refinement) -> None:
+    refine.runs = "elsewhere/deep"
+    done = refine.begin("rapid", (), "--out", refine.runs)
+    assert f"`skillrun resume {refine.folder}`" in done.out.splitlines()[-1]
+    refine.fill()
+    assert skillrun("resume", str(refine.folder), "--script", refine.script(())).code == 0
+
+
+@pytest.mark.row("R8")
+def test_a_loop_back_asks_for_the_mode_and_questions_again_in_a_new_round(refine: Refinement) -> None:
+    refine.begin()
+    refine.fill()
+    rules = [{"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}]
+    done = refine.resume(rules)
+    assert done.code == 75
+    assert "In which mode" in done.out
+    assert refine.state()["round"] == 1
+    fresh = {"questions": [{**QUESTIONS[2], "text": "Who locks up when the last guest has gone?"}]}
+    done = refine.resume([*rules, {"address": "refine/questions/proposals/*", "data": fresh}], next_mode="rapid")
+    assert done.code == 75
+    state = refine.state()
+    assert (state["round"], state["phase"], state["state"]["mode"]) == (2, ["answers"], "rapid")
+    assert refine.form(2).is_file()
+    assert refine.summary("answers", 1)["flags"]["next_action"] == "loop_questions"
+
+
+@pytest.mark.row("R8")
+def test_a_loop_back_to_research_looks_into_the_gaps_and_waits_for_new_reports(refine: Refinement) -> None:
+    refine.begin("standard")
+    refine.report()
+    refine.resume()
+    refine.fill()
+    rules = [{"address": "refine/answers/missing/*", "data": missing("loop_research", "GAP-1-1 Revenue Model")}]
+    done = refine.resume(rules, next_mode="standard")
+    assert done.code == 75
+    state = refine.state()
+    assert (state["round"], state["phase"]) == (2, ["research"])
+    assert "research/reports/round-2/*.md" in done.out
+    prompt = refine.prompts("refine/research/agenda/*")[-1]
+    assert "Nobody said GAP-1-1 Revenue Model." in prompt
+
+
+@pytest.mark.row("R8")
+def test_a_critical_question_without_an_answer_is_asked_before_the_draft(refine: Refinement) -> None:
+    refine.begin()
+    refine.fill(skip=[1])
+    done = refine.resume()
+    assert done.code == 75
+    assert "1 critical question(s) have no answer" in done.out
+    assert refine.resume((), next_mode="draft now").code == 0
+    assert refine.summary("answers")["flags"]["forced"] is True
+
+
+@pytest.mark.row("R11")
+@pytest.mark.parametrize(("answer", "rounds"), [("force the draft", 1), ("continue", 2)])
+def test_at_max_rounds_the_person_forces_the_draft_or_continues(refine: Refinement, answer: str, rounds: int) -> None:
+    refine.config(limits={"max_rounds": 1})
+    refine.begin()
+    refine.fill()
+    rules = [
+        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows"), "times": 1}
+    ]
+    done = refine.resume(rules)
+    assert "Round 1 of 1" in done.out
+    fresh = {"questions": [{**QUESTIONS[2], "text": "Who locks up when the last guest has gone?"}]}
+    refine.resume(
+        [*rules, {"address": "refine/questions/proposals/*", "data": fresh}], breaker=answer, next_mode="rapid"
+    )
+    assert refine.state()["round"] == rounds
+    assert refine.state()["status"] == ("completed" if rounds == 1 else "waiting")
+
+
+@pytest.mark.row("R11")
+def test_a_document_that_is_not_ready_at_max_rounds_is_forced_or_goes_on(refine: Refinement) -> None:
+    refine.config(limits={"max_rounds": 1})
+    refine.begin()
+    refine.fill()
+    rules = [{"address": "refine/draft/scores/*", "data": scores(1)}]
+    done = refine.resume(rules)
+    assert "Round 1 of 1, and the document is not ready (5 of 20" in done.out
+    assert refine.resume(rules, breaker="force the draft").code == 0
+    summary = refine.summary("draft")
+    assert summary["flags"]["forced"] is True
+    assert "PRD.md is kept although it is not ready: 5 of 20, and 12 are needed." in summary["quality_warnings"]

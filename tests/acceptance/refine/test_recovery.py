@@ -1,0 +1,192 @@
+"""What refine does with summaries that are lost or damaged, and with runs that an older version has left."""
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.records_yaml import from_frontmatter, to_frontmatter
+from tests.acceptance.refine.conftest import IDEA, NAME, Refinement, skillrun
+
+FIELDS = {"phase", "number", "status", "checkpoint", "artifacts", "summary", "flags", "round"}
+
+
+def notices(refine: Refinement) -> list[str]:
+    events = [json.loads(line) for line in refine.text(".run/transcript.ndjson").splitlines()]
+    return [event["text"] for event in events if event["event"] == "Notice"]
+
+
+def change(refine: Refinement, phase: str, **fields: Any) -> None:
+    """Edit a summary; None takes a field out."""
+    path = refine.folder / "summaries" / f"{phase}.md"
+    data, body = from_frontmatter(path)
+    data = {key: value for key, value in {**data, **fields}.items() if value is not None}
+    path.write_text(to_frontmatter(data, body))
+
+
+def waiting_for_answers(refine: Refinement) -> None:
+    refine.begin("standard")
+    refine.report()
+    assert refine.resume().code == 75
+
+
+@pytest.mark.row("R4")
+def test_every_stage_leaves_a_summary_with_all_its_fields(refine: Refinement) -> None:
+    waiting_for_answers(refine)
+    assert refine.summary("answers")["status"] == "needs-user-input"
+    refine.fill()
+    refine.resume()
+    for number, phase in enumerate(("setup", "research", "questions", "answers", "draft", "completion"), 1):
+        summary = refine.summary(phase)
+        assert summary.keys() >= FIELDS
+        assert (summary["phase"], summary["number"], summary["status"]) == (phase, number, "completed")
+        assert summary["checkpoint"]
+        assert summary["summary"]
+    assert refine.summary("research")["artifacts"] == ["research/agenda.md", "research/digest.md"]
+
+
+@pytest.mark.row("R4")
+def test_missing_fields_with_a_valid_status_are_a_warning(refine: Refinement) -> None:
+    waiting_for_answers(refine)
+    change(refine, "research", summary=None, checkpoint=None)
+    sent = len(refine.calls)
+    refine.fill()
+    assert refine.resume().code == 0
+    assert "summaries/research.md lacks checkpoint, summary; went on with what it has" in notices(refine)
+    assert "recovered" not in refine.summary("research")["flags"]
+    assert not any(address.startswith("refine/research/") for address, _ in refine.calls[sent:])
+
+
+@pytest.mark.row("R4", "R12")
+@pytest.mark.parametrize("damage", ["status", "torn", "gone"])
+def test_a_summary_that_cannot_be_used_is_made_again_without_a_call(refine: Refinement, damage: str) -> None:
+    waiting_for_answers(refine)
+    before = refine.summary("research")
+    path = refine.folder / "summaries" / "research.md"
+    if damage == "status":
+        change(refine, "research", status="splendid")
+    elif damage == "torn":
+        path.write_text(path.read_text()[:40])
+    else:
+        path.unlink()
+    sent = len(refine.calls)
+    refine.fill()
+    assert refine.resume().code == 0
+    after = refine.summary("research")
+    assert after["flags"] == {**before["flags"], "recovered": True}
+    assert {**after, "flags": before["flags"]} == before
+    assert not any(address.startswith("refine/research/") for address, _ in refine.calls[sent:])
+    assert (damage != "gone") == any("research is recovered" in one or "recovered: " in one for one in notices(refine))
+
+
+@pytest.mark.row("R12")
+def test_a_lost_summary_of_a_stage_that_set_state_leaves_the_state_of_later_stages(refine: Refinement) -> None:
+    (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nNoise.\n")
+    refine.begin("standard", (), "--prd", "old.md")
+    refine.report()
+    assert refine.resume().code == 75
+    before = refine.state()["state"]
+    assert before["findings"]
+    (refine.folder / "summaries" / "setup.md").unlink()
+    sent = len(refine.calls)
+    assert refine.resume().code == 75
+    assert refine.summary("setup")["flags"]["recovered"] is True
+    assert refine.state()["state"] == before
+    assert len(refine.calls) == sent
+
+
+OLD = {
+    "schema_version": 1,
+    "workflow": "refine",
+    "current_phase": "RESPONSE",
+    "waiting_for_user": True,
+    "current_round": 1,
+    "idea": IDEA,
+    "mode": "rapid",
+}
+
+
+def old_run(refine: Refinement, **more: Any) -> None:
+    """A run as the first version left it: no journal, no summaries."""
+    refine.folder.mkdir(parents=True)
+    data = {key: value for key, value in {**OLD, **more}.items() if value is not None}
+    (refine.folder / "state.md").write_text(to_frontmatter(data, "An old log.\n"))
+
+
+@pytest.mark.row("R13")
+@pytest.mark.parametrize(("phase", "now"), [("RESEARCH", "research"), ("2", "research"), ("setup", "setup")])
+def test_an_old_state_is_brought_forward_by_the_mapping_and_a_copy_is_kept(
+    refine: Refinement, phase: str, now: str
+) -> None:
+    old_run(refine, current_phase=phase, mode="standard")
+    before = (refine.folder / "state.md").read_bytes()
+    done = refine.resume()
+    assert "state.md was of schema version 1 and is now 2" in done.out
+    assert f"it is in {now}" in done.out
+    assert (refine.folder / "state.v1.md").read_bytes() == before
+    state = refine.state()
+    assert (state["schema_version"], state["inputs"]["idea"], state["inputs"]["mode"]) == (2, IDEA, "standard")
+    assert (state["state"]["prd_mode"], state["state"]["decisions"], state["round"]) == ("NEW", [], 1)
+    assert "current_phase" not in state
+    assert state["status"] == "waiting"
+
+
+@pytest.mark.row("R12", "R13")
+def test_stages_that_are_over_are_rebuilt_from_their_artifacts_or_asked_about(refine: Refinement) -> None:
+    old_run(refine, mode="standard")
+    (refine.folder / "research").mkdir()
+    (refine.folder / "research" / "agenda.md").write_text("# Agenda\n")
+    (refine.folder / "idea.md").write_text("# The idea\n")
+    done = refine.resume()
+    assert done.code == 75
+    assert "questions has ended before and left neither a summary nor an artifact" in done.out
+    research = refine.summary("research")
+    assert research["flags"] == {"recovered": True}
+    assert research["artifacts"] == ["research/agenda.md"]
+    assert refine.calls == []
+    done = refine.resume((), recover="retry")
+    assert done.code == 75
+    assert refine.form().is_file()
+    refine.fill()
+    assert refine.resume().code == 0
+
+
+@pytest.mark.row("R12")
+def test_a_stage_that_left_nothing_may_be_skipped(refine: Refinement) -> None:
+    old_run(refine, current_phase="ANALYSIS", mode="standard")
+    done = refine.resume((), recover="skip")
+    assert done.code == 75, done.out
+    research = refine.summary("research")
+    assert (research["status"], research["flags"]) == ("skipped", {"recovered": True})
+    assert refine.form().is_file()
+
+
+@pytest.mark.row("R12")
+def test_a_stage_that_fails_asks_whether_to_try_again_or_to_go_on_without_it(refine: Refinement) -> None:
+    broken = [{"address": "refine/research/agenda/*", "fail": "timeout"}]
+    done = refine.begin("standard", broken)
+    assert done.code == 75
+    assert "question" in done.out
+    done = refine.resume(broken, retry="go on without it")
+    assert done.code == 75, done.out
+    assert refine.summary("research")["status"] == "failed"
+    assert refine.form().is_file()
+
+
+@pytest.mark.row("R13")
+def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refinement) -> None:
+    old_run(refine, current_phase="PARTY")
+    before = (refine.folder / "state.md").read_bytes()
+    done = refine.resume()
+    assert done.code == 1
+    assert "the old state is in `PARTY`, which no phase has been called" in done.err
+    old = {key: value for key, value in OLD.items() if key != "idea"}
+    assert (refine.folder / "state.md").read_bytes() == before
+    assert [path.name for path in refine.folder.iterdir() if path.suffix == ".md"] == ["state.md"]
+    shutil.rmtree(refine.folder)
+    old_run(refine, idea=None)
+    assert "idea" not in old
+    done = refine.resume()
+    assert (done.code, "`idea` is missing" in done.err) == (1, True)
+    assert "`skillrun resume` brings the run forward" in skillrun("show", NAME).err
