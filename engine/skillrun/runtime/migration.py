@@ -1,6 +1,6 @@
 """Brings a run that an older version has left (`schema_version: 1`) forward, and keeps its state as `state.v1.md`.
 
-Its `current_phase` becomes today's by the `was:` of the workflow's phases; what today's state lacks gets its default when it is resumed.
+Its `current_phase` becomes today's by the `was:` of the workflow's phases. Defaults are filled in when it is resumed.
 """
 
 from __future__ import annotations

@@ -138,7 +138,10 @@ def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[s
     What a phase has set stays as it is, also where it has unset it.
     """
     state, log = folder.read_state()
-    past = [folder.summary(name) for name in program.workflow.phases]
+    past = []
+    for name in program.workflow.phases:
+        with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
+            past.append(folder.summary(name))
     past += [summary for one in folder.history(state.round) for summary in one["phases"].values()]
     known = {name for summary in past if summary for name in summary.get("set") or {}}
     names: dict[str, Any] = {"config": program.config}
