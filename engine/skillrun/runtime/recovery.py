@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from skillrun.language.definitions import PhaseUse
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.order import artifacts
 from skillrun.runtime.events import Notice
 from skillrun.runtime.given import given_values
 from skillrun.runtime.questions import RETRY, put
@@ -71,8 +70,8 @@ async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
     heard = (entry.address for kind in ("reply", "failed", "answer") for entry in run.journal.entries(kind))
     if not asks or any(one.startswith(f"{address}/") for one in heard):
         return None
-    paths = (one.path for one in artifacts(phase.phase.steps, frozenset()) if one.path)
-    phase.artifacts = [path for path in dict.fromkeys(paths) if run.folder.text(path) is not None]
+    paths = dict.fromkeys(step.artifact.literal for step in phase.phase.walk() if step.artifact is not None)
+    phase.artifacts = [path for path in paths if isinstance(path, str) and run.folder.text(path) is not None]
     if not phase.artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
         asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
