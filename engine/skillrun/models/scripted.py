@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, get_args
 
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
@@ -24,6 +25,8 @@ WORDS = (
     "route", "rule", "schema", "scope", "server", "session", "signal", "state", "step", "store", "table", "task",
     "test", "token", "type", "user", "write",
 )  # fmt: skip
+
+NOISE = "scripted:noise"
 
 KEYS: Mapping[str, Any] = {
     "address": str, "model": str, "text": str, "data": object, "calls": list, "message": str, "times": int,
@@ -113,13 +116,22 @@ def _call(call: Any, number: int, shown: str) -> ToolCall:
 
 
 def _generated(request: Request) -> str:
-    """What the fingerprint alone decides: a valid value for a schema, otherwise a heading, a paragraph and a list."""
-    seed = request.fingerprint()
-    if request.schema is not None:
-        from skillrun.language.samples import sample
+    """What the fingerprint alone decides: a valid value for a schema, otherwise a heading, a paragraph and a list.
 
-        return json.dumps(sample(request.schema, seed), ensure_ascii=False)
-    words = [WORDS[byte % 64] for byte in bytes.fromhex(seed)]
+    Of a model whose name begins with `scripted:noise`, lists are empty or long, and texts of any length.
+    """
+    seed = request.fingerprint()
+    noisy = request.model.startswith(NOISE)
+    if request.schema is not None:
+        from skillrun.language.samples import TAME, WILD, sample
+
+        return json.dumps(sample(request.schema, seed, WILD if noisy else TAME), ensure_ascii=False)
+    parts = 1 + int(seed[:4], 16) % 40 if noisy else 1
+    return "\n".join(_part(sha256(f"{seed}{n}".encode()).digest() if n else bytes.fromhex(seed)) for n in range(parts))
+
+
+def _part(seed: bytes) -> str:
+    words = [WORDS[byte % 64] for byte in seed]
     lines = "\n".join(f"- {words[i].capitalize()} {words[i + 1]} {words[i + 2]}." for i in range(20, 32, 4))
     return f"# {words[0].capitalize()} {words[1]}\n\n{' '.join(words[2:20]).capitalize()}.\n\n{lines}\n"
 

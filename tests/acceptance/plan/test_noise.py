@@ -1,0 +1,104 @@
+"""Plans on replies at random: loops stop at their caps, no list runs away, no prompt overflows, each run ends."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any, Final
+
+import pytest
+
+from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from skillrun.runtime.records_yaml import from_frontmatter
+from tests.acceptance.plan.conftest import Plan, skillrun
+from tests.acceptance.plan.test_specify_gate import GATE
+
+SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "3")))
+REQUEST: Final = "Let people sign in with a second factor"
+WINDOW: Final = {"standard": 8192, "complete": 32768}
+DROPPED: Final = "context_dropped"  # says of each entry that it was left out
+LISTS: Final = {"rejections": 8, "untested": 10, "risk_flags": 5, "parallel_pairs": 1}
+
+
+def settings() -> dict[str, Any]:
+    config = Library((Root(package_library(), "", "library"),)).config("planning")
+    assert config is not None
+    return config.data
+
+
+CONFIG: Final = settings()
+BREAKERS: Final[dict[str, Any]] = CONFIG["breakers"]
+
+
+@pytest.fixture
+def noisy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    mode, seed = request.param
+    project = tmp_path_factory.mktemp("noise")
+    (project / "answers.yaml").write_text(f"{GATE}: [{', '.join(f'Answer {n}.' for n in range(9))}]\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        given = ("--mode", mode, "--model", f"scripted:noise-{seed}", "--name", "run")
+        done = skillrun("plan", REQUEST, *given, "--unattended", "--answers", "answers.yaml")
+    return Plan(project / "runs" / "run", project, done)
+
+
+def went_back(run: Plan) -> Counter[str]:
+    """How often each phase went back."""
+    return Counter(event["source"] for event in run.events if event["event"] == "WentBack")
+
+
+CASES = [(mode, seed) for mode in ("standard", "complete") for seed in SEEDS]
+
+
+@pytest.mark.row("P13", "P14")
+@pytest.mark.parametrize("noisy", CASES, indirect=True, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_a_plan_on_noise_ends_well(noisy: Plan) -> None:
+    assert (noisy.done.code, noisy.story["status"]) == (0, "completed"), noisy.story["reason"]
+    stops_at_its_caps(noisy)
+    ends_as_its_breakers_say(noisy)
+    stays_small(noisy)
+
+
+def stops_at_its_caps(run: Plan) -> None:
+    back = went_back(run)
+    assert back["validation"] <= BREAKERS["validation"]["limit"]
+    assert back["coverage"] <= BREAKERS["coverage"]["limit"]
+    assert back["expert-review"] <= BREAKERS["redesign"]["limit"]
+    assert run.story["round"] == 1 + back.total()
+    assert run.story["state"]["review_rounds"] <= CONFIG["expert_review"]["rounds"]
+    scored = run.asked("plan/clarify/gate#*/score/*")
+    assert len(scored) <= BREAKERS["specify_gate"]["limit"] + 1
+    assert not run.asked(f"plan/validation/judged/debate#{CONFIG['consensus']['debate_rounds'] + 1}/*")
+
+
+def ends_as_its_breakers_say(run: Plan) -> None:
+    """What is still wrong at the end was sent back as often as allowed, and is told."""
+    for phase in ("validation", "coverage"):
+        record = run.summary(phase)
+        if record["outputs"]["level"] == "RED":
+            assert went_back(run)[phase] == BREAKERS[phase]["limit"]
+            assert "still RED" in str(record["quality_warnings"])
+            (trip,) = {one["action"] for one in run.events if one["event"] == "Tripped" and one["breaker"] == phase}
+            assert trip == BREAKERS[phase]["then"]
+    gate = run.summary("clarify")
+    score = gate["outputs"]["specify_score"]
+    if score < gate["outputs"]["threshold"]:
+        assert f"Went on at {score}/10" in str(gate["quality_warnings"])
+    assert bool(gate["flags"].get("low_specify_score")) == (score < CONFIG["specify_gate"]["low_score"])
+    review = run.summary("expert-review")
+    assert review["outputs"]["outcome"] in ("pass", "pass-with-risk")
+    if any(one["severity"] == "CRITICAL" for one in review["risks_identified"]):
+        assert review["flags"]["review_override"]
+
+
+def stays_small(run: Plan) -> None:
+    assert max(estimate_tokens(prompt) for prompt in run.prompts()) < WINDOW[run.story["state"]["mode"]]
+    for name, most in LISTS.items():
+        assert len(run.story["state"][name]) <= most
+    for path in run.folder.rglob("summaries/*.md"):
+        record = from_frontmatter(path)[0]
+        assert all(len(value) <= 40 for key, value in record.items() if isinstance(value, list) and key != DROPPED), (
+            path
+        )
