@@ -48,3 +48,28 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             assert "changed: greeting.md" in mended
         finally:
             run.terminate()
+
+
+@pytest.mark.row("X3")
+def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
+    project("greeting")
+    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
+    ended = []
+    for more in ((), ("--rerun", "send"), ("--rerun", "draft+"), ()):
+        with subprocess.Popen([*command, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+            try:
+                ended.append(told(run)[-1].split("; ")[1])
+            finally:
+                run.terminate()
+    assert ended == [
+        "0 reused, 2 asked, 2 artifacts changed",
+        "2 reused, 0 asked, 0 artifacts changed",
+        "0 reused, 2 asked, 0 artifacts changed",
+        "2 reused, 0 asked, 0 artifacts changed",
+    ]
+
+
+def test_a_phase_to_run_again_has_to_be_there(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("dev", "greeting", "Ada", "--rerun", "drafft")
+    assert (done.code, done.err.splitlines()[1]) == (2, "hint: did you mean `draft`?")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skillrun.models.messages import Gateway
 
 BROKEN: Final = "the last good version stays in force; mend the file and save it"
+RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
 MOST_LINES: Final = 40  # of a difference that are shown
 
 
@@ -31,12 +32,31 @@ MOST_LINES: Final = 40  # of a difference that are shown
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     from skillrun.cli.workflow import prepare, workflow_command
 
-    values = workflow_command(workflow).make_context(f"skillrun dev {workflow}", list(arguments)).params
+    command = workflow_command(workflow)
+    command.params.append(click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN))
+    values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
     out = Output(values["json"])
-    return asyncio.run(_watch(workflow, prepare(workflow, values, out), out))
+    names = values.pop("rerun")
+    job = prepare(workflow, values, out)
+    return asyncio.run(_watch(workflow, job, _phases(job, names), out))
 
 
-async def _watch(workflow: str, job: Job, out: Output) -> int:
+def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
+    """The phases that are named; `PHASE+` is also all that follow it. Raises UsageError."""
+    from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
+
+    workflow = job.loaded.program.workflow
+    found: set[str] = set()
+    for name in names:
+        phase = name.removesuffix("+")
+        if phase not in workflow.phases:
+            hint = did_you_mean(phase, workflow.phases) or allowed(workflow.phases)
+            raise UsageError(f"`{workflow.name}` has no phase `{phase}`", hint)
+        found |= {phase, *(workflow.followers(phase) if name.endswith("+") else ())}
+    return frozenset(found)
+
+
+async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
     from skillrun.cli.loading import load
     from skillrun.dev.watch import Changes, watching
     from skillrun.language.library import Library
@@ -54,8 +74,9 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
         try:
             loaded: Loaded | None = job.loaded
             while True:
-                if loaded is not None and not await _evaluate(loaded, job, gateway, folder, journal, out):
+                if loaded is not None and not await _evaluate(loaded, job, gateway, folder, journal, rerun, out):
                     return 130
+                rerun = frozenset()
                 out.line("watching; Ctrl-C ends")
                 paths = await changes.take()
                 started = time.monotonic()
@@ -73,7 +94,9 @@ async def _watch(workflow: str, job: Job, out: Output) -> int:
             await gateway.close()
 
 
-async def _evaluate(loaded: Loaded, job: Job, gateway: Gateway, folder: Path, journal: Any, out: Output) -> bool:
+async def _evaluate(
+    loaded: Loaded, job: Job, gateway: Gateway, folder: Path, journal: Any, rerun: frozenset[str], out: Output
+) -> bool:
     """One turn, and what it came to; whether to go on watching."""
     from skillrun.dev.cycle import turn
     from skillrun.language.diagnostics import SkillrunError
@@ -91,7 +114,9 @@ async def _evaluate(loaded: Loaded, job: Job, gateway: Gateway, folder: Path, jo
                 out.line(line)
 
     person = open_person(unattended=job.unattended, answers=job.answers, interactive=job.interactive)
-    session = loaded.session(gateway, person, heard, override=job.model, budget=job.budget, keeps_reads=False)
+    session = loaded.session(
+        gateway, person, heard, override=job.model, budget=job.budget, keeps_reads=False, rerun=rerun
+    )
     started = time.monotonic()
     try:
         found = await turn(session, folder, journal, job.inputs)

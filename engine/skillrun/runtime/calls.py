@@ -104,16 +104,17 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     run = phase.run
     fingerprint = request.fingerprint()
     phase.prompts += 1
-    known = run.journal.find("reply", address, fingerprint)
+    known = run.journal.find("reply", address, fingerprint) if run.answers(address) else None
     if known is not None:
         reply = Reply.from_dict(known)
         phase.count(reply.usage, reply.price)
         run.emit(_ended(phase, address, member, reply, replayed=True))
         return reply
-    failed = run.journal.find("failed", address, fingerprint)
+    failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
     if failed is not None:
         raise ModelError.from_dict(failed)
     run.limits.check()
+    run.asked.add(address)
     run.emit(CallStarted(address, phase.name, member, request.model))
     await run.journal.record("sent", address, fingerprint, request.to_dict())
     reached("call: before")

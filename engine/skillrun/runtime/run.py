@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -65,6 +65,7 @@ class Session:
     cache: Path | None = None
     keeps_reads: bool = True
     estimate: Mapping[str, Any] | None = None
+    rerun: Collection[str] = ()  # phases whose calls the journal does not answer
 
 
 @dataclass
@@ -111,6 +112,11 @@ class Run:
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
     over: list[dict[str, Any]] = field(default_factory=list)  # the earlier rounds of an inline workflow
+    asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
+
+    def answers(self, address: str) -> bool:
+        """Whether the journal may answer a call there: in a phase that is run again, once it was asked anew."""
+        return address.split("/")[1] not in self.session.rerun or address in self.asked
 
     def emit(self, event: Event) -> None:
         self.events.emit(event)
