@@ -217,7 +217,7 @@ def test_every_decision_traces_to_its_question_and_round_and_the_writer_sees_its
     for number, (section, one) in enumerate(zip(SECTIONS, QUESTIONS, strict=True), 1):
         assert f"| D-{number} | Ten seats. | {one['text']} | Q-{number} | {section} | 1 |" in log
     (prompt,) = refine.prompts("refine/draft/prd/*")
-    assert all(f"| D-{number} | Ten seats. |" in prompt for number in range(1, 7))
+    assert all(f"D-{at} ({one['section']}): {one['text']}\nTen seats." in prompt for at, one in enumerate(QUESTIONS, 1))
 
 
 @pytest.mark.row("R3")

@@ -1,0 +1,152 @@
+"""Many rounds of refine: what their prompts carry of the earlier ones, and how large they become."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from skillrun.collaboration.compaction import estimate_tokens
+from tests.acceptance.refine.conftest import NOTHING, PRD, SECTIONS, Refinement, missing, question, scores
+
+LAST = 8
+
+
+def asked(number: int) -> dict[str, Any]:
+    """Six questions whose words occur in no other round."""
+    texts = {one: " ".join(f"{word}{number}{one[:3]}" for word in "abcdefgh") for one in SECTIONS}
+    return {"questions": [question(one, text) for one, text in texts.items()]}
+
+
+def rules(number: int) -> list[Mapping[str, Any]]:
+    """Replies of a round that goes on; gap GAP-1-1 stays for ever, another one for a round."""
+    gaps = missing("loop_questions", "GAP-1-1 Workflows", f"GAP-{number}-2 Problem", insight=f"Lesson {number}.")
+    return [
+        {"address": "refine/questions/proposals/*", "data": asked(number + 1)},
+        {"address": "refine/answers/missing/*", "data": gaps},
+        {"address": "refine/answers/summary/*", "data": {**NOTHING, "summary": f"The answers of round {number}."}},
+    ]
+
+
+def rounds(refine: Refinement, last: int) -> Refinement:
+    """A run that has asked its questions of round `last`."""
+    refine.begin("rapid", [{"address": "refine/questions/proposals/*", "data": asked(1)}])
+    for number in range(1, last):
+        refine.fill(number, f"The answer of round {number}, in some ten words as people write.")
+        assert refine.resume(rules(number), next_mode="rapid").code == 75, refine.done.out
+        assert refine.state()["round"] == number + 1
+    return refine
+
+
+def sizes(refine: Refinement, pattern: str) -> list[int]:
+    return [estimate_tokens(prompt) for prompt in refine.prompts(pattern)]
+
+
+@pytest.mark.row("R10")
+def test_prompts_stay_as_large_as_in_round_four(refine: Refinement) -> None:
+    rounds(refine, LAST)
+    for pattern in ("refine/questions/proposals/*", "refine/answers/missing/*"):
+        found = sizes(refine, pattern)
+        assert len(found) >= LAST - 1
+        fourth = found[3]
+        assert all(abs(size - fourth) <= 0.05 * fourth for size in found[3:]), found
+        assert fourth < found[0] + 1000 + 200
+    refine.fill(LAST)
+    assert refine.resume().code == 0
+    (draft,) = sizes(refine, "refine/draft/prd/*")
+    assert draft < 8192 / 2
+
+
+@pytest.mark.row("R10")
+def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the_round(refine: Refinement) -> None:
+    rounds(refine, 5)
+    first, second, third, fourth, fifth = refine.prompts("refine/questions/proposals/*")
+    assert "Round 1" not in first
+    assert "The answers of round 1." in second
+    assert "The answers of round 1." in third
+    assert "The answers of round 2." in third
+    for prompt in (fourth, fifth):
+        assert "The answers of round" not in prompt
+        assert "## Per-Round Summary" in prompt
+        assert "- Round 3: Lesson 3." in prompt
+    assert not (refine.folder / "round-3" / "rounds-digest.md").exists()
+    assert (refine.folder / "round-4" / "rounds-digest.md").is_file()
+    digest = refine.text("rounds-digest.md")
+    assert "rounds_covered:\n- 1\n- 2\n- 3\n- 4\n" in digest
+    assert "total_questions_asked: 24\ntotal_questions_answered: 24\n" in digest
+    assert "| 4 | rapid | 6 | 100 % | 2 | - | loop_questions |" in digest
+    assert re.search(r"\| GAP-1-1 \| Workflows \| .* \| round 1 \| open \|", digest)
+    assert re.search(r"\| GAP-2-2 \| Problem \| .* \| round 2 \| resolved \|", digest)
+    assert "Problem, round 4: " in digest
+
+
+@pytest.mark.row("R10")
+@pytest.mark.parametrize("most", [60, 100])
+def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: Refinement, most: int) -> None:
+    refine.config(token_budgets={"compaction": {"rounds_before_compaction": 1, "digest_max_lines": most}})
+    rounds(refine, LAST)
+    digest = refine.text("rounds-digest.md")
+    assert len(digest.splitlines()) <= most
+    assert "earlier decisions are in decision-log.md" in digest
+    for heading in ("Per-Round Summary", "Persistent Gap Tracker", "Key Insights", "Cumulative User Decisions"):
+        assert f"## {heading}" in digest
+
+
+@pytest.mark.row("R9")
+def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(refine: Refinement) -> None:
+    rounds(refine, 2)
+    refine.fill(2, "It depends.", skip=[2])
+    vague = {**missing("proceed", "GAP-1-1 Workflows", "GAP-2-1 Problem"), "vague": ["Q-1"]}
+    replies = [
+        {"address": "refine/answers/missing/*", "data": vague},
+        {"address": "refine/draft/scores/*", "data": scores(1, success=4)},
+    ]
+    refine.resume(replies, next_mode=["draft now", "rapid"])
+    text = refine.text("round-2/reflection-round-2.md")
+    tried, why, differently = text.split("\n## ")[1:]
+    assert "- Mode: rapid" in tried
+    assert "- Questions: 6" in tried
+    assert "- Answered: 83 %" in tried
+    assert "- Score: 8 of 20; 12 are needed" in why
+    assert "- Weakest: problem, users, workflows, features" in why
+    assert "success 4" in why
+    assert "- GAP-2-1 (Problem): Nobody said GAP-2-1 Problem." in why
+    persistent = why[why.index("Persistent gaps") : why.index("The judges' reasons")]
+    assert "GAP-1-1" in persistent
+    assert "GAP-2-1" not in persistent
+    assert "Workflows: nobody knows what a late guest does." in why
+    assert "- Leave alone what stands: success" in differently
+    assert "Offer deeper options where answers were vague: a2Pro b2Pro" in differently
+    assert "Still without an answer: a2Tar" in differently
+
+
+@pytest.mark.row("R9")
+def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(refine: Refinement) -> None:
+    refine.begin()
+    refine.fill()
+    weak = [{"address": "refine/draft/scores/*", "data": scores(1)}]
+    refine.resume(weak)
+    path = refine.folder / "reflection-round-1.md"
+    path.write_text(path.read_text() + "\n- Ask about the lamps.\n")
+    refine.resume([*weak, {"address": "refine/questions/proposals/*", "data": asked(2)}], next_mode="rapid")
+    prompts = refine.prompts("refine/questions/proposals/*")
+    assert len(prompts) == 2
+    assert "Reflection on round 1" not in prompts[0]
+    assert "Ask about the lamps." in prompts[1]
+    refine.fill(2)
+    better = [{"address": "refine/draft/prd/*", "text": PRD + "\nA lamp.\n"}]
+    assert refine.resume(better).code == 0
+    assert "Text [D-1]." in refine.prompts("refine/draft/prd/*")[1]
+
+
+@pytest.mark.row("R8")
+def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refinement) -> None:
+    path = refine.project / "answers.yaml"
+    path.write_text("answers/Q: Ten seats.\n")
+    always = [
+        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
+        *({"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 9)),
+    ]
+    done = refine.begin("rapid", always, "--unattended", "--answers", str(path))
+    assert done.code == 0, done.out
+    assert refine.state()["round"] == 3
