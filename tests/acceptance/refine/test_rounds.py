@@ -1,13 +1,12 @@
 """Many rounds of refine: what their prompts carry of the earlier ones, and how large they become."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from tests.acceptance.refine.conftest import NOTHING, PRD, SECTIONS, Refinement, missing, question, scores
+from tests.acceptance.refine.conftest import NOTHING, PRD, SECTIONS, Refinement, Rule, missing, question, scores
 
 LAST = 8
 
@@ -18,7 +17,7 @@ def asked(number: int) -> dict[str, Any]:
     return {"questions": [question(one, text) for one, text in texts.items()]}
 
 
-def rules(number: int) -> list[Mapping[str, Any]]:
+def rules(number: int) -> list[Rule]:
     """Replies of a round that goes on; gap GAP-1-1 stays for ever, another one for a round."""
     gaps = missing("loop_questions", "GAP-1-1 Workflows", f"GAP-{number}-2 Problem", insight=f"Lesson {number}.")
     return [
@@ -143,7 +142,7 @@ def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(
 def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refinement) -> None:
     path = refine.project / "answers.yaml"
     path.write_text("answers/Q: Ten seats.\n")
-    always = [
+    always: list[Rule] = [
         {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
         *({"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 9)),
     ]
