@@ -1,4 +1,8 @@
-"""Fitting text and earlier phases' decisions into a budget of tokens. Estimates only: no tokenizer is loaded."""
+"""Fitting text and earlier phases' decisions into a budget of tokens. Estimates only: no tokenizer is loaded.
+
+Sources: byte-pair encoding (Sennrich, Haddow and Birch, 2016) for where a text is cut before it is counted; the context
+pack of the OMO workflow in myclaude for what accumulates.
+"""
 
 from __future__ import annotations
 

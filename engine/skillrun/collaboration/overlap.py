@@ -35,6 +35,8 @@ def dedupe(items: Iterable[Any], by: str | float | None = None, threshold: float
 
     `by` names the field of records that holds the text; for plain strings leave it out, the threshold may take its
     place. An item without text is kept.
+
+    Source: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the likeness and the leaders as result.
     """
     if isinstance(by, (int, float)):
         threshold = by

@@ -29,6 +29,8 @@ def latest(*steps: Any) -> list[Mapping[str, Any]]:
 
     A member that was not asked again, or did not answer, keeps the earlier reply that has a text.
     Steps that did not run may be passed.
+
+    Source: the two-round deliberation of Owlex, in which the first round stands for whoever is missing in the second.
     """
     last: dict[str, Mapping[str, Any]] = {}
     for step in steps:

@@ -141,31 +141,25 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     """
     if isinstance(text, Absent):
         return {}
-    searched = printed(text)[: signals.TEXT_CAP]
+    searched = printed(text)
     named = patterns if isinstance(patterns, Mapping) else {printed(one): one for one in listed(patterns)}
     found = {name: _hits([one] if isinstance(one, str) else listed(one), searched) for name, one in named.items()}
     return {name: hits for name, hits in found.items() if hits}
 
 
 def _hits(patterns: list[Any], text: str) -> list[str]:
-    import regex  # type: ignore[import-untyped]  # unlike `re` it can be told when to give up
-
-    hits = []
+    hits: list[signals.Hit] = []
     for pattern in map(printed, patterns):
-        if reason := signals.suspicious(pattern):
-            raise Fault(reason)
         with budget() as paying:
-            began, seconds = time.monotonic(), paying.left / WORK_PER_SECOND
+            began = time.monotonic()
             try:
-                found = regex.finditer(pattern, text, regex.IGNORECASE, timeout=seconds)
-                hits += [(hit.start(), hit.group()) for hit in found if hit.group()]
-            except (TimeoutError, regex.error) as error:
+                hits += signals.hits(pattern, text, paying.left / WORK_PER_SECOND)
+            except ValueError as error:
+                raise Fault(str(error)) from error
+            except TimeoutError as error:
                 raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
             paying.spend(int((time.monotonic() - began) * WORK_PER_SECOND))
-    distinct: dict[str, str] = {}
-    for _, hit in sorted(hits):
-        distinct.setdefault(hit.casefold(), hit)
-    return list(distinct.values())
+    return signals.distinct(hits)
 
 
 def mean(records: Any) -> dict[str, float]:
