@@ -29,7 +29,8 @@ class Terminal:
         end = time.monotonic() + UNTIL
         while not re.search(pattern, self.seen):
             text = self._read()
-            assert text and time.monotonic() < end, self.seen
+            assert text, self.seen
+            assert time.monotonic() < end, self.seen
             self.seen += text
         return self.seen
 

@@ -24,13 +24,14 @@ from skillrun.language.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Reply, Request
 from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import Asking
 from skillrun.runtime import checkpoints, session
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
 from skillrun.runtime.records_yaml import from_frontmatter
-from skillrun.runtime.run import Asking, Session
+from skillrun.runtime.run import Session
 from tests.property.workflows import Workflows
 
 NAME = "run"

@@ -56,6 +56,7 @@ class Picture:
     def heard(self, event: Event) -> None:
         from skillrun.models.messages import Usage
         from skillrun.runtime.events import CallEnded, CallStarted, PhaseEnded, PhaseStarted, RunStarted, WentBack
+        from skillrun.runtime.run import Spent
 
         match event:
             case RunStarted():
@@ -73,7 +74,7 @@ class Picture:
             case CallEnded():
                 self.speaking.pop(event.address, None)
                 if not event.replayed:
-                    self.total.add(Usage(**event.usage), event.price)
+                    self.total += Spent(1, Usage(**event.usage), event.price)
 
     def lines(self) -> list[str]:
         now = time.monotonic()

@@ -15,9 +15,10 @@ from skillrun.cli.words import equations, money, table
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded
     from skillrun.models.messages import Request
+    from skillrun.people.person import Asking
     from skillrun.runtime.events import Event
     from skillrun.runtime.interpreter import Outcome
-    from skillrun.runtime.run import Asking, Spent
+    from skillrun.runtime.run import Spent
 
 GUESS: Final = (
     "The lengths of the replies are guesses, and so are the turns that conditions take: the real run will differ."
@@ -57,19 +58,18 @@ async def rehearsed(
 
     phases: dict[str, Spent] = {}
     models: dict[str, str] = {}
-    total = Spent()
 
     def heard(event: Event) -> None:
         if isinstance(event, CallEnded) and not event.error:
-            for spent in (phases.setdefault(event.phase, Spent()), total):
-                spent.add(Usage(**event.usage), event.price)
+            spent = Spent(1, Usage(**event.usage), event.price)
+            phases[event.phase] = phases.get(event.phase, Spent()) + spent
         elif isinstance(event, RunStarted):
             phases.update({name: Spent() for name in event.phases})
             models.update(event.models)
 
     gateway = ScriptedGateway(script, price=loaded.catalogue.price)
     outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override), inputs)
-    return Rehearsal(outcome, phases, total, gateway.sent, models)
+    return Rehearsal(outcome, phases, sum(phases.values(), Spent()), gateway.sent, models)
 
 
 async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> dict[str, Any] | None:

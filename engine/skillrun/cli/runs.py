@@ -29,7 +29,7 @@ def runs(runs: Path, json: bool) -> int:
         except SkillrunError as error:
             out.note(f"warning: {folder.name}: {error.message}")
             continue
-        phases = ", ".join(state.phase or [])
+        phases = ", ".join(state.phase)
         rows.append((folder.name, state.workflow, status_of(folder, state), phases, state.round, state.started_at))
     rows.sort(key=lambda row: row[-1], reverse=True)
     shown = [[str(value) for value in row] for row in rows]

@@ -79,7 +79,7 @@ def story(folder: Path) -> Record:
         "folder": str(folder),
         "inputs": state.inputs,
         "state": state.state,
-        "models": state.models or {},
+        "models": state.models,
         "phases": phases,
         "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
         "artifacts": list(artifacts),
@@ -87,7 +87,7 @@ def story(folder: Path) -> Record:
         "degraded": [
             _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
         ],
-        "features": [_feature(*one) for one in (state.features or {}).items()],
+        "features": [_feature(*one) for one in state.features.items()],
         **_from_journal(folder),
     }
 
@@ -176,11 +176,9 @@ def _counted(folder: Path, journal: Journal) -> Record:
     from skillrun.runtime.folder import RunFolder
     from skillrun.runtime.run import Spent
 
-    total = Spent()
-    for entry in journal.entries("reply"):
-        total.add(Usage(**entry.body["usage"]), entry.body["price"])
+    calls = (Spent(1, Usage(**entry.body["usage"]), entry.body["price"]) for entry in journal.entries("reply"))
     return {
-        "usage": total.to_dict(),
+        "usage": sum(calls, Spent()).to_dict(),
         "changed_by_hand": RunFolder(folder, journal).changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

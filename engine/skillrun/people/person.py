@@ -9,8 +9,9 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from skillrun.language.diagnostics import UsageError
 from skillrun.people.answers import Question, by_default, default_of
@@ -18,15 +19,13 @@ from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.terminal import Terminal
 
 
-class Asking(Protocol):
-    """Questions of one step, to be answered together; `key` names the step."""
+@dataclass(frozen=True)
+class Asking:
+    """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file."""
 
-    @property
-    def key(self) -> str: ...
-    @property
-    def phase(self) -> str: ...
-    @property
-    def questions(self) -> tuple[dict[str, Any], ...]: ...
+    key: str
+    phase: str
+    questions: tuple[dict[str, Any], ...]
 
 
 class Person:

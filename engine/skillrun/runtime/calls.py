@@ -5,15 +5,16 @@ Looks at every stop reason before a reply is used. Retries of the transport are 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Shape
 from skillrun.models.messages import Block, Message, ModelError, Reply, Request, ToolCall, ToolSpec
 from skillrun.runtime.checkpoints import reached
+from skillrun.runtime.context import template
 from skillrun.runtime.events import CallEnded, CallStarted, ToolUsed
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
@@ -184,10 +185,5 @@ def _value(asked: Asked, reply: Reply) -> tuple[Any, list[dict[str, str]]]:
 
 
 def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: Asked) -> str:
-    import json
-
-    template = phase.run.program.library.text("system/repair")
-    if template is None:
-        raise SkillrunError("`skills/system/repair.md` is missing", "restore it, or reinstall skillrun")
     schema = json.dumps(asked.shape.schema if asked.shape else {}, ensure_ascii=False)
-    return template.template.render_text({"errors": errors, "schema": schema})
+    return template(phase.run, "system/repair", {"errors": errors, "schema": schema})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.definitions import Step
 from skillrun.models.messages import ModelError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
+AGAIN: Final = "again"
+IN_TURN: Final = "sequential"
 
 
 async def evaluate(step: Step, frame: Frame) -> None:
@@ -34,14 +36,34 @@ async def evaluate(step: Step, frame: Frame) -> None:
         frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
         if isinstance(failure, AgentFailed):
             frame.open.degraded.append(failure.reason)
-        result = await _otherwise(step, frame)
-    if step.id is not None and result is not None:
-        frame.bind(step.id, result)
+        await _otherwise(step, step.otherwise, frame)
+    else:
+        if step.id is not None and result is not None:
+            frame.bind(step.id, result)
 
 
-async def _otherwise(step: Step, frame: Frame) -> Any:
-    other = step.otherwise
-    assert other is not None
+async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, can_go_on: bool) -> str:
+    """Count a failure and say what comes next: `again`, what the breaker does at its limit, or nothing more.
+
+    In turn, and after a person's word, it goes on from there. Raises StepFailed when the person stops it.
+    """
+    breakers = frame.open.breakers
+    if not breakers.failed(breaker):
+        return AGAIN
+    then = breakers.limit(breaker).then
+    frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then))
+    if then == IN_TURN and frame.in_turn:
+        return ""
+    if then == "ask":
+        number = frame.open.tries.get(where, 0) + 1
+        if await offer_retry(frame, f"{where}.retry-{number}", reason, can_go_on=can_go_on):
+            frame.open.tries[where] = number
+            breakers.succeeded(breaker)
+            return AGAIN
+    return then
+
+
+async def _otherwise(step: Step, other: Step, frame: Frame) -> None:
     frame.degraded.append(step.id or step.verb)
     address = frame.address
     frame.address = f"{address}/{step.id or step.verb}.otherwise"
@@ -49,7 +71,6 @@ async def _otherwise(step: Step, frame: Frame) -> Any:
         await evaluate(other, frame)
     finally:
         frame.address = address
-    return None
 
 
 async def _attempts(step: Step, frame: Frame) -> Any:
@@ -59,24 +80,22 @@ async def _attempts(step: Step, frame: Frame) -> Any:
     act = VERBS[step.verb]
     if step.verb in UNCOUNTED:
         return await act(step, frame)
-    breakers = frame.open.breakers
     most = ATTEMPTS if step.verb == "agent" else 1
-    asked = 0
     for number in count(1):
         tried = await _attempt(act, step, frame)
-        if tried.failure is None and not tried.missing:
+        if not tried.reason:
             if step.retry is not None:
-                breakers.succeeded(step.retry)
+                frame.open.breakers.succeeded(step.retry)
             return tried.result
         if step.retry is None:
-            if number < most:
-                continue
-        elif not breakers.failed(step.retry):
-            continue
-        elif await _tripped(step, frame, tried, asked):
-            asked += 1
-            continue
-        return _settled(step, frame, tried)
+            then = AGAIN if number < most else ""
+        else:
+            can_go_on = tried.failure is None or step.otherwise is not None
+            then = await after_failure(frame, step.retry, frame.at(step), tried.reason, can_go_on=can_go_on)
+        if then == IN_TURN:
+            frame.in_turn = True
+        elif then != AGAIN:
+            return _settled(step, frame, tried, skip=then == "skip")
     raise AssertionError("the loop has no end")
 
 
@@ -85,69 +104,41 @@ class Tried:
     """What one attempt came to: a result, perhaps with members missing from it, or a failure."""
 
     result: Any = None
-    missing: tuple[str, ...] = ()
+    reason: str = ""
     failure: StepFailed | None = None
-
-    @property
-    def reason(self) -> str:
-        return self.failure.reason if self.failure is not None else "; ".join(self.missing)
 
 
 async def _attempt(act: Act, step: Step, frame: Frame) -> Tried:
     try:
         result = await act(step, frame)
     except StepFailed as failure:
-        return Tried(failure=failure)
+        return Tried(reason=failure.reason, failure=failure)
     except ModelError as error:
         if error.kind in FATAL:
             raise
-        return Tried(failure=StepFailed(str(error), frame.at(step)))
+        return Tried(reason=str(error), failure=StepFailed(str(error), frame.at(step)))
     missing = result.pop(PARTIAL, ()) if isinstance(result, dict) else ()
-    return Tried(result, tuple(missing))
+    return Tried(result, "; ".join(missing))
 
 
-def _settled(step: Step, frame: Frame, tried: Tried) -> Any:
-    """No more attempts: partial results stand, a step that may be skipped is, and anything else has failed."""
-    failure = tried.failure
-    if failure is None:
-        return _degraded(step, frame, tried)
-    if step.retry is not None and step.otherwise is None and frame.open.breakers.limit(step.retry).then == "skip":
-        return _skipped(step, frame, failure)
-    if isinstance(failure, AgentFailed) and step.id is not None and step.otherwise is not None:
-        frame.bind(step.id, {"replies": failure.replies, "degraded": True})
-    raise failure
+def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
+    """No more attempts: partial results stand, a step that may be skipped is absent, and anything else has failed."""
+    name = step.id or step.verb
+    if tried.failure is None:
+        _degraded(frame, name, f"{name}: {tried.reason}", f"{name}: went on without {tried.reason}")
+        return tried.result
+    if skip and step.otherwise is None:
+        text = f"{name} was skipped: {tried.reason}"
+        frame.open.warnings.append(text)
+        _degraded(frame, name, text, text)
+        return None
+    if isinstance(tried.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
+        frame.bind(step.id, {"replies": tried.failure.replies, "degraded": True})
+    raise tried.failure
 
 
-async def _tripped(step: Step, frame: Frame, tried: Tried, asked: int) -> bool:
-    """The breaker has reached its limit; whether to try once more."""
-    assert step.retry is not None
-    breakers = frame.open.breakers
-    then = breakers.limit(step.retry).then
-    frame.run.emit(Tripped(step.retry, frame.open.name, breakers.failures.get(step.retry, 0), then))
-    if then == "sequential" and not frame.in_turn:
-        frame.in_turn = True
-        return True
-    if then == "ask":
-        can_go_on = tried.failure is None or step.otherwise is not None
-        where = f"{frame.at(step)}.retry-{asked + 1}"
-        if await offer_retry(frame, where, tried.reason, can_go_on=can_go_on):
-            breakers.succeeded(step.retry)
-            return True
-    return False
-
-
-def _degraded(step: Step, frame: Frame, tried: Tried) -> Any:
-    """Partial results: the flow goes on, and says so."""
-    frame.degraded.append(step.id or step.verb)
-    frame.open.degraded.append(f"{step.id or step.verb}: {tried.reason}")
-    frame.run.emit(Said(frame.open.name, f"{step.id}: went on without {tried.reason}", "warn"))
-    return tried.result
-
-
-def _skipped(step: Step, frame: Frame, failure: StepFailed) -> None:
-    """The step is absent, but for what its members said."""
-    text = f"{step.id or step.verb} was skipped: {failure.reason}"
-    frame.degraded.append(step.id or step.verb)
-    frame.open.degraded.append(text)
-    frame.open.warnings.append(text)
-    frame.run.emit(Said(frame.open.name, text, "warn"))
+def _degraded(frame: Frame, name: str, because: str, said: str) -> None:
+    """The flow goes on, and says so."""
+    frame.degraded.append(name)
+    frame.open.degraded.append(because)
+    frame.run.emit(Said(frame.open.name, said, "warn"))

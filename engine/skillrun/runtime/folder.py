@@ -9,7 +9,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +20,7 @@ from skillrun.runtime.events import Event
 from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
-from skillrun.tools.paths import confined
+from skillrun.tools.paths import confined, matching
 
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
@@ -39,18 +39,17 @@ class State:
     inputs: dict[str, Any]
     state: dict[str, Any]
     status: str = "running"
-    phase: list[str] | None = None
+    phase: list[str] = field(default_factory=list)
     round: int = 1
     reason: str = ""
-    mode: str | None = None
-    features: dict[str, str] | None = None
-    models: dict[str, str] | None = None
+    features: dict[str, str] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
     environment: str = "terminal"
-    backs: dict[str, int] | None = None
-    going: dict[str, str] | None = None
+    backs: dict[str, int] = field(default_factory=dict)
+    going: dict[str, str] = field(default_factory=dict)
     estimate: dict[str, Any] | None = None
-    files: dict[str, str] | None = None
-    budget: dict[str, float] | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    budget: dict[str, float] = field(default_factory=dict)
     project: str = ""
     override: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -68,6 +67,9 @@ class RunFolder:
         self._journal = journal
         self._written: dict[str, list[str]] = {}  # hashes by artifact, the latest last
         self._put: set[str] = set()
+        self._state = ""  # as it was last written
+        self._summaries = path / SUMMARIES
+        self._read: dict[Path, dict[str, Any]] = {}  # the summaries that have been read, by path
         for entry in journal.entries("wrote") if journal is not None else ():
             self._written.setdefault(entry.address, []).append(entry.fingerprint)
 
@@ -137,10 +139,8 @@ class RunFolder:
 
         Not the engine's own, and nothing that an earlier evaluation wrote and this one may or may not write again.
         """
-        confined(self.path, pattern.replace("*", "x").replace("?", "x"))
         root = self.path.resolve()
-        found = [path for path in root.glob(pattern) if path.is_file() and path.resolve().is_relative_to(root)]
-        names = {path.relative_to(root).as_posix(): path for path in sorted(found)}
+        names = {path.relative_to(root).as_posix(): path for path in matching(root, pattern)}
         current = self._current()
         return [
             name
@@ -153,7 +153,7 @@ class RunFolder:
 
     def _current(self) -> set[str]:
         """The artifacts that this evaluation has written: so far, and in the phases that are over."""
-        summaries = (from_frontmatter(path)[0] for path in (self.path / SUMMARIES).rglob("*.md"))
+        summaries = map(self._record, (self.path / SUMMARIES).rglob("*.md"))
         return self._put.union(*(summary.get("artifacts") or () for summary in summaries))
 
     # summaries
@@ -165,60 +165,72 @@ class RunFolder:
 
     def any_summary(self, phase: str) -> dict[str, Any] | None:
         """Also that of a phase which waits. Raises SkillrunError where the file cannot be read."""
-        path = self.path / SUMMARIES / f"{phase}.md"
-        return from_frontmatter(path)[0] if path.is_file() else None
+        path = self._summaries / f"{phase}.md"
+        return self._record(path) if path.is_file() else None
+
+    def summaries(self, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The summaries of this round, of those phases that are over."""
+        return {name: summary for name in phases if (summary := self.summary(name)) is not None}
 
     def set_aside(self, phase: str) -> None:
         """Keep a summary that cannot be used under a name that nothing reads."""
-        path = self.path / SUMMARIES / f"{phase}.md"
+        path = self._summaries / f"{phase}.md"
         path.replace(path.with_suffix(".md.invalid"))
+        self._read.pop(path, None)
 
     def write_summary(self, phase: str, data: Mapping[str, Any]) -> None:
-        path = self.path / SUMMARIES / f"{phase}.md"
+        path = self._summaries / f"{phase}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = to_frontmatter(data, f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n")
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_atomic(path, text)
+            self._read.pop(path, None)
 
     def history(self, rounds: int) -> list[dict[str, Any]]:
         """The summaries of the rounds that are over, oldest first."""
         past = []
         for number in range(1, rounds):
-            folder = self.path / f"round-{number}" / SUMMARIES
-            names = sorted(folder.glob("*.md")) if folder.is_dir() else []
-            past.append({"round": number, "phases": {path.stem: from_frontmatter(path)[0] for path in names}})
+            paths = sorted((self.path / f"round-{number}" / SUMMARIES).glob("*.md"))
+            past.append({"round": number, "phases": {path.stem: self._record(path) for path in paths}})
         return past
 
-    def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str] = (), inline: str = "") -> None:
+    def ended(self, rounds: int, phases: Iterable[str]) -> list[dict[str, Any]]:
+        """Every summary: those of the rounds that are over, and of this one those of `phases`."""
+        past = [summary for one in self.history(rounds) for summary in one["phases"].values()]
+        return [*past, *self.summaries(phases).values()]
+
+    def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:
         """Move the summaries and artifacts of `phases` to `round-<number>/`; doing it again does nothing more.
 
-        An artifact that one of the phases `staying` has written too is copied: they are not evaluated again. The
-        summaries of an inline workflow are removed, and its artifacts stay to be written again.
+        An artifact that one of the phases `staying` has written too is copied: they are not evaluated again.
         """
-        if inline:
-            for phase in phases:
-                (self.path / SUMMARIES / inline.replace("/", ".") / f"{phase}.md").unlink(missing_ok=True)
-            return
         target = self.path / f"round-{number}"
-        kept = {name for phase in staying for name in (self.summary(phase) or {}).get("artifacts") or []}
-        for phase in phases:
-            summary = self.summary(phase)
-            if summary is None:
-                continue
+        kept = {name for summary in self.summaries(staying).values() for name in summary.get("artifacts") or []}
+        for phase, summary in self.summaries(phases).items():
             for name in summary.get("artifacts") or []:
-                self._move(name, target / name, copy=name in kept)
+                self._move(name, target / name, stays=name in kept)
             self._move(f"{SUMMARIES}/{phase}.md", target / SUMMARIES / f"{phase}.md")
 
-    def _move(self, name: str, target: Path, *, copy: bool = False) -> None:
+    def _record(self, path: Path) -> dict[str, Any]:
+        if path not in self._read:
+            self._read[path] = from_frontmatter(path)[0]
+        return self._read[path]
+
+    def _forget(self, path: Path) -> None:
+        path.unlink()
+        self._read.pop(path, None)
+
+    def _move(self, name: str, target: Path, *, stays: bool = False) -> None:
         path = self.path / name
         if not path.is_file():
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        if copy:
+        if stays:
             write_atomic(target, path.read_bytes())
             return
         reached(f"rename {name}: before")
         path.replace(target)
+        self._read.pop(path, None)
         reached(f"rename {name}: after")
         sync_folder(target.parent)
         sync_folder(path.parent)
@@ -227,9 +239,12 @@ class RunFolder:
 
     def write_state(self, state: State, log: Iterable[str]) -> None:
         told = plain_data(vars(state))
-        data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {})}
+        data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {}, [])}
         ordered = {"schema_version": data.pop("schema_version"), **data}
-        write_atomic(self.path / STATE, to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in log)))
+        text = to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in log))
+        if text != self._state:
+            write_atomic(self.path / STATE, text)
+            self._state = text
 
     def read_state(self) -> tuple[State, list[str]]:
         """Raises SkillrunError when there is no state, or one of another version."""
@@ -254,6 +269,16 @@ class RunFolder:
         log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
         return State(**known), log
 
+    def rename_phases(self, now: Mapping[str, str]) -> None:
+        """Give the summaries of phases, of all rounds, the names that their phases have now."""
+        for folder in (self._summaries, *self.path.glob(f"round-*/{SUMMARIES}")):
+            for old, new in now.items():
+                path, renamed = folder / f"{old}.md", folder / f"{new}.md"
+                if path.is_file() and not renamed.exists():
+                    data, body = from_frontmatter(path)
+                    write_atomic(renamed, to_frontmatter({**data, "phase": new}, body))
+                    self._forget(path)
+
     def prune(self) -> None:
         """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
         current = self._current()
@@ -272,6 +297,30 @@ class RunFolder:
         for path in [self.path / SUMMARIES, *self.path.glob("round-*")]:
             if path.is_dir():
                 shutil.rmtree(path)
+        self._read.clear()
+
+
+class InlineFolder(RunFolder):
+    """The same folder for a workflow that runs inside a phase: its summaries are its own, and none is written yet.
+
+    Those of its earlier rounds are only remembered, and its artifacts stay to be written again.
+    """
+
+    def __init__(self, outer: RunFolder, address: str) -> None:
+        vars(self).update(vars(outer))
+        self._summaries = self.path / SUMMARIES / address.replace("/", ".")
+        self._over: list[dict[str, Any]] = []
+        for path in self._summaries.glob("*.md"):
+            self._forget(path)
+
+    def history(self, rounds: int) -> list[dict[str, Any]]:  # noqa: ARG002 (all that are over)
+        return self._over
+
+    def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:  # noqa: ARG002
+        moving = self.summaries(phases)
+        self._over.append({"round": number, "phases": moving})
+        for phase in moving:
+            self._forget(self._summaries / f"{phase}.md")
 
 
 class Transcript:

@@ -1,28 +1,25 @@
-"""What a caller gives: values checked against declared fields, defaults filled in, caps read."""
+"""What a caller gives: values checked against declared fields, defaults filled in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillrun.language.absent import Absent
-from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import Problems, SkillrunError
 from skillrun.language.expressions import compile_string
 from skillrun.language.fields import Field, coerce
 from skillrun.language.source import Node, Scalar, Sequence, Text
-from skillrun.runtime.errors import StepFailed
-
-if TYPE_CHECKING:
-    from skillrun.runtime.run import Frame
 
 
 def given_values(
     fields: Iterable[Field], given: Mapping[str, Any], names: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     """The values of declared fields, what is wrong with them, and warnings. `names` is what defaults may read."""
+    fields = tuple(fields)
+    known = {field.name for field in fields}
     values: dict[str, Any] = {}
-    errors: list[str] = []
+    errors = [f"there is no input `{name}`" for name in given if name not in known]
     warnings: list[str] = []
     for field in fields:
         render = renderer({**names, "inputs": names.get("inputs", values)})
@@ -82,21 +79,3 @@ def _projected(value: Any, properties: Collection[str]) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {key: one for key, one in value.items() if key in properties and one is not None}
-
-
-def cap(step: Step, frame: Frame) -> int:
-    """The number behind `at_most`, or the limit of the breaker that it or `retry` names."""
-    name = breaker_of(step, frame)
-    if name is not None:
-        return frame.open.breakers.limit(name).limit
-    value = frame.value(step, "at_most", 1)
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise StepFailed(f"`at_most` is {value!r}; expected a number or a breaker's name", frame.at(step)) from None
-
-
-def breaker_of(step: Step, frame: Frame) -> str | None:
-    """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
-    value = frame.value(step, "at_most", step.retry)
-    return value if isinstance(value, str) and not value.isdigit() else None

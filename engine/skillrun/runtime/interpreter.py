@@ -14,13 +14,14 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final
 
+from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.recovery import lost, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
-from skillrun.runtime.scope import stored_name, summaries, truth
+from skillrun.runtime.scope import base_names, phase_value, truth
 from skillrun.runtime.summaries import NEEDS_INPUT
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
@@ -52,7 +53,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
             str(run.folder.path),
             tuple(workflow.phases),
             run.state.inputs,
-            dict(run.state.models or {}),
+            dict(run.state.models),
             resumed,
         )
     )
@@ -87,15 +88,7 @@ def now() -> str:
 
 def spent_of(run: Run) -> Spent:
     """What the summaries of all rounds, and with them their calls, have used."""
-    total = Spent()
-    for past in run.folder.history(run.state.round):
-        for summary in past["phases"].values():
-            total.include(summary.get("usage") or {})
-    for name in run.program.workflow.phases:
-        summary = run.folder.summary(stored_name(run, name))
-        if summary is not None:
-            total.include(summary.get("usage") or {})
-    return total
+    return Spent.of(run.folder.ended(run.state.round, run.program.workflow.phases))
 
 
 class Scheduler:
@@ -105,12 +98,10 @@ class Scheduler:
         self.run_ = run
         self.done: dict[str, str] = {}
         self.running: dict[asyncio.Task[Ended], str] = {}
-        self.unfinished = set(run.state.phase or [])  # begun, perhaps by a process that is dead, and without a summary
-        self.waiting: dict[str, Ended] = {}
-        self.failed: dict[str, Ended] = {}
+        self.unfinished = set(run.state.phase)  # begun, perhaps by a process that is dead, and without a summary
+        self.ended: dict[str, Ended] = {}  # in this process, without a summary: waiting, failed or stopped
         self.later: dict[str, PhaseRun] = {}  # failed beside others, to be tried again in turn
         self.backs: list[tuple[str, str, str]] = []  # source, target, step
-        self.stopped: Ended | None = None
         self.error: SkillrunError | None = None
         self.final = final
 
@@ -139,7 +130,7 @@ class Scheduler:
     @property
     def _ending(self) -> bool:
         """Nothing new begins; what runs beside is waited for, so that no call is cut off."""
-        return bool(self.failed or self.stopped or self.error)
+        return self.error is not None or any(ended.status != NEEDS_INPUT for ended in self.ended.values())
 
     def _take_final(self) -> None:
         """Phases with a current summary are final."""
@@ -174,7 +165,7 @@ class Scheduler:
         for name, use in self.run_.program.workflow.phases.items():
             if self.running and not parallel:
                 return
-            if name in self.done or name in self.waiting or name in self.running.values() or name in self.later:
+            if name in self.done or name in self.ended or name in self.running.values() or name in self.later:
                 continue
             if self.backs and name not in self.unfinished:
                 continue  # going back waits for what runs beside, and begins nothing
@@ -196,8 +187,6 @@ class Scheduler:
         self.run_.save()
 
     def _parallel(self) -> bool:
-        from skillrun.runtime.scope import base_names
-
         value = self.run_.program.workflow.parallel
         return value is not None and truth(value.evaluate(base_names(self.run_, self.run_.state.state)))
 
@@ -212,16 +201,11 @@ class Scheduler:
         run = self.run_
         if ended.in_turn is not None:
             self.later[name] = ended.in_turn
-        elif ended.status == NEEDS_INPUT:
-            self.waiting[name] = ended
-        elif ended.status == "failed":
-            self.failed[name] = ended
-        elif ended.status == "stopped":
-            self.stopped = ended
-        else:
-            assert ended.summary is not None
+        elif ended.summary is not None:
             self._settle(name, ended.summary, new=name not in run.lost)
             run.lost.discard(name)
+        else:
+            self.ended[name] = ended
         if not run.inline:
             run.log.append(f"{now()} {name}: {ended.status}{f' ({ended.reason})' if ended.reason else ''}")
         self._save()
@@ -234,14 +218,14 @@ class Scheduler:
         order = list(run.program.workflow.phases)
         source, target, _ = min(self.backs, key=lambda back: order.index(back[1]))
         again = run.program.workflow.followers(target)
-        run.state.backs = {**(run.state.backs or {})}
+        run.state.backs = {**run.state.backs}
         for _, _, key in self.backs:
             run.state.backs[key] = run.state.backs.get(key, 0) + 1
         run.state.going = {"target": target}
         run.save()
         self.backs.clear()
         for name in again:
-            for left in (self.done, self.waiting, self.later):
+            for left in (self.done, self.ended, self.later):
                 left.pop(name, None)
             self.unfinished.discard(name)
         self._move(again)
@@ -253,10 +237,10 @@ class Scheduler:
 
     def _finish_move(self) -> None:
         """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
-        going = self.run_.state.going or {}
+        going = self.run_.state.going
         if "again" in going:
             self.run_.folder.begin_again()
-            self.run_.state.going = None
+            self.run_.state.going = {}
             self.run_.save()
         elif going.get("target") in self.run_.program.workflow.phases:
             again = self.run_.program.workflow.followers(going["target"])
@@ -266,38 +250,31 @@ class Scheduler:
 
     def _move(self, phases: Collection[str]) -> None:
         run = self.run_
-        if run.inline:
-            run.over.append({"round": run.state.round, "phases": summaries(run, phases)})
         staying = [name for name in run.program.workflow.phases if name not in phases]
-        run.folder.move_to_round(run.state.round, phases, staying, inline=run.inline)
+        run.folder.move_to_round(run.state.round, phases, staying)
         run.state.round += 1
-        run.state.going = None
+        run.state.going = {}
 
     def _outcome(self) -> Outcome:
         run = self.run_
-        if self.stopped is not None:
-            return Outcome(self.stopped.next_step or "failed", self.stopped.reason)
-        if self.failed:
-            reasons = "; ".join(f"{name}: {ended.reason}" for name, ended in self.failed.items())
-            return Outcome("failed", reasons, f"mend what is wrong, then {RESUME}")
-        if self.waiting:
-            first = next(self.waiting[name] for name in run.program.workflow.phases if name in self.waiting)
-            return Outcome("waiting", first.reason, f"{first.next_step}, then {RESUME}" if first.next_step else RESUME)
+        ended = {name: self.ended[name] for name in run.program.workflow.phases if name in self.ended}
+        for one in ended.values():
+            if one.status == "stopped":
+                return Outcome(one.next_step or "failed", one.reason)
+        failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
+        if failed:
+            return Outcome("failed", "; ".join(failed), f"mend what is wrong, then {RESUME}")
+        for one in ended.values():
+            return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
 
 
 def workflow_outputs(run: Run) -> dict[str, Any]:
-    from skillrun.language.absent import Absent
-    from skillrun.runtime.scope import base_names, phase_value
-
-    phases = {}
-    for name in run.program.workflow.phases:
-        summary = run.folder.summary(stored_name(run, name))
-        if summary is not None and summary.get("status") == "completed":
-            phases[name] = phase_value(run, summary)
+    found = run.folder.summaries(run.program.workflow.phases)
+    phases = {name: phase_value(run, one) for name, one in found.items() if one["status"] == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
     names["run"]["usage"] = spent_of(run).to_dict()
-    found = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
-    return {name: value for name, value in found.items() if not isinstance(value, Absent)}
+    outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
+    return {name: value for name, value in outputs.items() if not isinstance(value, Absent)}

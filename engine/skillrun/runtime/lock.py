@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.files import write_atomic
 
 
 @contextlib.contextmanager
@@ -31,7 +30,8 @@ def hold(run_folder: Path) -> Iterator[None]:
             "Wait for it to end or stop it there; then type the command again.",
         ) from None
     try:
-        write_atomic(owner, json.dumps(_self(), indent=2) + "\n", mode=0o600)
+        owner.touch(mode=0o600)
+        owner.write_text(json.dumps(_self(), indent=2) + "\n", encoding="utf-8")
         yield
     finally:
         owner.unlink(missing_ok=True)

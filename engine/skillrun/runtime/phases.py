@@ -9,12 +9,11 @@ from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, Waiting
-from skillrun.runtime.evaluate import evaluate
-from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said, Tripped
-from skillrun.runtime.questions import offer_retry
+from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate
+from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import Frame, PhaseRun, Run
-from skillrun.runtime.scope import new_frame, open_phase, phase_names, stored_name, truth
+from skillrun.runtime.scope import new_frame, open_phase, truth
 from skillrun.runtime.summaries import NEEDS_INPUT, outputs_of, record_of, summary_of
 
 
@@ -36,15 +35,21 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
     Its summary is on disk when it is completed, skipped or back.
     """
     started = time.monotonic()
-    state = _state(run, use)
-    names = phase_names(run, use, state)
-    if use.when is not None and not truth(use.when.render(names)):
+    phase = open_phase(run, use, _state(run, use), before)
+    if use.when is not None and not truth(use.when.render(phase.names)):
         reason = f"only when {use.when.text.value}"
-        summary = {**record_of(open_phase(run, use, state), "skipped"), "reason": reason}
-        run.folder.write_summary(stored_name(run, use.name), summary)
-        run.emit(PhaseEnded(use.name, run.state.round, "skipped", reason=reason))
-        return Ended("skipped", summary)
-    ended = await _attempts(run, use, before)
+        ended = Ended("skipped", {**record_of(phase, "skipped"), "reason": reason}, reason)
+    else:
+        if before is None:
+            run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
+        try:
+            ended = await _attempts(use, phase, in_turn=before is not None)
+        except Waiting as waiting:
+            ended = Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+        except Stopped as stopped:
+            ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
+    if ended.summary is not None:
+        run.folder.write_summary(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
 
@@ -54,63 +59,36 @@ def _state(run: Run, use: PhaseUse) -> dict[str, Any]:
     return state_before(run, use) if use.name in run.lost else dict(run.state.state)
 
 
-async def _attempts(run: Run, use: PhaseUse, previous: PhaseRun | None) -> Ended:
-    in_turn = previous is not None
-    asked = 0
+async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
+    run = phase.run
+    if use.name in run.lost:
+        summary = await rebuilt(phase)
+        if summary is not None:
+            return Ended(summary["status"], summary)
+        if use.name not in run.lost:
+            phase = open_phase(run, use, _state(run, use), phase)
     while True:
-        begins = previous is None
-        phase = previous = open_phase(run, use, _state(run, use), previous)
-        if begins:
-            run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
-        frame = new_frame(phase, phase.address(), phase.phase, phase.names)
-        frame.in_turn = in_turn
+        frame = new_frame(phase, phase.address(), phase.phase, phase.names, in_turn=in_turn)
         try:
-            if use.name in run.lost:
-                found = await _recovered(phase)
-                if found is not None:
-                    return found
-                if use.name not in run.lost:
-                    continue
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as failure:
-            reason = failure.reason
-        then = ""
+            reason, then = failure.reason, ""
         if use.retry is not None:
-            if not phase.breakers.failed(use.retry):
-                continue
-            then = phase.breakers.limit(use.retry).then
-            run.emit(Tripped(use.retry, use.name, phase.breakers.failures[use.retry], then))
-        if then == "sequential" and not in_turn:
-            return Ended("failed", reason=reason, in_turn=phase)
-        if then == "ask":
-            where = f"{phase.address()}.retry-{asked + 1}"
             try:
-                again = await offer_retry(frame, where, reason, can_go_on=use.otherwise is not None)
-            except Waiting as waiting:
-                return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+                can_go_on = use.otherwise is not None
+                then = await after_failure(frame, use.retry, phase.address(), reason, can_go_on=can_go_on)
             except StepFailed:
-                again = False
-            asked += 1
-            if again:
-                continue
-        return await _gave_up(use, phase, frame, reason, then)
+                then = ""
+        if then == IN_TURN:
+            return Ended("failed", reason=reason, in_turn=phase)
+        if then != AGAIN:
+            return await _gave_up(use, phase, frame, reason, skip=then == "skip")
+        phase = open_phase(run, use, _state(run, use), phase)
 
 
-async def _recovered(phase: PhaseRun) -> Ended | None:
-    """How a lost phase ended, as far as its artifacts and the person say; None where it is evaluated."""
-    try:
-        summary = await rebuilt(phase)
-    except Waiting as waiting:
-        return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
-    if summary is None:
-        return None
-    phase.run.folder.write_summary(stored_name(phase.run, phase.name), summary)
-    return Ended(summary["status"], summary)
-
-
-async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, then: str) -> Ended:
+async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, *, skip: bool) -> Ended:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
-    if use.otherwise is None and then != "skip":
+    if use.otherwise is None and not skip:
         return await _failed(phase, reason)
     text = f"{use.name} failed: {reason}"
     phase.warnings.append(text)
@@ -135,7 +113,7 @@ def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
     about = {"entry_type": phase.entry_type, "flags": flags}
-    phase.run.folder.write_summary(stored_name(phase.run, phase.name), {**record_of(phase, NEEDS_INPUT), **about})
+    phase.run.folder.write_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
     return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
 
 
@@ -155,13 +133,10 @@ async def _evaluated(
         back = going
     except Waiting as waiting:
         return _paused(phase, waiting)
-    except Stopped as stopped:
-        return Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if breaker is not None:
         phase.breakers.succeeded(breaker)
     outputs = outputs_of(phase, frame.names) if status == "completed" else {}
     summary = await summary_of(phase, outputs, status)
     if back is not None:
         summary["goto"] = {"target": back.target, "step": back.step}
-    phase.run.folder.write_summary(stored_name(phase.run, phase.name), summary)
     return Ended("back" if back is not None else "completed", summary)

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from skillrun.people.answers import notes_of
 from skillrun.people.form import UnclearAnswers, read_form, write_form
+from skillrun.people.person import Asking
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.files import digest
-from skillrun.runtime.run import Asking, Frame
+from skillrun.runtime.run import Frame
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 OWN_KEYS: Final = ("answer", "asked_at", "confidence", "comment")

@@ -1,12 +1,11 @@
-"""What one journal record is: its fields, its link in the hash chain, how its body becomes bytes and back.
+"""What one journal record is: its kind, its link in the hash chain, how its body becomes bytes and back. No files here.
 
 Long strings of bodies are cut into pieces, and a piece that the journal has seen before (a prompt prefix shared by many
-calls, a reply quoted in the next turn) is stored once, as a record of kind `text`, and stands in the body as a number.
+calls, a reply quoted in the next turn) is stored once, as a record of kind `text`, and referred to by its number.
 """
 
 import hashlib
 import json
-import re
 import struct
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
@@ -18,8 +17,7 @@ NO_CHAIN = bytes(32)
 
 _PIECE = 2048  # characters, cut from the start of a string, so that equal prefixes give equal pieces
 _INLINE = 512  # what is shorter is not worth a record of its own
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_NUMBER = re.compile(rb"\0(\d+)\0")  # JSON has no such byte of its own
+_MARK = "\0"
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
@@ -40,23 +38,38 @@ def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: by
 
 def body_to_bytes(body: dict[str, Any], number_of: Callable[[bytes], int]) -> bytes:
     """Compact JSON in the body's own key order, which templates see; `number_of` stores a text and gives its number."""
-
-    def stored(string: re.Match[str]) -> str:
-        text = string[0]
-        if len(text) < _INLINE:
-            return text
-        pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
-        return "".join(piece if len(piece) < _INLINE else f"\0{number_of(_bytes(piece))}\0" for piece in pieces)
-
-    return _bytes(_STRING.sub(stored, _encode(body)))
+    return _bytes(_encode(_folded(body, number_of)))
 
 
 def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, Any]:
-    whole = _NUMBER.sub(lambda number: text_of(int(number[1])), data)
-    body: dict[str, Any] = json.loads(whole.decode("utf-8", "surrogatepass"))
+    def unfolded(mapping: dict[str, Any]) -> Any:
+        if _MARK in mapping:
+            parts = mapping[_MARK]
+            return "".join(part if isinstance(part, str) else _text(text_of(part)) for part in parts)
+        return {key.removeprefix(_MARK): value for key, value in mapping.items()}
+
+    body: dict[str, Any] = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)
     return body
+
+
+def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:
+    """The value with long strings as {MARK: [number, …, rest]}; keys of its own that start with MARK get one more."""
+    if isinstance(value, str):
+        if len(value) < _INLINE:
+            return value
+        pieces = [value[start : start + _PIECE] for start in range(0, len(value), _PIECE)]
+        return {_MARK: [piece if len(piece) < _INLINE else number_of(_bytes(piece)) for piece in pieces]}
+    if isinstance(value, dict):
+        return {_MARK + key if key.startswith(_MARK) else key: _folded(item, number_of) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_folded(item, number_of) for item in value]
+    return value
 
 
 def _bytes(text: str) -> bytes:
     """UTF-8; half a surrogate pair, which a model's reply can hold, goes there and back unchanged."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from skillrun.language.diagnostics import Problems, SkillrunError, render
 from skillrun.language.document import parse_document
 from skillrun.language.scalars import plain_value
-from skillrun.language.source import Document, Source, plain, read_source
+from skillrun.language.source import plain, read_source
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -42,27 +42,11 @@ def from_frontmatter(path: Path) -> tuple[dict[str, Any], str]:
     """What `to_frontmatter` wrote. Raises SkillrunError when the file cannot be read."""
     problems = Problems()
     source = read_source(path, str(path), problems)
-    document = _parsed(source.text, str(path), problems) if source is not None else None
+    document = parse_document(source, problems) if source is not None else None
     if document is None or problems.errors:
         found = "\n".join(render(problem) for problem in problems)
         raise SkillrunError(f"{path} cannot be read:\n{found}", "mend the file, or remove it to have it made again")
     return plain(document.front), document.body.value
-
-
-_DOCUMENTS: Final[dict[str, Document]] = {}
-_KEPT: Final = 256
-
-
-def _parsed(text: str, shown: str, problems: Problems) -> Document | None:
-    """Phases look back at the same records again and again: a text is parsed once."""
-    if text not in _DOCUMENTS:
-        document = parse_document(Source.of(text, shown), problems)
-        if document is None or problems.errors:
-            return None
-        if len(_DOCUMENTS) == _KEPT:
-            _DOCUMENTS.clear()
-        _DOCUMENTS[text] = document
-    return _DOCUMENTS[text]
 
 
 def plain_data(value: Any) -> Any:

@@ -15,7 +15,7 @@ from skillrun.runtime.events import Notice
 from skillrun.runtime.given import given_values
 from skillrun.runtime.questions import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.scope import new_frame, past, stored_name
+from skillrun.runtime.scope import new_frame, past
 from skillrun.runtime.summaries import FINAL, NEEDS_INPUT, record_of
 
 SKIP: Final = "skip"
@@ -26,21 +26,20 @@ NEEDED: Final[Mapping[str, type]] = {
 
 def usable(run: Run, name: str) -> dict[str, Any] | None:
     """The summary of a phase that is over; what is wrong with it is said, and what cannot be used is set aside."""
-    stored = stored_name(run, name)
     try:
-        summary = run.folder.any_summary(stored)
+        summary = run.folder.any_summary(name)
         status = "" if summary is None else str(summary.get("status", ""))
         wrong = f"its status is `{status}`" if summary is not None and status not in (*FINAL, NEEDS_INPUT) else ""
     except SkillrunError as error:
         summary, status, wrong = None, "", error.message
     if wrong:
-        run.emit(Notice(f"summaries/{stored}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
-        run.folder.set_aside(stored)
+        run.emit(Notice(f"summaries/{name}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
+        run.folder.set_aside(name)
     if summary is None or status not in FINAL:
         return None
     missing = [key for key, kind in NEEDED.items() if not isinstance(summary.get(key), kind) or summary[key] == ""]
     if missing:
-        run.emit(Notice(f"summaries/{stored}.md lacks {', '.join(missing)}; went on with what it has", "warn"))
+        run.emit(Notice(f"summaries/{name}.md lacks {', '.join(missing)}; went on with what it has", "warn"))
     return {"phase": name, "round": run.state.round, **summary}
 
 

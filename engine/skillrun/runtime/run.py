@@ -11,28 +11,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillrun.language.check import Program
 from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
-from skillrun.language.diagnostics import Problems, SkillrunError
-from skillrun.language.expressions import ABSENT, compile_string
+from skillrun.language.expressions import ABSENT
 from skillrun.language.schemas import Shape
-from skillrun.language.source import Text
 from skillrun.models.messages import Gateway, Message, Usage
 from skillrun.runtime.breakers import Breakers
+from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener
 from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.given import renderer
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
-
-
-@dataclass(frozen=True)
-class Asking:
-    """Questions on their way to a person. `key` names the step, for answers prepared in a file."""
-
-    key: str
-    phase: str
-    questions: tuple[dict[str, Any], ...]
+    from skillrun.people.person import Asking
 
 
 class Person(Protocol):
@@ -68,7 +60,7 @@ class Session:
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
 
 
-@dataclass
+@dataclass(frozen=True)
 class Spent:
     """Calls, tokens and price; the price is None once that of one call is unknown."""
 
@@ -76,17 +68,19 @@ class Spent:
     usage: Usage = field(default_factory=Usage)
     price: float | None = 0.0
 
-    def add(self, usage: Usage, price: float | None) -> None:
-        self.calls += 1
-        self.usage += usage
-        self.price = None if self.price is None or price is None else self.price + price
+    @classmethod
+    def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
+        """What these summaries have recorded."""
+        total = cls()
+        for summary in summaries:
+            data = summary.get("usage") or {}
+            usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
+            total += cls(int(data.get("calls", 0)), usage, data.get("price", 0.0))
+        return total
 
-    def include(self, data: Mapping[str, Any]) -> None:
-        """Add what a summary recorded."""
-        self.calls += int(data.get("calls", 0))
-        self.usage += Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-        price = data.get("price", 0.0)
-        self.price = None if self.price is None or price is None else self.price + price
+    def __add__(self, other: Spent) -> Spent:
+        price = None if self.price is None or other.price is None else self.price + other.price
+        return Spent(self.calls + other.calls, self.usage + other.usage, price)
 
     def to_dict(self) -> dict[str, Any]:
         price = None if self.price is None else round(self.price, 6)
@@ -111,7 +105,6 @@ class Run:
     lost: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
-    over: list[dict[str, Any]] = field(default_factory=list)  # the earlier rounds of an inline workflow
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
 
     def answers(self, address: str) -> bool:
@@ -145,6 +138,7 @@ class PhaseRun:
     state: dict[str, Any]
     names: dict[str, Any]
     breakers: Breakers
+    before: Mapping[str, Mapping[str, Any]]  # the summaries of the phases that it follows
     asked_before: frozenset[str] = frozenset()
     started: float = field(default_factory=time.monotonic)
     sets: dict[str, Any] = field(default_factory=dict)
@@ -192,8 +186,14 @@ class PhaseRun:
         return max((count for number, count in found.items() if number <= outer), default=0)
 
     def count(self, usage: Usage, price: float | None) -> None:
-        self.spent.add(usage, price)
-        self.names["run"]["usage"] = self.usage_names()
+        self.spent += Spent(1, usage, price)
+        self.tell_usage()
+
+    def tell_usage(self) -> None:
+        """`run.usage` for templates: the phases before this one, and what this one has used so far."""
+        by_phase = {name: summary.get("usage") or {} for name, summary in self.before.items()}
+        total = Spent.of(self.before.values()) + self.spent
+        self.names["run"]["usage"] = {**total.to_dict(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
 
     def wrote(self, path: str) -> None:
         """Note an artifact, for the summary; also for that of the phase around an inline workflow."""
@@ -201,15 +201,6 @@ class PhaseRun:
             self.artifacts.append(path)
         if self.run.within is not None:
             self.run.within.wrote(path)
-
-    def usage_names(self) -> dict[str, Any]:
-        """`run.usage` for templates: the phases before this one, and what this one has used so far."""
-        before: Mapping[str, Any] = self.names["run"].get("before", {})
-        total = Spent()
-        for data in before.values():
-            total.include(data)
-        total.include(self.spent.to_dict())
-        return {**total.to_dict(), "by_phase": {**before, self.name: self.spent.to_dict()}}
 
 
 @dataclass
@@ -259,11 +250,20 @@ class Frame:
             return Shape.from_schema(step.schema)
         if step.output is None:
             return None
-        return self.task_shape if step.output.task else step.output.resolve(self.rendered)
+        return self.task_shape if step.output.task else step.output.resolve(renderer(self.names))
 
-    def rendered(self, text: Text) -> Any:
-        problems = Problems()
-        template = compile_string(text, problems)
-        if template is None:
-            raise SkillrunError(f"`{text.value}` is no template")
-        return template.render(self.names)
+    def breaker(self, step: Step) -> str | None:
+        """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
+        value = self.value(step, "at_most", step.retry)
+        return value if isinstance(value, str) and not value.isdigit() else None
+
+    def cap(self, step: Step) -> int:
+        """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
+        name = self.breaker(step)
+        if name is not None:
+            return self.open.breakers.limit(name).limit
+        value = self.value(step, "at_most", 1)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise StepFailed(f"`at_most` is {value!r}; expected a number or a breaker's name", self.at(step)) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Score, Step
@@ -21,47 +21,47 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def phase_names(run: Run, use: PhaseUse, state: dict[str, Any]) -> dict[str, Any]:
-    """What the templates of one phase see."""
-    before = summaries_before(run, use)
-    completed = {name: summary for name, summary in before.items() if summary.get("status") == "completed"}
-    return {
-        **base_names(run, state),
-        "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
-        "history": history(run),
-        "run": run_names(run, {name: summary.get("usage") or {} for name, summary in before.items()}),
-    }
-
-
 def summaries_before(run: Run, use: PhaseUse) -> dict[str, dict[str, Any]]:
     """The summaries of the phases that `use` follows, in file order."""
     ancestors = run.program.workflow.ancestors(use.name)
-    return summaries(run, (name for name in run.program.workflow.phases if name in ancestors))
-
-
-def summaries(run: Run, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The summaries of this round, of those phases that have one."""
-    found = {name: run.folder.summary(stored_name(run, name)) for name in phases}
-    return {name: summary for name, summary in found.items() if summary is not None}
-
-
-def history(run: Run) -> list[dict[str, Any]]:
-    """The summaries of the rounds that are over, oldest first."""
-    return run.over if run.inline else run.folder.history(run.state.round)
+    return run.folder.summaries(name for name in run.program.workflow.phases if name in ancestors)
 
 
 def past(run: Run, use: PhaseUse) -> list[dict[str, Any]]:
     """The summaries of all that has certainly ended before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
-    earlier = [summary for one in history(run) for summary in one["phases"].values()]
-    found = [*earlier, *summaries_before(run, use).values()]
+    found = run.folder.ended(run.state.round, summaries_before(run, use))
     return sorted(found, key=lambda summary: (summary["round"], order.get(summary["phase"], ())))
 
 
-def stored_name(run: Run, phase: str) -> str:
-    """The name of a phase's summary file; an inline workflow's stand in a folder of their own."""
-    return f"{run.inline.replace('/', '.')}/{phase}" if run.inline else phase
+def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
+    """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
+    workflow, before, over = run.program.workflow, summaries_before(run, use), past(run, use)
+    completed = {name: summary for name, summary in before.items() if summary.get("status") == "completed"}
+    names = base_names(run, state) | {
+        "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
+        "history": run.folder.history(run.state.round),
+    }
+    folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
+    names["repository"] = str(folder) if folder else ""
+    failures: dict[str, int] = {}
+    for summary in over:
+        failures |= summary.get("failures") or {}
+    breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
+    asked = frozenset(question for summary in over for question in summary.get("asked") or [])
+    phase = PhaseRun(
+        run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, before, asked
+    )
+    if previous is not None:
+        phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
+        phase.artifacts = previous.artifacts
+    held = previous or run.within
+    if held is not None:
+        phase.tries, phase.answers = held.tries, held.answers
+    phase.tell_usage()
+    phase.returned = run.journal.find("note", phase.pause_address, "") is not None
+    return phase
 
 
 def phase_value(run: Run, summary: Mapping[str, Any], reader: str = "") -> dict[str, Any]:
@@ -90,30 +90,25 @@ def overwritten(run: Run, phase: str, name: str) -> str:
 
 
 def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "inputs": run.state.inputs,
-        "state": state,
-        "config": run.program.config,
-        "features": {name: feature.on for name, feature in run.features(state).items()},
-        "run": run_names(run, {}),
-    }
-
-
-def run_names(run: Run, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What templates of the workflow see, whatever the phase."""
     names: dict[str, Any] = {
         "name": run.name,
         "workflow": run.program.workflow.name,
         "round": run.state.round,
         "started_at": run.state.started_at,
         "environment": run.state.environment,
-        "models": {
-            name: model for name, model in (run.state.models or {}).items() if name in run.session.catalogue.tiers
-        },
-        "before": before,
+        "models": {name: run.state.models[name] for name in run.session.catalogue.tiers if name in run.state.models},
     }
     if run.state.estimate is not None:
         names["estimate"] = dict(run.state.estimate)
-    return names
+    features = {name: feature.on for name, feature in run.features(state).items()}
+    return {
+        "inputs": run.state.inputs,
+        "state": state,
+        "config": run.program.config,
+        "features": features,
+        "run": names,
+    }
 
 
 def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any], **more: Any) -> Frame:
@@ -181,27 +176,3 @@ def _bank(frame: Frame) -> Callable[..., list[dict[str, Any]]]:
 
 def truth(value: Any) -> bool:
     return bool(value) and value is not ABSENT
-
-
-def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
-    """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
-    names = phase_names(run, use, state)
-    before = past(run, use)
-    failures: dict[str, int] = {}
-    for summary in before:
-        failures |= summary.get("failures") or {}
-    breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
-    asked = frozenset(question for summary in before for question in summary.get("asked") or [])
-    phase = PhaseRun(run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, asked)
-    if previous is not None:
-        phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
-        phase.artifacts = previous.artifacts
-    held = previous or run.within
-    if held is not None:
-        phase.tries, phase.answers = held.tries, held.answers
-    names["run"]["usage"] = phase.usage_names()
-    phase.returned = run.journal.find("note", phase.pause_address, "") is not None
-    repository = run.program.workflow.repository
-    folder = repository.evaluate(names) if repository is not None else None
-    names["repository"] = str(folder) if folder else ""
-    return phase

@@ -46,8 +46,6 @@ def checked_inputs(
 ) -> tuple[dict[str, Any], list[str]]:
     """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
-    known = {one.name for one in program.workflow.inputs}
-    errors += [f"there is no input `{name}`" for name in given if name not in known]
     for one in program.workflow.inputs:
         if one.type.kind == "path" and one.name in values and not one.array:
             path = (project or Path.cwd()) / values[one.name]
@@ -95,7 +93,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     with hold(path), closing(Journal.open(path)) as journal:
         state, log = _brought_forward(session.program, RunFolder(path))
         state.project = _project(session, path, state)
-        state.budget = {**(state.budget or {}), **session.budget}
+        state.budget = {**state.budget, **session.budget}
         return await _evaluated(session, path, journal, state, log, resumed=True, lost=journal.unanswered())
 
 
@@ -133,21 +131,25 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
 
 
 def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
-    """The state as today's workflow declares it: what an older one did not have gets its default.
+    """The state as today's workflow declares it: phases have their present names, what an older one lacks its default.
 
     What a phase has set stays as it is, also where it has unset it.
     """
+    workflow = program.workflow
     state, log = folder.read_state()
-    past = []
-    for name in program.workflow.phases:
+    names_now = {old: name for name, use in workflow.phases.items() for old in use.was if old not in workflow.phases}
+    folder.rename_phases(names_now)
+    state.phase = [names_now.get(name, name) for name in state.phase]
+    state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
+    past = [summary for one in folder.history(state.round) for summary in one["phases"].values()]
+    for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(folder.summary(name))
-    past += [summary for one in folder.history(state.round) for summary in one["phases"].values()]
-    known = {name for summary in past if summary for name in summary.get("set") or {}}
+            past.append(folder.summary(name) or {})
+    known = {name for summary in past for name in summary.get("set") or {}}
     names: dict[str, Any] = {"config": program.config}
-    inputs, _, _ = given_values(program.workflow.inputs, state.inputs, names)
+    inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
     state.inputs = {**inputs, **state.inputs}
-    values, _, _ = given_values(program.workflow.state, {}, {**names, "inputs": state.inputs})
+    values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
     state.state = {**{name: value for name, value in values.items() if name not in known}, **state.state}
     return state, log
 
@@ -227,7 +229,7 @@ def files_of(program: Program) -> dict[str, str]:
 
 def changed_files(program: Program, state: State) -> list[str]:
     """The files that are other than when the run was last evaluated."""
-    before, after = state.files or {}, files_of(program)
+    before, after = state.files, files_of(program)
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after
     )
@@ -279,7 +281,7 @@ def _opened(session: Session, path: Path, journal: Journal, state: State, log: l
         events=Events(*session.listeners, *heard),
         state=state,
         log=log,
-        limits=Limits(state.budget or {}, journal),
+        limits=Limits(state.budget, journal),
         resolve=_resolver(session, state, lambda: run.save()),  # noqa: PLW0108 (there is no run yet)
         forgiven=_forgiven(journal),
     )
@@ -303,12 +305,12 @@ def _resolver(session: Session, state: State, save: Callable[[], None]) -> Calla
 
     def resolve(name: str) -> Resolved:
         if name not in known:
-            pinned = (state.models or {}).get(name)
+            pinned = state.models.get(name)
             if pinned is not None:
                 known[name] = session.catalogue.resolve(pinned, session.environ)
             else:
                 known[name] = session.catalogue.resolve(name, session.environ, override)
-                state.models = {**(state.models or {}), name: known[name].model}
+                state.models = {**state.models, name: known[name].model}
                 save()
         return known[name]
 
@@ -319,12 +321,12 @@ async def _pin(run: Run) -> None:
     """Settle what each tier means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
     for tier in session.catalogue.tiers:
-        if tier not in (state.models or {}) and session.cache is not None:
+        if tier not in state.models and session.cache is not None:
             override = session.override or state.override
             found = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
-            state.models = {**(state.models or {}), tier: found.model}
+            state.models = {**state.models, tier: found.model}
         run.resolve(tier)
-    if any(model.startswith("embedded:") for model in (state.models or {}).values()):
+    if any(model.startswith("embedded:") for model in state.models.values()):
         run.emit(Notice(EMBEDDED, "warn"))
 
 

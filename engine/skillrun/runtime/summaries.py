@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
-from skillrun.language.diagnostics import Problems, SkillrunError
-from skillrun.language.expressions import compile_string
+from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
-from skillrun.language.source import Text
 from skillrun.runtime.calls import Answer, Asked, answer
 from skillrun.runtime.context import request_in
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.given import renderer
 from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import PhaseRun
 
@@ -87,7 +86,7 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
         raise SkillrunError(
             f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
         )
-    shape = Shape(_without(text.output.resolve(_render).schema, given))
+    shape = Shape(_without(text.output.resolve(renderer({})).schema, given))
     artifacts = [{"path": path, "text": body} for path in phase.artifacts if (body := phase.run.folder.text(path))]
     known = phase.names["phases"].values()
     questions = [question for one in known for question in one["summary"].get("open_questions") or []]
@@ -120,8 +119,3 @@ def _without(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     properties = {key: one for key, one in schema["properties"].items() if key not in given}
     required = [key for key in schema.get("required", []) if key in properties]
     return {**schema, "properties": properties, "required": required}
-
-
-def _render(text: Text) -> Any:
-    template = compile_string(text, Problems())
-    return template.render({}) if template is not None else text.value

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from skillrun.people.person import Person, open_person
+from skillrun.people.person import Asking, Person, open_person
 from skillrun.people.prepared import Prepared
 from skillrun.people.terminal import Terminal
 
@@ -18,15 +17,8 @@ MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
 WHY = {"id": "why", "text": "Why?"}
 
 
-@dataclass(frozen=True)
-class Asked:
-    key: str
-    phase: str
-    questions: tuple[dict[str, Any], ...]
-
-
-def asking(*questions: dict[str, Any]) -> Asked:
-    return Asked("setup/first", "setup", questions)
+def asking(*questions: dict[str, Any]) -> Asking:
+    return Asking("setup/first", "setup", questions)
 
 
 def answer(person: Person, *questions: dict[str, Any]) -> list[dict[str, Any]] | None:
@@ -98,7 +90,7 @@ def test_questions_of_parallel_phases_wait_for_one_another() -> None:
         with create_pipe_input() as keyboard:
             person = Person(Prepared(), Terminal(keyboard=keyboard, screen=DummyOutput()), attended=True)
             first = asyncio.create_task(person.ask(asking(WHY, WHY)))
-            second = asyncio.create_task(person.ask(Asked("plan/second", "plan", (WHY,))))
+            second = asyncio.create_task(person.ask(Asking("plan/second", "plan", (WHY,))))
             for word in ("one", "two", "three"):
                 await asyncio.sleep(0.05)
                 keyboard.send_text(f"{word}\r")

@@ -59,6 +59,9 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
         groups = [list(ahead), [one for one in seated if one not in ahead]]
     answers: dict[str, Answer] = {}
     for group in groups:
+        if len(group) == 1:
+            answers[group[0].id] = await _ask(step, frame, requests[group[0].id])
+            continue
         calls = (_ask(step, frame, requests[one.id]) for one in group)
         found = await asyncio.gather(*calls, return_exceptions=True)  # a call that is under way is never dropped
         for one, came in zip(group, found, strict=True):

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
+from skillrun.people.person import Asking
 from skillrun.runtime.files import digest
 from skillrun.runtime.questions import GO_ON, paused, put
-from skillrun.runtime.run import Asking, Frame
+from skillrun.runtime.run import Frame
 
 THERE: Final = "the files are there"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import Back
 from skillrun.runtime.events import Tripped
-from skillrun.runtime.given import breaker_of, cap
 from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
 
@@ -14,10 +13,10 @@ async def act(step: Step, frame: Frame) -> None:
     """Raises Back; past the cap it does what the breaker says, or nothing."""
     run = frame.run
     key = frame.at(step) + f">{step.text}"
-    times = (run.state.backs or {}).get(key, 0)
-    if times < cap(step, frame):
+    times = run.state.backs.get(key, 0)
+    if times < frame.cap(step):
         raise Back(step.text, key)
-    name = breaker_of(step, frame)
+    name = frame.breaker(step)
     then = frame.open.breakers.limit(name).then if name else "fall back"
     run.emit(Tripped(name or "at_most", frame.open.name, times, then))
     if then == "ask" and await offer_retry(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.definitions import Protocol, Step
-from skillrun.language.fields import Field
 from skillrun.runtime.context import seat
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.given import given_values
@@ -69,15 +68,10 @@ def _task(step: Step, frame: Frame) -> Any:
 
 
 def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, Any]:
-    known = {one.name: one for one in protocol.inputs}
-    if strict:
-        for name in given:
-            if name not in known:
-                raise StepFailed(f"the protocol `{protocol.name}` has no input `{name}`")
-    fields: tuple[Field, ...] = protocol.inputs
-    values, errors, warnings = given_values(
-        fields, {k: v for k, v in given.items() if k in known}, {"config": frame.names.get("config")}
-    )
+    """The protocol's inputs; what it does not know is an error, or is dropped where its name is computed."""
+    known = {one.name for one in protocol.inputs}
+    taken = {name: value for name, value in given.items() if strict or name in known}
+    values, errors, warnings = given_values(protocol.inputs, taken, {"config": frame.names.get("config")})
     frame.open.warnings.extend(warnings)
     if errors:
         raise StepFailed(f"the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)

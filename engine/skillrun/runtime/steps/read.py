@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.files import digest
 from skillrun.runtime.records_yaml import from_frontmatter
 from skillrun.runtime.run import Frame
-from skillrun.tools.paths import checked_slug, confined
+from skillrun.tools.paths import checked_slug, matching
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -61,7 +60,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> tuple[Path, list[Path]]:
         in_project = origin == "project"
         root = Path(frame.run.state.project or ".") if in_project else folder.path.parent / checked_slug(origin)
         where = "the project" if in_project else f"the run `{origin}`"
-        paths = list(_matching(root, pattern))
+        paths = matching(root, pattern)
     if not paths:
         raise SkillrunError(f"there is no file `{pattern}` in {where}")
     return root, paths
@@ -87,15 +86,3 @@ def _read(root: Path, paths: list[Path], shape: Shape | None) -> dict[str, Any]:
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result
-
-
-def _matching(root: Path, pattern: str) -> Iterator[Path]:
-    if not any(mark in pattern for mark in "*?["):
-        path = confined(root, pattern)
-        if path.is_file():
-            yield path
-        return
-    confined(root, pattern.replace("*", "x").replace("?", "x"))
-    for path in sorted(root.resolve().glob(pattern)):
-        if path.is_file() and path.resolve().is_relative_to(root.resolve()):
-            yield path

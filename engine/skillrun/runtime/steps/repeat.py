@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from skillrun.language.definitions import Step
-from skillrun.runtime.given import cap
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
 
@@ -18,7 +17,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         for inner in step.steps:
             await evaluate(inner, frame)
         return {"times": 1, "exhausted": False}
-    most = cap(step, frame)
+    most = frame.cap(step)
     ids = [one.id.replace("-", "_") for inner in step.steps for one in inner.walk() if one.id]
     locals_set = [
         name.replace("-", "_")

@@ -1,0 +1,75 @@
+"""Runs that an older skillrun, or an older version of their workflow, has begun go on under the names of today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.runtime.records_yaml import from_frontmatter
+from tests.acceptance.conftest import Call, Make
+
+WORKFLOW = """---
+name: trip
+inputs:
+  place: string
+  days?: {type: integer, default: 3}
+state:
+  mode?: {type: string, default: quick}
+phases:
+  look:
+  ask:
+  pack:
+---
+"""
+PHASES = {
+    "look": "---\nkind: phase\nsteps:\n  - {id: found, agent: guide}\noutputs: {found: '{{ found.text }}'}\n---\n"
+    "## found\nLook at {{ inputs.place }}.\n",
+    "ask": "---\nkind: phase\nsteps:\n  - {id: when, ask: When?}\n---\n",
+    "pack": "---\nkind: phase\nsteps:\n  - {id: bag, agent: guide, writes: bag.md}\n---\n"
+    "## bag\nPack for {{ inputs.days | default(0) }} days, {{ state.mode | default('any') }}: "
+    "{{ phases.look.outputs.found }}\n",
+}
+
+
+@pytest.fixture
+def trip(project: Make) -> Path:
+    folder = project()
+    files = {"workflows/trip.md": WORKFLOW, "roles/guide.md": "---\nname: guide\n---\nYou know the way.\n"}
+    files |= {f"skills/trip/{name}.md": text for name, text in PHASES.items()}
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "answers.yaml").write_text("when: in May\n")
+    (folder / "script.yaml").write_text("- {address: none, text: none}\n")
+    return folder
+
+
+def renamed(trip: Path) -> None:
+    """`look` is called `survey` now, and `ask` is `settle`."""
+    workflow = trip / "workflows" / "trip.md"
+    text = workflow.read_text().replace("  look:\n", "  survey: {skill: trip/look, was: [look, SURVEYING]}\n")
+    workflow.write_text(text.replace("  ask:\n", '  settle: {skill: trip/ask, was: [ask, "2"]}\n'))
+    pack = trip / "skills" / "trip" / "pack.md"
+    pack.write_text(pack.read_text().replace("phases.look", "phases.survey"))
+
+
+def calls(skillrun: Call, run: str) -> list[str]:
+    lines = skillrun("logs", run, "--json").out.splitlines()
+    return [line for line in lines if '"event": "CallStarted"' in line or '"event":"CallStarted"' in line]
+
+
+@pytest.mark.row("P17")
+def test_phases_that_have_been_renamed_since_keep_their_summaries(trip: Path, skillrun: Call) -> None:
+    assert skillrun("trip", "Rome", "--model", "scripted:x", "--name", "rome").code == 75
+    before = len(calls(skillrun, "rome"))
+    renamed(trip)
+    done = skillrun("resume", "rome", "--answers", "answers.yaml", "--yes")
+    assert done.code == 0, done.err
+    asked = calls(skillrun, "rome")[before:]
+    assert asked
+    assert not any("survey" in line or "look" in line for line in asked)
+    summaries = trip / "runs" / "rome" / "summaries"
+    assert sorted(path.stem for path in summaries.iterdir()) == ["pack", "settle", "survey"]
+    assert from_frontmatter(summaries / "survey.md")[0]["phase"] == "survey"
