@@ -29,6 +29,11 @@ DECLARATION: Final = "misspelt declaration"
 UNKNOWABLE: Final = {
     "skills/protocols/perspectives.md": {"`light` → `lgiht`"},
     "skills/protocols/red-team.md": {"`CRITICAL` → `CIRTICAL`", "`MAJOR` → `MJAOR`", "`MINOR` → `MNIOR`"},
+    # What the flags of an earlier round held, and a free answer.
+    "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
+    "skills/refine/research.md": {"`none` → `nnoe`"},
+    "skills/refine/rounds.md": {"`validation_decision` → `vlaidation_decision`"},
+    "skills/refine/rounds-digest.md": {"`analysis_mode` → `analysis_mod`", "`id` → `idd`"},
 }
 
 
@@ -109,6 +114,6 @@ def test_each_slip_in_a_shipped_file_is_refused_at_its_line(tmp_path: Path) -> N
             wrong.append(f"{verdict}: {slip}")
     for kind, counts in sorted(found.items()):
         print(f"{kind:36} {counts.total():5} {', '.join(f'{verdict} {n}' for verdict, n in counts.items())}")  # noqa: T201
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
     assert sum(counts[REFUSED] for counts in found.values()) > 1000
     assert found[DECLARATION][REFUSED] > found[DECLARATION].total() * 2 / 3

@@ -48,7 +48,7 @@ def _may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems
     """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
     if name in base:
         return _fits(base[name], entry.value, problems, where)
-    is_open = where != name and is_collection(base)
+    is_open = where != name and "[]" not in where and is_collection(base)
     near = close_to(name, base)
     if not is_open or (near and isinstance(base[near], int)):
         message = f"the shipped config has no `{where}`"
@@ -74,9 +74,16 @@ def _fits(old: Any, new: Node, problems: Problems, where: str) -> bool:
     if value is None:
         return False
     if old is None or _type(old) == _type(value) or (isinstance(old, float) and _type(value) == "a whole number"):
-        return True
+        return not (isinstance(old, list) and isinstance(new, Sequence)) or _records_fit(old, new, problems, where)
     problems.report(new.span, "type", f"`{where}` is {_type(value)}; the shipped config has {_type(old)} there")
     return False
+
+
+def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) -> bool:
+    """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
+    fields = {name: value for one in old if isinstance(one, dict) for name, value in one.items()}
+    entries = [one for item in new.items if fields and isinstance(item, Mapping) for one in item.entries.items()]
+    return all([_may_stand(fields, name, entry, problems, f"{where}[].{name}") for name, entry in entries])
 
 
 def _type(value: Any) -> str:

@@ -204,6 +204,8 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     choices = beside.get("choices", ANY).item or ANY
     if choices.values and "default" in beside:
         _among(scope, step.values["default"], beside["default"], ("", *choices.values), "the choices")
+    elif main.kind == "text" and "multiple" not in beside and beside.get("default", ANY).kind in {"list", "record"}:
+        scope.report(step.values["default"].span, "type", "the answer to one question is one value")
     if beside.get("pause", ANY).values == ("exit",) and not beside.keys() & {"form", "files"}:
         message, hint = "`pause: exit` does not say what is waited for", "add `form:`, a file to fill in, or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)

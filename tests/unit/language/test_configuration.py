@@ -26,6 +26,7 @@ presets:
 lists: {red: [x], blue: [y]}
 numbers: {red: 10, blue: 20}
 texts: {red: x, blue: y}
+parts: [{name: first, required: true}, {name: second, note: short}]
 """
 
 
@@ -48,6 +49,12 @@ def test_a_layer_changes_single_keys_and_the_strongest_comes_first() -> None:
     assert problems == []
     assert (data["threshold"], data["limits"], data["words"]) == (7, {"calls": 3, "note": "text"}, ["three"])
     assert data["weight"] == 1
+
+
+def test_a_list_of_records_is_replaced_as_a_whole() -> None:
+    data, problems = merged("parts:\n- {name: only, note: long, required: false}\n")
+    assert problems == []
+    assert data["parts"] == [{"name": "only", "note": "long", "required": False}]
 
 
 def test_a_key_that_is_left_empty_changes_nothing() -> None:
@@ -74,6 +81,8 @@ def test_a_key_that_is_left_empty_changes_nothing() -> None:
         ("numbers: {bleu: 7}\n", "error 1 the shipped config has no `numbers.bleu`; did you mean `blue`?"),
         ("presets:\n  mine: [c]\n", "error 2 `presets.mine` is a list; the shipped config has a mapping there; "),
         ("presets: {mine: }\n", "error 1 `presets.mine` has no value; "),
+        ("parts: [{nam: x}]\n", "error 1 the shipped config has no `parts[].nam`; did you mean `name`?"),
+        ("parts: [{name: [x]}]\n", "error 1 `parts[].name` is a list; the shipped config has text there; "),
     ],
 )
 def test_what_does_not_fit_is_a_problem_and_left_out(text: str, problem: str) -> None:
