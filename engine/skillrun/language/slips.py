@@ -6,9 +6,7 @@ Owns the wording only; `yaml` finds the errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from yaml.error import MarkedYAMLError
 from yaml.events import ScalarEvent
@@ -20,23 +18,13 @@ _INDENT: Final = "keys that belong together start in the same column"
 _QUOTE: Final = "put the whole value in quotes"
 
 
-@dataclass(frozen=True)
-class Slip:
+class Slip(NamedTuple):
     """A syntax error at a place of the file."""
 
     offset: int
     message: str
     hint: str = _QUOTE
     code: str = "yaml"
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Where the parser gave up, and where what it was reading starts."""
-
-    source: Source
-    at: int
-    context: int
 
 
 def unquoted(offset: int, start: str) -> Slip:
@@ -58,83 +46,56 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any) -> S
             return unquoted(place, text[place : place + 2])
     if text[at : at + 1] == "\t" or "tab" in said:
         return Slip(at, "a tab stands where YAML expects spaces", "indent with spaces")
-    for words, explained in _EXPLAINED.items():
-        if words in said:
-            return explained(_Found(source, at, context))
-    return Slip(at, f"YAML: {' '.join(filter(None, (error.context, said)))}")
+    unknown = Slip(at, f"YAML: {' '.join(filter(None, (error.context, said)))}")
+    return next((slip for words, slip in _explained(source, at, context).items() if words in said), unknown)
+
+
+def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
+    """What libyaml says, or a part of it, and our words for it."""
+    (line, column), opened = source.position(at), source.position(context)[0]
+    sign, opening = source.text[at : at + 1], source.text[context : context + 1]
+    colon = Slip(at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a key of its own, {_INDENT}")
+    still_open = f"the `{opening}` of line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
+    unclosed = Slip(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
+    indented = Slip(at, "the indentation of this line fits none above", _INDENT)
+    more = Slip(at, "this is more than the value of the key")
+    escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
+    return {
+        "mapping values are not allowed": colon,
+        "could not find expected ':'": _no_colon(source, context),
+        "did not find expected ',' or": colon._replace(hint=_QUOTE) if sign == ":" and line == opened else unclosed,
+        **dict.fromkeys(
+            ("expected key", "expected '-' indicator", "expected <document start>"),
+            more if source.line(line)[: column - 1].strip() else indented,
+        ),
+        **dict.fromkeys(
+            ("unexpected end of stream", "unexpected document indicator"),
+            Slip(context, f"the quote `{opening}` is never closed", ""),
+        ),
+        "unknown escape character": Slip(at, escape, "write `\\\\` for a backslash, or use single quotes"),
+        **dict.fromkeys(("cannot start any token", "did not find expected node content"), unquoted(at, sign)),
+        **dict.fromkeys(
+            ("expected alphabetic or numeric character", "expected comment or line break"), unquoted(context, opening)
+        ),
+    }
 
 
 def _begun_earlier(source: Source, offset: int, at: int, last: ScalarEvent) -> Slip | None:
     """The slip of a value before the error that goes on over several lines and should not."""
     start, end = (mark.index + offset if mark is not None else at for mark in (last.start_mark, last.end_mark))
-    line, column = source.position(start)
-    if line == source.position(end)[0]:
+    (line, column), ended, broken = source.position(start), source.position(end)[0], source.position(at)[0]
+    if line == ended:
         return None
-    if last.style in ("'", '"') and source.position(end)[0] == source.position(at)[0]:
-        message = f"this quote is closed only by another one on line {source.position(at)[0]}"
+    if last.style in ("'", '"') and ended == broken:
+        message = f"this quote is closed only by another one on line {broken}"
         return Slip(start, message, "close it where the value ends")
     if not last.style and not source.line(line)[: column - 1].strip(" -"):
-        return _no_colon(_Found(source, start, start))
+        return _no_colon(source, start)
     return None
 
 
-def _colon(found: _Found) -> Slip:
-    return Slip(found.at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a key of its own, {_INDENT}")
-
-
-def _no_colon(found: _Found) -> Slip:
-    written = found.source.text[found.context :].split("\n", 1)[0].strip()[:60]
+def _no_colon(source: Source, start: int) -> Slip:
+    written = source.text[start:].split("\n", 1)[0].strip()[:60]
     if glued := re.match(r"[\w-]+:(?=\S)", written):
-        place = found.context + glued.end() - 1
-        return Slip(place, "a space is missing after the colon", f"write `{glued[0]} …`")
-    return Slip(found.context, f"`{written}` is not a key with a value", "write `key: value`")
-
-
-def _no_key(found: _Found) -> Slip:
-    if found.source.line(found.source.position(found.at)[0])[: found.source.position(found.at)[1] - 1].strip():
-        return Slip(found.at, "this is more than the value of the key")
-    return Slip(found.at, "the indentation of this line fits none above", _INDENT)
-
-
-def _unclosed(found: _Found) -> Slip:
-    line = found.source.position(found.context)[0]
-    if found.source.text[found.at : found.at + 1] == ":" and found.source.position(found.at)[0] == line:
-        return Slip(found.at, "a value with `: ` in it must be quoted")
-    opening = found.source.text[found.context]
-    hint = f"the `{opening}` of line {line} is still open; a value with any of `,[]{{}}` in it must be quoted"
-    return Slip(found.at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", hint)
-
-
-def _unclosed_quote(found: _Found) -> Slip:
-    return Slip(found.context, f"the quote `{found.source.text[found.context]}` is never closed", "")
-
-
-def _escape(found: _Found) -> Slip:
-    hint = "write `\\\\` for a backslash, or use single quotes"
-    return Slip(found.at, f"`{found.source.text[found.at : found.at + 2]}` is not an escape in YAML", hint)
-
-
-def _unquoted_at(found: _Found) -> Slip:
-    return unquoted(found.at, found.source.text[found.at : found.at + 1])
-
-
-def _unquoted_context(found: _Found) -> Slip:
-    return unquoted(found.context, found.source.text[found.context : found.context + 1])
-
-
-# what libyaml says, or a part of it -> our words for it
-_EXPLAINED: Final[dict[str, Callable[[_Found], Slip]]] = {
-    "mapping values are not allowed": _colon,
-    "could not find expected ':'": _no_colon,
-    "did not find expected ',' or": _unclosed,
-    "did not find expected key": _no_key,
-    "did not find expected '-' indicator": _no_key,
-    "did not find expected <document start>": _no_key,
-    "found unexpected end of stream": _unclosed_quote,
-    "found unexpected document indicator": _unclosed_quote,
-    "found unknown escape character": _escape,
-    "cannot start any token": _unquoted_at,
-    "did not find expected node content": _unquoted_at,
-    "expected alphabetic or numeric character": _unquoted_context,
-    "expected comment or line break": _unquoted_context,
-}
+        return Slip(start + glued.end() - 1, "a space is missing after the colon", f"write `{glued[0]} …`")
+    return Slip(start, f"`{written}` is not a key with a value", "write `key: value`")
