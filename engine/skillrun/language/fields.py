@@ -29,7 +29,9 @@ from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, plai
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
 KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-MEMBER: Final = re.compile(r"[a-z0-9][a-z0-9-]*(?::[a-z0-9][a-z0-9-]*)?(?:@\S(?:.*\S)?)?")
+MEMBER: Final = re.compile(
+    r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
+)
 
 _NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
 _WRITTEN: Final = {
@@ -248,3 +250,30 @@ def _number(value: Any, kind: str) -> float | None:
     if isinstance(value, float):
         return value if kind == "number" and math.isfinite(value) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class MemberError(ValueError):
+    """The text names no member."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A role, perhaps in one of its variants, perhaps on a model of its own."""
+
+    role: str
+    variant: str | None = None
+    model: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The written form."""
+        variant = f":{self.variant}" if self.variant else ""
+        return f"{self.role}{variant}{f'@{self.model}' if self.model else ''}"
+
+
+def parse_member(written: Any) -> Member:
+    """The member that `written` names. Raises MemberError."""
+    match = MEMBER.fullmatch(written.strip()) if isinstance(written, str) else None
+    if match is None:
+        raise MemberError(f"`{written}` is no member")
+    return Member(**match.groupdict())

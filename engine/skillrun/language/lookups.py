@@ -12,9 +12,9 @@ from skillrun.language import source
 from skillrun.language.configuration import check_switches, places_with
 from skillrun.language.definitions import SKILL_KINDS, Role, TextFile, Value, Workflow
 from skillrun.language.diagnostics import suggest
+from skillrun.language.fields import MemberError, parse_member
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
-from skillrun.language.members import MemberError, parse_member
 from skillrun.language.parse import Bank
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, BOOLEAN, Type, of_value, record

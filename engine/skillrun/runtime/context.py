@@ -14,7 +14,7 @@ from skillrun.collaboration.compaction import accumulate, estimate_tokens
 from skillrun.language.definitions import Role, Step
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.expressions import ABSENT
-from skillrun.language.members import Member, MemberError, parse_member
+from skillrun.language.fields import Member, MemberError, parse_member
 from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import Frame, PhaseRun, Run

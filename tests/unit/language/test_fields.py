@@ -76,7 +76,7 @@ def test_a_value_is_taken_as_the_fields_type(declared: str, given_value: Any, me
         ("a: string", None, "`a` is `null`; expected text"),
         ("a: path", "", "`a` is ``; expected a path"),
         ("a: path", "x\0y", "expected a path"),
-        ("a: member", "Architect", "expected a member: role, role:variant, role@model or role:variant@model"),
+        ("a: member", ":x", "expected a member: role, role:variant, role@model or role:variant@model"),
         ("a(array): integer", ["1", "x", "y"], "`a[1]` is `x`; expected a whole number; `a[2]` is `y`"),
         ("a(array): integer", 5, "`a` is `5`; expected a list"),
         ("a(array): {shape: {b: integer}}", "[{", "`a` is `[{`; expected JSON"),
