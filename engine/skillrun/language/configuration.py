@@ -83,7 +83,8 @@ def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) 
     """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
     fields = {name: value for one in old if isinstance(one, dict) for name, value in one.items()}
     entries = [one for item in new.items if fields and isinstance(item, Mapping) for one in item.entries.items()]
-    return all([_may_stand(fields, name, entry, problems, f"{where}[].{name}") for name, entry in entries])
+    fitting = [_may_stand(fields, name, entry, problems, f"{where}[].{name}") for name, entry in entries]
+    return all(fitting)
 
 
 def _type(value: Any) -> str:
