@@ -62,3 +62,28 @@ def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> No
     assert refused.done.code == 1
     assert "schema version 99" in refused.done.err
     assert run.artifact("state.md") == text
+
+
+@pytest.mark.row("P17")
+def test_a_state_of_the_first_version_is_brought_forward_and_kept_beside(plan: Plans) -> None:
+    run = plan("standard", PAUSED, alone=True)
+    data, _ = from_frontmatter(run.folder / "state.md")
+    first = {
+        "schema_version": 1,
+        "workflow": "plan",
+        "current_phase": "validation",
+        "started_at": data["started_at"],
+        "inputs": {"request": data["inputs"]["request"]},
+        "mode": "standard",
+        "specify_score": 7,
+    }
+    text = to_frontmatter(first, "# Log\n")
+    (run.folder / "state.md").write_text(text, encoding="utf-8")
+    resumed = run.resumed((), "--yes")
+    assert resumed.done.code == 0
+    assert resumed.artifact("state.v1.md") == text
+    assert resumed.story["state"]["mode"] == "standard"
+    assert resumed.story["state"]["preset"] == "balanced"
+    assert resumed.story["state"]["specify_score"] == 7
+    assert resumed.story["state"]["parallel_pairs"] == []
+    assert (resumed.folder / "tasks.md").exists()
