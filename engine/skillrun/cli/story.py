@@ -125,9 +125,12 @@ def _files(folder: Path) -> RunFolder:
 
 
 def _phases(folder: Path, state: State, told: _Told) -> list[Record]:
-    """Every phase of every round that has ended, in the order of the workflow; a failed one has no summary."""
+    """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary."""
     files = _files(folder)
-    current = {name: files.summary(name) or told.ended.get((name, state.round)) for name in told.order}
+    current = {
+        name: {**told.ended.get((name, state.round), {}), **(files.any_summary(name) or {})} or None
+        for name in told.order
+    }
     found = []
     for past in [*files.history(state.round), {"phases": current, "round": state.round}]:
         for name, summary in past["phases"].items():

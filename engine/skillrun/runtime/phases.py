@@ -112,7 +112,7 @@ async def _failed(phase: PhaseRun, reason: str) -> Ended:
 def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    about = {"entry_type": phase.entry_type, "flags": flags}
+    about = {"entry_type": phase.entry_type, "flags": flags, "usage": phase.spent.to_dict()}
     phase.run.folder.write_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
     return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from skillrun.people.answers import notes_of
+from skillrun.people.answers import choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.person import Asking
 from skillrun.runtime.errors import StepFailed, Waiting
@@ -65,7 +65,11 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     reason = f"{asking.phase} has a question: {asking.questions[0]['text']}"
     if leave:
         raise await paused(frame, reason, "prepare the answer for `--answers FILE`")
-    raise Waiting(reason, "come to a terminal, or prepare answers for `--answers FILE`")
+    first = asking.questions[0]
+    example = next(iter(choices_of(first)), "…")
+    raise Waiting(
+        reason, f"come to a terminal, or put `{first['id']}: {shown(example)}` into a file for `--answers FILE`"
+    )
 
 
 async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
