@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
 from skillrun.cli.words import because, counted, line_of
-
-if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded
-    from skillrun.cli.workflow import Job
-    from skillrun.dev.cycle import Turn
-    from skillrun.models.messages import Gateway
+from skillrun.cli.workflow import Job, prepare, workflow_command
+from skillrun.dev.cycle import Turn, turn
+from skillrun.dev.watch import Changes, watching
+from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.language.library import Library
+from skillrun.models.messages import Gateway
+from skillrun.people.person import open_person
+from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
+from skillrun.runtime.lock import hold
+from skillrun.runtime.session import open_journal
 
 BROKEN: Final = "the last good version stays in force; mend the file and save it"
 RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
@@ -30,8 +35,6 @@ MOST_LINES: Final = 40  # of a difference that are shown
 @click.argument("workflow")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
-    from skillrun.cli.workflow import prepare, workflow_command
-
     command = workflow_command(workflow)
     command.params.append(click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN))
     values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
@@ -43,8 +46,6 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
 
 def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
     """The phases that are named; `PHASE+` is also all that follow it. Raises UsageError."""
-    from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
-
     workflow = job.loaded.program.workflow
     found: set[str] = set()
     for name in names:
@@ -57,12 +58,6 @@ def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
 
 
 async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
-    from skillrun.cli.loading import load
-    from skillrun.dev.watch import Changes, watching
-    from skillrun.language.library import Library
-    from skillrun.runtime.lock import hold
-    from skillrun.runtime.session import open_journal
-
     folder = job.runs / (job.slug or f"dev-{workflow}")
     folder.mkdir(parents=True, exist_ok=True)
     changes = Changes(asyncio.get_running_loop())
@@ -98,11 +93,6 @@ async def _evaluate(
     loaded: Loaded, job: Job, gateway: Gateway, folder: Path, journal: Any, rerun: frozenset[str], out: Output
 ) -> bool:
     """One turn, and what it came to; whether to go on watching."""
-    from skillrun.dev.cycle import turn
-    from skillrun.language.diagnostics import SkillrunError
-    from skillrun.people.person import open_person
-    from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
-
     first = not (folder / "state.md").exists()
 
     def heard(event: Event) -> None:

@@ -9,17 +9,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
-
-if TYPE_CHECKING:
-    from skillrun.language.library import Library
-    from skillrun.models.catalogue import Catalogue
+from skillrun.cli.registry import COMMANDS
+from skillrun.cli.words import counted, listed
+from skillrun.language.check import check_library
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.library import Library
+from skillrun.models.catalogue import Catalogue
 
 LOCAL: Final = "xllamacpp"
 
@@ -38,8 +40,6 @@ class Finding:
 @runs_folder
 @as_json
 def doctor(runs: Path, json: bool) -> int:
-    from skillrun.cli.loading import cache_folder, open_catalogue, open_library
-
     out = Output(json)
     library = open_library()
     found = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), _local(), _library(library)]
@@ -59,10 +59,6 @@ def _local() -> Finding:
 
 
 def _library(library: Library) -> Finding:
-    from skillrun.cli.registry import COMMANDS
-    from skillrun.cli.words import counted
-    from skillrun.language.check import check_library
-
     library.config("models")
     check_library(library, COMMANDS)
     errors = sum(problem.severity == "error" for problem in library.problems)
@@ -73,8 +69,6 @@ def _library(library: Library) -> Finding:
 
 def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
     """Which keys are set, what the tiers mean, and whether the embedded model's weights are there."""
-    from skillrun.language.diagnostics import SkillrunError
-
     for provider in catalogue.providers.values():
         if provider.key:
             state, text = ("ok", "set") if provider.ready(os.environ) else ("note", "not set")

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from skillrun.cli.loading import load
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
@@ -16,8 +17,6 @@ from skillrun.cli.words import listed
 @click.option("--mermaid", is_flag=True, help="As a Mermaid diagram; a dotted arrow is a result that is read.")
 @as_json
 def graph(workflow: str, mermaid: bool, json: bool) -> int:
-    from skillrun.cli.loading import load
-
     out = Output(json)
     program = load(workflow, out).program
     phases: list[dict[str, Any]] = [

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 from skillrun.cli.printing import Output
 from skillrun.cli.words import duration, line_of, spent
 from skillrun.language.diagnostics import printable
+from skillrun.models.messages import Usage
+from skillrun.runtime.events import CallEnded, CallStarted, Event, PhaseEnded, PhaseStarted, RunStarted, WentBack
+from skillrun.runtime.run import Spent
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-    from skillrun.runtime.events import CallStarted, Event
 
 MARKS: Final = {
     "completed": "✓",
@@ -46,18 +47,12 @@ class Picture:
     """Where the run stands, as far as its events have told."""
 
     def __init__(self) -> None:
-        from skillrun.runtime.run import Spent
-
         self.phases: dict[str, PhaseLine] = {}
         self.speaking: dict[str, tuple[CallStarted, float]] = {}
         self.total = Spent()
         self.since = time.monotonic()
 
     def heard(self, event: Event) -> None:
-        from skillrun.models.messages import Usage
-        from skillrun.runtime.events import CallEnded, CallStarted, PhaseEnded, PhaseStarted, RunStarted, WentBack
-        from skillrun.runtime.run import Spent
-
         match event:
             case RunStarted():
                 self.phases = {name: PhaseLine() for name in event.phases}

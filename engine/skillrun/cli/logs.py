@@ -9,6 +9,8 @@ import click
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
+from skillrun.cli.story import events
+from skillrun.cli.words import line_of
 
 
 @click.command(help="Show the events of RUN, a line each.")
@@ -17,9 +19,6 @@ from skillrun.cli.printing import Output
 @options.runs_folder
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
-    from skillrun.cli.story import events
-    from skillrun.cli.words import line_of
-
     out = Output()
     for event in events(options.located(run, runs), follow=follow):
         if json:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from skillrun.cli.loading import cache_folder, open_catalogue, open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.options import model as model_option
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
-
-if TYPE_CHECKING:
-    from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.models.catalogue import Catalogue, Resolved
 
 
 @click.command(help="Show what each tier, alias and intent means here, or what NAME means, and why.")
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 @model_option
 @as_json
 def models(name: str, model: str, json: bool) -> int:
-    from skillrun.cli.loading import open_catalogue, open_library, refuse
-
     out = Output(json)
     library = open_library()
     library.config("models")
@@ -40,8 +37,6 @@ def models(name: str, model: str, json: bool) -> int:
 
 
 async def _resolved(catalogue: Catalogue, names: list[str], override: str) -> list[Resolved]:
-    from skillrun.cli.loading import cache_folder
-
     return [await catalogue.resolve_live(name, os.environ, cache_folder(), override) for name in names]
 
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
 from skillrun.cli.words import equations, money, table
-
-if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded
-    from skillrun.models.messages import Request
-    from skillrun.people.person import Asking
-    from skillrun.runtime.events import Event
-    from skillrun.runtime.interpreter import Outcome
-    from skillrun.runtime.run import Spent
+from skillrun.models.messages import Request, Usage
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import Asking
+from skillrun.runtime.events import CallEnded, Event, RunStarted
+from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.run import Spent
+from skillrun.runtime.session import rehearse
 
 GUESS: Final = (
     "The lengths of the replies are guesses, and so are the turns that conditions take: the real run will differ."
@@ -50,12 +50,6 @@ async def rehearsed(
     loaded: Loaded, inputs: dict[str, Any], override: str, script: Iterable[Mapping[str, Any]] = ()
 ) -> Rehearsal:
     """The rehearsal of a run that starts from nothing."""
-    from skillrun.models.messages import Usage
-    from skillrun.models.scripted import ScriptedGateway
-    from skillrun.runtime.events import CallEnded, RunStarted
-    from skillrun.runtime.run import Spent
-    from skillrun.runtime.session import rehearse
-
     phases: dict[str, Spent] = {}
     models: dict[str, str] = {}
 

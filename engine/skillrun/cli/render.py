@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from skillrun.cli import options
+from skillrun.cli.loading import load
 from skillrun.cli.printing import Output
+from skillrun.cli.rehearsal import rehearsed
 from skillrun.cli.words import because
-
-if TYPE_CHECKING:
-    from skillrun.language.definitions import Workflow
-    from skillrun.models.messages import Request
+from skillrun.language.definitions import Workflow
+from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.models.messages import Request
+from skillrun.runtime.session import checked_inputs
 
 
 @click.command(help="Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.")
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
 @options.model
 @options.as_json
 def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, ...], model: str, json: bool) -> int:
-    from skillrun.cli.loading import load
-    from skillrun.cli.rehearsal import rehearsed
-    from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
-    from skillrun.runtime.session import checked_inputs
-
     out = Output(json)
     loaded = load(workflow, out)
     phases = loaded.program.workflow.phases
@@ -57,8 +54,6 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
 
 def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
     """What was given, and a placeholder for a text that is required."""
-    from skillrun.language.diagnostics import UsageError
-
     required = [field.name for field in workflow.inputs if field.required and field.type.kind == "string"]
     values: dict[str, Any] = {name: f"(the {name})" for name in required}
     for one in given:

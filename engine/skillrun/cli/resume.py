@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from skillrun.cli import options
+from skillrun.cli.loading import Loaded, load, open_library, read_script
 from skillrun.cli.printing import Output
+from skillrun.cli.rehearsal import StandIn
+from skillrun.cli.running import carry_out
+from skillrun.cli.story import read_state, story
 from skillrun.cli.words import counted, money
-
-if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded
-    from skillrun.language.library import Library
-    from skillrun.runtime.interpreter import Outcome
-    from skillrun.runtime.run import Session
-    from skillrun.runtime.session import WouldAsk
+from skillrun.language.diagnostics import UsageError
+from skillrun.language.library import Library
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.runtime import session as sessions
+from skillrun.runtime.interpreter import Outcome, now
+from skillrun.runtime.lock import hold
+from skillrun.runtime.migration import migrate, old_state
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import WouldAsk, would_ask
 
 
 @click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
@@ -33,12 +39,6 @@ if TYPE_CHECKING:
 @options.script
 @options.as_json
 def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
-    from skillrun.cli.loading import load, open_library, read_script
-    from skillrun.cli.running import carry_out
-    from skillrun.cli.story import read_state, story
-    from skillrun.language.diagnostics import UsageError
-    from skillrun.runtime import session as sessions
-
     out = Output(json)
     folder = options.located(run, runs)
     name = folder.name
@@ -77,12 +77,6 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
 
 def _bring_forward(folder: Path, library: Library, out: Output, *, preview: bool) -> None:
     """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
-    from skillrun.cli.loading import load
-    from skillrun.language.diagnostics import UsageError
-    from skillrun.runtime.interpreter import now
-    from skillrun.runtime.lock import hold
-    from skillrun.runtime.migration import migrate, old_state
-
     old = old_state(folder)
     if old is None:
         return
@@ -96,10 +90,6 @@ def _bring_forward(folder: Path, library: Library, out: Output, *, preview: bool
 
 
 async def _would_ask(loaded: Loaded, folder: Path) -> list[WouldAsk]:
-    from skillrun.cli.rehearsal import StandIn
-    from skillrun.models.scripted import ScriptedGateway
-    from skillrun.runtime.session import would_ask
-
     return await would_ask(loaded.session(ScriptedGateway(), StandIn()), folder.parent, folder.name)
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from skillrun.cli.live import view
+from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
 from skillrun.cli.printing import Output
+from skillrun.cli.rehearsal import estimated
+from skillrun.cli.story import story
 from skillrun.cli.words import because, spent
-
-if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded, Script
-    from skillrun.cli.workflow import Job
-    from skillrun.runtime.interpreter import Outcome
-    from skillrun.runtime.run import Session
+from skillrun.cli.workflow import Job, first_input
+from skillrun.people.person import open_person
+from skillrun.people.prepared import Prepared, read_answers
+from skillrun.people.refusal import check_answers, refusal
+from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import begin, new_slug
 
 
 def run_new(job: Job, out: Output) -> int:
     """Begin a run; the exit code."""
-    from skillrun.cli.rehearsal import estimated
-    from skillrun.cli.workflow import first_input
-    from skillrun.runtime.session import begin, new_slug
-
     loaded, inputs = job.loaded, job.inputs
     if not _answered(job, out):
         return 1
@@ -49,10 +50,6 @@ def carry_out(
     more: Mapping[str, Any],
 ) -> int:
     """Run with a view of it, and say how it ended; the exit code."""
-    from skillrun.cli.live import view
-    from skillrun.cli.loading import cache_folder
-    from skillrun.people.person import open_person
-
     ended: list[Outcome] = []
 
     async def within() -> None:
@@ -77,10 +74,6 @@ def carry_out(
 
 def _answered(job: Job, out: Output) -> bool:
     """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
-    from skillrun.cli.loading import refuse
-    from skillrun.people.prepared import Prepared, read_answers
-    from skillrun.people.refusal import check_answers, refusal
-
     program = job.loaded.program
     prepared = read_answers(job.answers) if job.answers else Prepared()
     refuse(check_answers(program, prepared), out)
@@ -95,8 +88,6 @@ def _answered(job: Job, out: Output) -> bool:
 
 def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     """The last lines: the status, where the artifacts are, what it used, what to type next."""
-    from skillrun.cli.story import story
-
     told = story(folder)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")

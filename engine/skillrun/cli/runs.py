@@ -8,7 +8,9 @@ import click
 
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
+from skillrun.cli.story import read_state, status_of
 from skillrun.cli.words import table
+from skillrun.language.diagnostics import SkillrunError
 
 HEADER = ("run", "workflow", "status", "phase", "round", "started")
 
@@ -17,9 +19,6 @@ HEADER = ("run", "workflow", "status", "phase", "round", "started")
 @runs_folder
 @as_json
 def runs(runs: Path, json: bool) -> int:
-    from skillrun.cli.story import read_state, status_of
-    from skillrun.language.diagnostics import SkillrunError
-
     out = Output(json)
     rows: list[tuple[str | int, ...]] = []
     for file in runs.glob("*/state.md"):

@@ -10,6 +10,7 @@ import click
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
+from skillrun.cli.story import story
 from skillrun.cli.words import because, counted, duration, money, shown, spent, table
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
@@ -21,8 +22,6 @@ LONGEST: Final = 100  # characters of a value that is shown
 @options.runs_folder
 @options.as_json
 def show(run: str, runs: Path, json: bool) -> int:
-    from skillrun.cli.story import story
-
     out = Output(json)
     told = story(options.located(run, runs))
     out.data(told)
@@ -51,6 +50,8 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     for title, found in parts.items():
         if found:
             lines += ["", f"{title}:", *(f"  {line}" for line in found)] if title else ["", *found]
+    if told["estimate"]:
+        lines += ["", f"expected before it began: {_equations(told['estimate'])}"]
     return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]
 
 

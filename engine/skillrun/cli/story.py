@@ -8,13 +8,15 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillrun.cli.words import line_of
-
-if TYPE_CHECKING:
-    from skillrun.runtime.folder import RunFolder, State
-    from skillrun.runtime.journal import Journal
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.models.messages import Usage
+from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.lock import hold
+from skillrun.runtime.run import Spent
 
 Record = dict[str, Any]
 HAPPENED: Final = ("Said", "Answered", "Tripped", "WentBack")
@@ -80,6 +82,7 @@ def story(folder: Path) -> Record:
         "inputs": state.inputs,
         "state": state.state,
         "models": state.models,
+        "estimate": state.estimate or {},
         "phases": phases,
         "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
         "artifacts": list(artifacts),
@@ -119,8 +122,6 @@ class _Told:
 
 def _files(folder: Path) -> RunFolder:
     """The run's files without its journal."""
-    from skillrun.runtime.folder import RunFolder
-
     return RunFolder(folder)
 
 
@@ -157,10 +158,6 @@ def _feature(name: str, stands: str) -> Record:
 
 def _from_journal(folder: Path) -> Record:
     """What only the journal knows; nothing, and why, while another process has it or when it is damaged."""
-    from skillrun.language.diagnostics import SkillrunError
-    from skillrun.runtime.journal import Journal
-    from skillrun.runtime.lock import hold
-
     if not (folder / ".run" / "journal.db").is_file():
         return {"journal": "there is no journal in `.run/`"}
     try:
@@ -175,10 +172,6 @@ def _from_journal(folder: Path) -> Record:
 
 
 def _counted(folder: Path, journal: Journal) -> Record:
-    from skillrun.models.messages import Usage
-    from skillrun.runtime.folder import RunFolder
-    from skillrun.runtime.run import Spent
-
     calls = (Spent(1, Usage(**entry.body["usage"]), entry.body["price"]) for entry in journal.entries("reply"))
     return {
         "usage": sum(calls, Spent()).to_dict(),

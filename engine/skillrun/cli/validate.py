@@ -7,10 +7,13 @@ from pathlib import Path
 
 import click
 
+from skillrun.cli.loading import open_library
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted
+from skillrun.language.check import check_library
+from skillrun.language.diagnostics import render
 
 
 @click.command(help="Check every file of the project in PATH (default: here) and of the library, and how they fit.")
@@ -18,10 +21,6 @@ from skillrun.cli.words import counted
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @as_json
 def validate(path: Path, strict: bool, json: bool) -> int:
-    from skillrun.cli.loading import open_library
-    from skillrun.language.check import check_library
-    from skillrun.language.diagnostics import render
-
     out = Output(json)
     library = open_library(path)
     check_library(library, COMMANDS)
