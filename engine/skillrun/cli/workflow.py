@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skillrun.language.fields import Field
 
 GIVEN: Final = "input_"
-Render = Callable[[Any], Any]
+Names = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ class WorkflowCommand(click.Command):
 def workflow_command(name: str) -> click.Command:
     """The command of a workflow; ends with the problems of its file when it cannot be read."""
     from skillrun.cli.loading import open_library, refuse
-    from skillrun.runtime.given import renderer
 
     library = open_library()
     workflow = library.workflow(name)
@@ -75,9 +74,9 @@ def workflow_command(name: str) -> click.Command:
         return _start(name, values)
 
     config = library.config(workflow.config) if workflow.config else None
-    render = renderer({"config": config.data if config else {}, "inputs": {}})
+    names = {"config": config.data if config else {}, "inputs": {}}
     taken = {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
-    command.params = [_parameter(field, field is first_input(workflow), taken, render) for field in workflow.inputs] + [
+    command.params = [_parameter(field, field is first_input(workflow), taken, names) for field in workflow.inputs] + [
         *command.params
     ]
     return command
@@ -132,24 +131,25 @@ def first_input(workflow: Workflow) -> Field | None:
     return next((field for field in workflow.inputs if field.required), None)
 
 
-def _parameter(field: Field, positional: bool, taken: set[str], render: Render) -> click.Parameter:
+def _parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
     """The argument or flag of an input; one that is called like a common flag is `--input-<name>`."""
     if positional:
         return click.Argument([_key(field)], required=False, metavar=field.name.upper(), nargs=-1 if field.array else 1)
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
-    words = _words(field, render)
+    words = _words(field, names)
     if field.type.kind == "boolean" and not field.array:
         return click.Option([f"--{name}/--no-{name}", _key(field)], default=None, help=words)
-    return click.Option([f"--{name}", _key(field)], help=words, metavar=_metavar(field, render), multiple=field.array)
+    return click.Option([f"--{name}", _key(field)], help=words, metavar=_metavar(field, names), multiple=field.array)
 
 
-def _metavar(field: Field, render: Render) -> str:
+def _metavar(field: Field, names: Names) -> str:
     from skillrun.language.diagnostics import SkillrunError
+    from skillrun.runtime.given import renderer
 
     if field.type.kind == "enum":
         try:
-            return f"[{'|'.join(map(str, field.type.choices(render) or ()))}]"
+            return f"[{'|'.join(map(str, field.type.choices(renderer(names)) or ()))}]"
         except SkillrunError:  # its template reads what only a run knows
             return "ENUM"
     if field.type.lower is not None:
@@ -157,17 +157,16 @@ def _metavar(field: Field, render: Render) -> str:
     return "JSON" if field.type.kind == "object" else field.type.kind.upper()
 
 
-def _words(field: Field, render: Render) -> str:
+def _words(field: Field, names: Names) -> str:
     """The description, and the default or that it has to be given."""
     from skillrun.cli.words import shown
     from skillrun.language.diagnostics import SkillrunError
-    from skillrun.runtime.given import rendered_node
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
     words += ["may be given several times"] if field.array else []
     notes = ["required"] if field.required else []
     try:
-        default = rendered_node(field.default, render) if field.default is not None else ""
+        default = field.default.evaluate(names) if field.default is not None else ""
         notes += [f"default: {shown(default)}"] if default not in ([], "") else []
     except SkillrunError:  # its template reads what only a run knows
         notes += ["default: computed"]

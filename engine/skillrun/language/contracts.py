@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language import source as nodes
-from skillrun.language.definitions import Protocol, Step, Value
+from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import suggest
+from skillrun.language.expressions import Value
 from skillrun.language.fields import Field, coerce
 from skillrun.language.lookups import Settings
 from skillrun.language.names import MEMBER, VARIANT, of_fields
 from skillrun.language.scope import Scope
-from skillrun.language.source import Text, scalars
+from skillrun.language.source import Text
 from skillrun.language.types import ANY, Type, identifier, record
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ def declared(
     scope = Scope(checker, settings, names, checker.problems)
     choices = {one.name: scope.text(one.type.values) for one in fields if isinstance(one.type.values, Text)}
     for one in fields:
-        texts = [each.text for each in scalars(one.default)] if one.default is not None else []
-        for text in (*filter(None, texts), *(one.type.templates() if one.type.kind == "object" else ())):
+        if one.default is not None:
+            scope.value(one.default)
+        for text in one.type.templates() if one.type.kind == "object" else ():
             scope.text(text)
     found = of_fields(fields, label, choices).fields
     node = document.front.get(label)

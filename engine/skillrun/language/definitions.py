@@ -13,46 +13,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language import source as nodes
-from skillrun.language.absent import Absent
-from skillrun.language.expressions import Template
+from skillrun.language.expressions import Template, Value
 from skillrun.language.fields import Field
 from skillrun.language.kinds import VERBS, Keys, key, keys_of
 from skillrun.language.picoschema import ShapeSpec
 from skillrun.language.source import Document, Span
-
-
-@dataclass(frozen=True)
-class Value:
-    """A YAML value whose strings are templates; `keys` says where the keys of a mapping stand."""
-
-    span: Span
-    plain: Any = None
-    template: Template | None = None
-    items: tuple[Value, ...] | None = None
-    entries: Mapping[str, Value] | None = None
-    keys: Mapping[str, Span] = field(default_factory=dict)
-
-    def evaluate(self, names: Mapping[str, Any]) -> Any:
-        """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
-        if self.template is not None:
-            return self.template.render(names)
-        if self.items is not None:
-            return [item.evaluate(names) for item in self.items]
-        if self.entries is not None:
-            values = {key: value.evaluate(names) for key, value in self.entries.items()}
-            return {key: value for key, value in values.items() if not isinstance(value, Absent)}
-        return self.plain
-
-    def templates(self) -> Iterator[Template]:
-        if self.template is not None:
-            yield self.template
-        for value in (*(self.items or ()), *(self.entries or {}).values()):
-            yield from value.templates()
-
-    @property
-    def literal(self) -> Any:
-        """The plain value where nothing in it is a template; otherwise None."""
-        return self.evaluate({}) if all(template.constant for template in self.templates()) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 from jinja2 import nodes
 
+from skillrun.language import source
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.diagnostics import Problem, Problems, SkillrunError
-from skillrun.language.source import Span, Text
+from skillrun.language.source import Node, Scalar, Sequence, Span, Text
 from skillrun.language.templates import interpreter
 from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Fault, budget
@@ -23,7 +25,7 @@ from skillrun.language.templates.values import plain, printed
 from skillrun.language.templates.vetting import vet
 from skillrun.language.templates.vocabulary import FILTERS, TESTS
 
-__all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "compile_bare", "compile_string"]
+__all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "Value", "compile_bare", "compile_string"]
 
 
 class RenderError(SkillrunError):
@@ -91,6 +93,45 @@ class Template:
         return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", shown))
 
 
+@dataclass(frozen=True)
+class Value:
+    """A YAML value whose strings are templates; `keys` says where the keys of a mapping stand."""
+
+    span: Span
+    plain: Any = None
+    template: Template | None = None
+    items: tuple[Value, ...] | None = None
+    entries: Mapping[str, Value] | None = None
+    keys: Mapping[str, Span] = field(default_factory=dict)
+
+    def evaluate(self, names: Mapping[str, Any]) -> Any:
+        """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
+        if self.template is not None:
+            return self.template.render(names)
+        if self.items is not None:
+            return [item.evaluate(names) for item in self.items]
+        if self.entries is not None:
+            values = {key: value.evaluate(names) for key, value in self.entries.items()}
+            return {key: value for key, value in values.items() if not isinstance(value, Absent)}
+        return self.plain
+
+    def templates(self) -> Iterator[Template]:
+        if self.template is not None:
+            yield self.template
+        for value in (*(self.items or ()), *(self.entries or {}).values()):
+            yield from value.templates()
+
+    @property
+    def literal(self) -> Any:
+        """The plain value where nothing in it is a template; otherwise None."""
+        return None if self.computed else self.evaluate({})
+
+    @property
+    def computed(self) -> bool:
+        """Whether something in it is a template."""
+        return not all(template.constant for template in self.templates())
+
+
 def compile_string(text: Text, problems: Problems) -> Template | None:
     """A string as a template; None when it has problems, of which a brace that was forgotten is one."""
     return _compiled(text, False, problems)
@@ -104,6 +145,23 @@ def compile_bare(text: Text, problems: Problems) -> Template | None:
         problems.report(text.at(start), "syntax", "a condition is written without braces", "leave out `{{` and `}}`")
         return None
     return _compiled(text, True, problems)
+
+
+def read_value(node: Node, problems: Problems) -> Value:
+    """A node with its strings compiled; one that has problems is null."""
+    if isinstance(node, source.Mapping):
+        for key, entry in node.entries.items():
+            if isinstance(entry.value, Scalar) and entry.value.value is None:
+                hint = "a value with a comma needs quotes inside `{ }`"
+                problems.report(entry.key.span, "empty", f"`{key}` has no value", hint)
+        entries = {key: read_value(entry.value, problems) for key, entry in node.entries.items()}
+        return Value(node.span, entries=entries, keys={key: entry.key.span for key, entry in node.entries.items()})
+    if isinstance(node, Sequence):
+        return Value(node.span, items=tuple(read_value(item, problems) for item in node.items))
+    if node.text is None:
+        return Value(node.span, node.value)
+    template = compile_string(node.text, problems)
+    return Value(node.span, node.value if template is not None else None, template)
 
 
 _CONSTANT: Final = nodes.Template([], lineno=0)

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.expressions import Value, read_value
 from skillrun.language.picoschema import (
     KeyNotation,
     Render,
     Type,
-    is_template,
     parse_shape,
     read_choices,
     read_key,
     read_type,
 )
 from skillrun.language.schemas import Shape, shown
-from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, plain
+from skillrun.language.source import Mapping, Node, Scalar, Span, plain
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
 KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
@@ -50,7 +50,7 @@ class Field:
     required: bool
     type: Type
     array: bool
-    default: Node | None
+    default: Value | None
     fallback: Any
     description: str
     span: Span
@@ -119,15 +119,15 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
         required=not key.optional and default is None,
         type=found,
         array=key.form == "array",
-        default=default,
+        default=read_value(default, problems) if default is not None else None,
         fallback=None,
         description=words.value if words else "",
         span=key.span,
     )
-    if default is not None:
-        _check(field, default, "default", problems)
+    if field.default is not None:
+        _check(field, field.default, "default", problems)
     if fallback is not None:
-        _check(replace(field, array=False), fallback, "fallback", problems)
+        _check(replace(field, array=False), read_value(fallback, problems), "fallback", problems)
         return replace(field, fallback=plain(fallback))
     return field
 
@@ -177,26 +177,15 @@ def _enum(found: Type, values: Node, problems: Problems) -> Type | None:
     return None if choices is None else replace(found, values=choices)
 
 
-def _check(field: Field, node: Node, name: str, problems: Problems) -> None:
+def _check(field: Field, value: Value, name: str, problems: Problems) -> None:
     """Report a literal value that does not fit its field."""
-    if field.array and isinstance(node, Sequence):
-        for item in node.items:
+    if field.array and value.items is not None:
+        for item in value.items:
             _check(replace(field, array=False), item, name, problems)
-    elif not _computed(node):
-        error = coerce(field, plain(node)).error
+    elif not value.computed:
+        error = coerce(field, value.evaluate({})).error
         if error:
-            problems.report(node.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
-
-
-def _computed(node: Node) -> bool:
-    """Whether a template is somewhere in the value."""
-    match node:
-        case Scalar():
-            return node.text is not None and is_template(node.text.value)
-        case Sequence():
-            return any(_computed(item) for item in node.items)
-        case Mapping():
-            return any(_computed(entry.value) for entry in node.entries.values())
+            problems.report(value.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
 
 
 def _one(field: Field, value: Any, label: str, render: Render | None) -> Coerced:

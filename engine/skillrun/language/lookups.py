@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from skillrun.language import source
 from skillrun.language.configuration import check_switches, places_with
-from skillrun.language.definitions import SKILL_KINDS, Role, TextFile, Value, Workflow
+from skillrun.language.definitions import SKILL_KINDS, Role, TextFile, Workflow
 from skillrun.language.diagnostics import suggest
+from skillrun.language.expressions import Value
 from skillrun.language.fields import MemberError, parse_member
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library

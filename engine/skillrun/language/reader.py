@@ -21,10 +21,9 @@ from skillrun.language.definitions import (
     Row,
     Seats,
     Step,
-    Value,
 )
 from skillrun.language.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest
-from skillrun.language.expressions import Template, compile_bare, compile_string
+from skillrun.language.expressions import Template, Value, compile_bare, read_value
 from skillrun.language.fields import Field, input_type
 from skillrun.language.kinds import RESERVED, VERBS, Key, Keys
 from skillrun.language.picoschema import ShapeSpec, Type, parse_shape
@@ -136,21 +135,6 @@ class Reader:
         self.wrong_type(node, "an expression")
         return None
 
-    def value(self, node: Node) -> Value:
-        if isinstance(node, Mapping):
-            for key, entry in node.entries.items():
-                if isinstance(entry.value, Scalar) and entry.value.value is None:
-                    hint = "a value with a comma needs quotes inside `{ }`"
-                    self.report(entry.key.span, "empty", f"`{key}` has no value", hint)
-            entries = {key: self.value(entry.value) for key, entry in node.entries.items()}
-            return Value(node.span, entries=entries, keys={k: entry.key.span for k, entry in node.entries.items()})
-        if isinstance(node, Sequence):
-            return Value(node.span, items=tuple(self.value(item) for item in node.items))
-        if node.text is None:
-            return Value(node.span, node.value)
-        template = compile_string(node.text, self.problems)
-        return Value(node.span, node.value if template is not None else None, template)
-
     def constrained(self, name: str, key: Key, node: Node) -> Value | None:
         """A value of the kind that the key takes; templates are left for the run."""
         if isinstance(node, Scalar) and node.value is None:
@@ -159,7 +143,7 @@ class Reader:
         if key.takes == "mapping" and not isinstance(node, Mapping):
             self.wrong_type(node, f"a mapping of names to values for `{name}`")
             return None
-        value = self.value(node)
+        value = read_value(node, self.problems)
         literal = value.literal
         if literal is None:
             return value

@@ -11,9 +11,9 @@ from jinja2 import nodes
 
 from skillrun.collaboration.signals import suspicious
 from skillrun.language.configuration import places_with
-from skillrun.language.definitions import Prompt, Value, Workflow
+from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
-from skillrun.language.expressions import Template, compile_string
+from skillrun.language.expressions import Template, Value, compile_string
 from skillrun.language.facts import conjuncts
 from skillrun.language.inference import Inference
 from skillrun.language.lookups import Lookups, Settings

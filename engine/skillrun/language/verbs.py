@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, member_of
-from skillrun.language.definitions import Protocol, Step, Value
+from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import Problems, close_to, suggest
+from skillrun.language.expressions import Value
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
 from skillrun.language.kinds import OWN_FILES, VERBS

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from skillrun.language.configuration import check_modes
 from skillrun.language.contracts import declared
-from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Value, Workflow
+from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.language.diagnostics import Problems, did_you_mean
+from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type

@@ -9,7 +9,7 @@ from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import Problems, SkillrunError
 from skillrun.language.expressions import compile_string
 from skillrun.language.fields import Field, coerce
-from skillrun.language.source import Node, Scalar, Sequence, Text
+from skillrun.language.source import Text
 
 
 def given_values(
@@ -22,11 +22,11 @@ def given_values(
     errors = [f"there is no input `{name}`" for name in given if name not in known]
     warnings: list[str] = []
     for field in fields:
-        render = renderer({**names, "inputs": names.get("inputs", values)})
+        readable = {**names, "inputs": names.get("inputs", values)}
         if field.name in given:
             value = given[field.name]
         elif field.default is not None:
-            value = rendered_node(field.default, render)
+            value = field.default.evaluate(readable)
         elif field.required:
             errors.append(f"`{field.name}` is missing")
             continue
@@ -34,7 +34,7 @@ def given_values(
             continue
         if isinstance(value, Absent) or value is None:
             continue
-        coerced = coerce(field, projected(field, value), render)
+        coerced = coerce(field, projected(field, value), renderer(readable))
         warnings.extend(coerced.warnings)
         if coerced.error:
             errors.append(coerced.error)
@@ -54,15 +54,6 @@ def renderer(names: Mapping[str, Any]) -> Callable[[Text], Any]:
         return template.render(names)
 
     return render
-
-
-def rendered_node(node: Node, render: Callable[[Text], Any]) -> Any:
-    """Plain data of a YAML value, each text of it rendered."""
-    if isinstance(node, Scalar):
-        return render(node.text) if node.text is not None else node.value
-    if isinstance(node, Sequence):
-        return [rendered_node(item, render) for item in node.items]
-    return {key: rendered_node(entry.value, render) for key, entry in node.entries.items()}
 
 
 def projected(field: Field, value: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from skillrun.language.diagnostics import Problems
 from skillrun.language.fields import Field, input_type
-from skillrun.language.source import Source, Text, plain
+from skillrun.language.source import Source, Text
 from skillrun.language.yaml import parse_yaml
 
 
@@ -75,10 +75,10 @@ def test_a_declaration_means(written: str, meant: dict[str, Any]) -> None:
     assert facts(one(written)) == meant
 
 
-def test_a_default_stays_a_node_so_that_its_templates_can_be_rendered() -> None:
+def test_a_default_is_a_value_whose_templates_can_be_rendered() -> None:
     field = one('mode: {type: enum, values: "{{ config.modes }}", default: "{{ inputs.mode }}"}')
     assert field.default is not None
-    assert plain(field.default) == "{{ inputs.mode }}"
+    assert field.default.evaluate({"inputs": {"mode": "deep"}}) == "deep"
     assert isinstance(field.type.values, Text)
     assert field.type.values.at(0).column == 29
 
