@@ -35,7 +35,7 @@ class Bounds:
 
 
 TAME: Final = Bounds()
-WILD: Final = Bounds(least=0, most=12, sentences=20)
+WILD: Final = Bounds(least=0, most=12, sentences=8)
 
 
 def sample(schema: Mapping[str, Any], seed: str, bounds: Bounds = TAME) -> Any:

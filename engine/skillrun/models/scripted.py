@@ -126,7 +126,7 @@ def _generated(request: Request) -> str:
         from skillrun.language.samples import TAME, WILD, sample
 
         return json.dumps(sample(request.schema, seed, WILD if noisy else TAME), ensure_ascii=False)
-    parts = 1 + int(seed[:4], 16) % 40 if noisy else 1
+    parts = 1 + int(seed[:4], 16) % 20 if noisy else 1
     return "\n".join(_part(sha256(f"{seed}{n}".encode()).digest() if n else bytes.fromhex(seed)) for n in range(parts))
 
 
