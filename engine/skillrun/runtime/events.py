@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+FLUSH: Final = 0.1  # seconds
 
 
 @dataclass(frozen=True)
@@ -154,3 +160,29 @@ class Events:
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
             listener(event)
+
+
+class Transcript:
+    """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+        path.chmod(0o600)
+        self._encode = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False).encode
+        self._flush: asyncio.TimerHandle | None = None
+
+    def heard(self, event: Event) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._file.write(self._encode({"at": at, **event.to_dict()}) + "\n")
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._flushed)
+
+    def _flushed(self) -> None:
+        self._flush = None
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+        self._file.close()

@@ -5,18 +5,14 @@ Knows which files are its own work and which a person has changed since. The jou
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.checkpoints import reached
-from skillrun.runtime.events import Event
 from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
@@ -26,7 +22,6 @@ SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
 SUMMARIES: Final = "summaries"
 REQUIRED: Final = ("workflow", "started_at", "inputs", "state")
-FLUSH: Final = 0.1  # seconds
 Written = Literal["written", "same", "kept", "conflict"]
 
 
@@ -321,29 +316,3 @@ class InlineFolder(RunFolder):
         self._over.append({"round": number, "phases": moving})
         for phase in moving:
             self._forget(self._summaries / f"{phase}.md")
-
-
-class Transcript:
-    """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8")
-        path.chmod(0o600)
-        self._encode = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False).encode
-        self._flush: asyncio.TimerHandle | None = None
-
-    def heard(self, event: Event) -> None:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._file.write(self._encode({"at": at, **event.to_dict()}) + "\n")
-        if self._flush is None:
-            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._flushed)
-
-    def _flushed(self) -> None:
-        self._flush = None
-        self._file.flush()
-
-    def close(self) -> None:
-        if self._flush is not None:
-            self._flush.cancel()
-        self._file.close()

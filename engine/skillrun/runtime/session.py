@@ -21,9 +21,9 @@ from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.language.templates.functions import slug
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, WentBack
+from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, Transcript, WentBack
 from skillrun.runtime.files import digest
-from skillrun.runtime.folder import STATE, RunFolder, State, Transcript
+from skillrun.runtime.folder import STATE, RunFolder, State
 from skillrun.runtime.given import given_values
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
