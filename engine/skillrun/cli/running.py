@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ def run_new(job: Job, out: Output) -> int:
     first = first_input(loaded.program.workflow)
     words = str(inputs[first.name]) if first is not None else loaded.program.workflow.name
     name = job.slug or new_slug(job.runs, words)
+    if not job.slug:
+        _mention(job.runs, name.rpartition("-")[0], out)
     estimate = asyncio.run(estimated(loaded, inputs, job.model))
 
     async def go(session: Session) -> Outcome:
@@ -38,6 +41,20 @@ def run_new(job: Job, out: Output) -> int:
     more = {"override": job.model, "budget": job.budget, "estimate": estimate}
     people = {"unattended": job.unattended, "answers": job.answers, "interactive": job.interactive}
     return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
+
+
+def _mention(runs: Path, name: str, out: Output) -> None:
+    """Say that an earlier run has the same words and is not over: perhaps that one was meant."""
+    from skillrun.cli.story import read_state
+    from skillrun.language.diagnostics import SkillrunError
+
+    folder = runs / name
+    if name and (folder / "state.md").is_file():
+        with suppress(SkillrunError):
+            status = read_state(folder).status
+            if status != "completed":
+                hint = f"`skillrun resume {name}` goes on with it"
+                out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
 
 
 def carry_out(

@@ -56,6 +56,16 @@ def test_a_later_call_routes_to_the_stage_that_paused_and_skips_what_is_done(ref
     assert len(set(refine.calls)) == len(refine.calls)
 
 
+@pytest.mark.row("R1")
+def test_the_same_idea_typed_again_says_that_a_run_of_it_waits(refine: Refinement) -> None:
+    first = skillrun("refine", IDEA, "--script", refine.script(()))
+    again = skillrun("refine", IDEA, "--script", refine.script(()))
+    slug = "an-app-that-finds-a-quiet-place-to-work"
+    note = f"note: the run `{slug}` has the same words and is waiting; `skillrun resume {slug}` goes on with it"
+    assert note in again.err
+    assert "note: " not in first.err
+
+
 @pytest.mark.row("R5")
 def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: Refinement) -> None:
     assert refine.begin("standard", (), "--no-reports").code == 75
