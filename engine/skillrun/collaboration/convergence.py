@@ -15,7 +15,7 @@ SETTINGS = ("agreement_weight", "overlap_weight", "high", "low", "agree", "disag
 
 
 def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Score, ratio, stability, level, counts and words of the replies; None for fewer than two with text.
+    """Score, ratio, stability, level and counts of the replies; None for fewer than two with text.
 
     Score = agreement_weight × agreement ratio + overlap_weight × stability, where the ratio is agreement words over
     agreement and disagreement words, and stability the mean pairwise Jaccard overlap. Without any such word the ratio
@@ -31,8 +31,7 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
         return None
     if lacking := [name for name in SETTINGS if name not in settings]:
         raise ValueError(f"the settings of `convergence` lack {', '.join(lacking)}")
-    agree, agree_words = _count(texts, settings["agree"])
-    disagree, disagree_words = _count(texts, settings["disagree"])
+    agree, disagree = _count(texts, settings["agree"]), _count(texts, settings["disagree"])
     pairs = [overlap(a, b) for a, b in combinations(texts, 2)]
     stability = round(sum(pairs) / len(pairs), DIGITS)
     if agree + disagree:
@@ -48,8 +47,6 @@ def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str
         "level": _level(score, settings),
         "agree": agree,
         "disagree": disagree,
-        "agree_words": agree_words,
-        "disagree_words": disagree_words,
     }
 
 
@@ -64,10 +61,9 @@ def _text(reply: Any) -> str:
     return text.strip() if isinstance(text, str) else ""
 
 
-def _count(texts: list[str], keywords: Iterable[str]) -> tuple[int, list[str]]:
-    """How often whole keywords occur in all texts ("disagree" is no "agree"), and which, in the settings' order."""
-    found = {word: sum(len(_whole(word).findall(text)) for text in texts) for word in keywords if word.strip()}
-    return sum(found.values()), [word for word, times in found.items() if times]
+def _count(texts: list[str], keywords: Iterable[str]) -> int:
+    """How often whole keywords occur in all texts ("disagree" is no "agree")."""
+    return sum(len(_whole(word).findall(text)) for word in keywords if word.strip() for text in texts)
 
 
 def _whole(keyword: str) -> re.Pattern[str]:

@@ -30,12 +30,9 @@ ANSWER: Final[Mapping[str, Type]] = {
 }  # fmt: skip
 _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
 CONVERGENCE: Final = record(
-    {
-        "score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER,
-        "disagree": NUMBER, "agree_words": list_of(TEXT), "disagree_words": list_of(TEXT),
-    },
+    {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
-)  # fmt: skip
+)
 
 Rule = Callable[["Inference", nodes.Call | nodes.Filter, list[Type]], Type]
 """Makes the type of a result; a filter's own value is the first of the arguments."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.plan.conftest import Plan, Plans, Rule
+from tests.acceptance.plan.conftest import Plan, Plans, Rule, skillrun
 
 FIRST = "plan/architecture/proposals/first"
 SYNTHESIS = "plan/architecture/proposals/synthesis/*"
@@ -196,3 +196,12 @@ def test_a_reply_that_was_cut_off_or_refused_is_none(plan: Plans, stop: str) -> 
     cut = {"address": f"{FIRST}/*:clean/*", "text": "I disagree, I disagree, I dis", "stop": stop}
     found = measured(plan("standard", [cut, *saying(MEDIUM)], until="architecture"))
     assert (found["agree"], found["disagree"]) == (1, 1)
+
+
+@pytest.mark.row("P4")
+def test_show_tells_at_a_glance_how_far_they_agreed(plan: Plans) -> None:
+    run = plan("standard", saying(MEDIUM), until="architecture")
+    told = skillrun("show", str(run.folder)).out
+    (line,) = [line for line in told.splitlines() if line.startswith("  architecture: ")]
+    assert "strategy = quick" in line
+    assert "convergence = {score: 0.52, ratio: 0.6667, stability: 0.3, level: medium" in line
