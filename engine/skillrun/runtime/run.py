@@ -100,8 +100,8 @@ class Run:
     state: State
     log: list[str]
     limits: Limits
-    resolve: Callable[[str], Resolved]
     forgiven: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by key, then by round
+    resolved: dict[str, Resolved] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
@@ -110,6 +110,22 @@ class Run:
     def answers(self, address: str) -> bool:
         """Whether the journal may answer a call there: in a phase that is run again, once it was asked anew."""
         return address.split("/")[1] not in self.session.rerun or address in self.asked
+
+    def resolve(self, name: str) -> Resolved:
+        """What a model's name means; what the run has pinned stays what it was, and is saved before the first call."""
+        if name not in self.resolved:
+            session, pinned = self.session, self.state.models.get(name, "")
+            override = "" if pinned else session.override or self.state.override
+            self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            if not pinned:
+                self.state.models[name] = self.resolved[name].model
+                self.outermost.save()
+        return self.resolved[name]
+
+    @property
+    def outermost(self) -> Run:
+        """The run that has a state file: this one, or that around an inline workflow."""
+        return self if self.within is None else self.within.run.outermost
 
     def emit(self, event: Event) -> None:
         self.events.emit(event)

@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from skillrun.runtime.run import Run, Session
 from skillrun.tools.paths import checked_slug, confined
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Resolved
+    pass
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -272,7 +272,7 @@ async def _evaluated(
 
 def _opened(session: Session, path: Path, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
     state.files = files_of(session.program)
-    run = Run(
+    return Run(
         name=path.name,
         session=session,
         program=session.program,
@@ -282,10 +282,8 @@ def _opened(session: Session, path: Path, journal: Journal, state: State, log: l
         state=state,
         log=log,
         limits=Limits(state.budget, journal),
-        resolve=_resolver(session, state, lambda: run.save()),  # noqa: PLW0108 (there is no run yet)
         forgiven=_forgiven(journal),
     )
-    return run
 
 
 def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
@@ -298,25 +296,6 @@ def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
     return found
 
 
-def _resolver(session: Session, state: State, save: Callable[[], None]) -> Callable[[str], Resolved]:
-    """Names to models; what the run has pinned stays what it was, and is saved before the first call."""
-    known: dict[str, Resolved] = {}
-    override = session.override or state.override
-
-    def resolve(name: str) -> Resolved:
-        if name not in known:
-            pinned = state.models.get(name)
-            if pinned is not None:
-                known[name] = session.catalogue.resolve(pinned, session.environ)
-            else:
-                known[name] = session.catalogue.resolve(name, session.environ, override)
-                state.models = {**state.models, name: known[name].model}
-                save()
-        return known[name]
-
-    return resolve
-
-
 async def _pin(run: Run) -> None:
     """Settle what each tier means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
@@ -324,7 +303,7 @@ async def _pin(run: Run) -> None:
         if tier not in state.models and session.cache is not None:
             override = session.override or state.override
             found = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
-            state.models = {**state.models, tier: found.model}
+            state.models[tier] = found.model
         run.resolve(tier)
     if any(model.startswith("embedded:") for model in state.models.values()):
         run.emit(Notice(EMBEDDED, "warn"))
