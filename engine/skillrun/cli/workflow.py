@@ -145,11 +145,10 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
 
 def _metavar(field: Field, names: Names) -> str:
     from skillrun.language.diagnostics import SkillrunError
-    from skillrun.runtime.given import renderer
 
     if field.type.kind == "enum":
         try:
-            return f"[{'|'.join(map(str, field.type.choices(renderer(names)) or ()))}]"
+            return f"[{'|'.join(map(str, field.type.choices(names) or ()))}]"
         except SkillrunError:  # its template reads what only a run knows
             return "ENUM"
     if field.type.lower is not None:

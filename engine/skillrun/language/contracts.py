@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from skillrun.language import source as nodes
 from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import suggest
-from skillrun.language.expressions import Value
+from skillrun.language.expressions import Template, Value
 from skillrun.language.fields import Field, coerce
 from skillrun.language.lookups import Settings
 from skillrun.language.names import MEMBER, VARIANT, of_fields
 from skillrun.language.scope import Scope
-from skillrun.language.source import Text
 from skillrun.language.types import ANY, Type, identifier, record
 
 if TYPE_CHECKING:
@@ -104,12 +103,12 @@ def declared(
     """The record of the inputs or the state; what is declared wrongly can be anything."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
     scope = Scope(checker, settings, names, checker.problems)
-    choices = {one.name: scope.text(one.type.values) for one in fields if isinstance(one.type.values, Text)}
+    choices = {one.name: scope.infer(one.type.values) for one in fields if isinstance(one.type.values, Template)}
     for one in fields:
         if one.default is not None:
             scope.value(one.default)
-        for text in one.type.templates() if one.type.kind == "object" else ():
-            scope.text(text)
+        for template in one.type.templates() if one.type.kind == "object" else ():
+            scope.infer(template)
     found = of_fields(fields, label, choices).fields
     node = document.front.get(label)
     written: dict[str, nodes.Node] = {}

@@ -51,6 +51,9 @@ class Template:
         self.bare = bare
         self.expression = _single(tree)
 
+    def __repr__(self) -> str:
+        return f"Template({self.text.value!r})"
+
     @property
     def constant(self) -> bool:
         """Whether it is plain text, without anything to render."""

@@ -16,7 +16,7 @@ from skillrun.language.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.expressions import Value, read_value
 from skillrun.language.picoschema import (
     KeyNotation,
-    Render,
+    Names,
     Type,
     parse_shape,
     read_choices,
@@ -80,10 +80,10 @@ def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
     return tuple(fields.values())
 
 
-def coerce(field: Field, value: Any, render: Render | None = None) -> Coerced:
+def coerce(field: Field, value: Any, names: Names | None = None) -> Coerced:
     """The value as the field's type: from the command line (always text) or from YAML and templates.
 
-    `render` renders the field's own templates; without it, values that a template gives are not checked.
+    `names` is what the field's own templates read; without it, values that a template gives are not checked.
     """
     if isinstance(value, str) and field.type.kind == "object":
         try:
@@ -93,10 +93,10 @@ def coerce(field: Field, value: Any, render: Render | None = None) -> Coerced:
     elif isinstance(value, str) and field.array:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
-        return _one(field, value, field.name, render)
+        return _one(field, value, field.name, names)
     if not isinstance(value, (list, tuple)):
         return Coerced(error=f"`{field.name}` is {shown(value)}; expected a list")
-    items = [_one(field, item, f"{field.name}[{place}]", render) for place, item in enumerate(value)]
+    items = [_one(field, item, f"{field.name}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
@@ -109,7 +109,8 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
         return None
     beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
     default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
-    words = found.description or key.description
+    told = found.description or key.description
+    words = told.text if told is not None else None
     if isinstance(description, Scalar) and description.text is not None:
         words = description.text
     elif description is not None:
@@ -188,8 +189,8 @@ def _check(field: Field, value: Value, name: str, problems: Problems) -> None:
             problems.report(value.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
 
 
-def _one(field: Field, value: Any, label: str, render: Render | None) -> Coerced:
-    given, expected = _checked(field.type, value, render)
+def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
+    given, expected = _checked(field.type, value, names)
     if not expected:
         return Coerced(given)
     error = f"`{label}` is {shown(value)}; {expected}"
@@ -198,11 +199,11 @@ def _one(field: Field, value: Any, label: str, render: Render | None) -> Coerced
     return Coerced(error=error)
 
 
-def _checked(found: Type, value: Any, render: Render | None) -> tuple[Any, str]:
+def _checked(found: Type, value: Any, names: Names | None) -> tuple[Any, str]:
     """The value as the type and "", or anything and what is expected."""
     match found.kind:
         case "object":
-            errors = Shape(found.schema(render)).check(value)
+            errors = Shape(found.schema(names)).check(value)
             return value, "; ".join(f"{one.path}: {one.message}" if one.path else one.message for one in errors)
         case "integer" | "number":
             number = _number(value, found.kind)
@@ -215,12 +216,12 @@ def _checked(found: Type, value: Any, render: Render | None) -> tuple[Any, str]:
             given = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
             return given, "" if given is not None else "allowed: true, false"
         case "enum":
-            choices = found.choices(render)
+            choices = found.choices(names)
             if choices is None:
                 return value, "" if isinstance(value, (str, int, float)) else "expected text"
             meant = [one for one in choices if value == one or (isinstance(value, str) and value == str(one))]
-            names = [str(choice) for choice in choices]
-            return (meant[0], "") if meant else (None, f"{did_you_mean(str(value), names)} {allowed(names)}".strip())
+            known = [str(choice) for choice in choices]
+            return (meant[0], "") if meant else (None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip())
     if not isinstance(value, str):
         return None, "expected text"
     pattern, words = _WRITTEN.get(found.kind, (None, ""))

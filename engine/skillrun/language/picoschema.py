@@ -7,12 +7,13 @@ shapes are closed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
+from skillrun.language.expressions import Template, compile_string
 from skillrun.language.schemas import Shape
 from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, Text
 
@@ -20,7 +21,7 @@ SCALARS: Final = ("string", "integer", "number", "boolean", "any")
 FORMS: Final = ("array", "enum", "object")
 TASK: Final = "task"
 
-Render = Callable[[Text], Any]
+Names = AbstractMapping[str, Any]
 
 _KEY: Final = re.compile(
     r"(?P<name>[^\W\d][\w-]*)(?P<optional>\?)?(?:\((?P<form>[^,()]*)(?:,(?P<description>.*))?\))?", re.DOTALL
@@ -36,50 +37,50 @@ class Type:
     kind: str
     lower: float | None = None
     upper: float | None = None
-    values: tuple[Any, ...] | Text | None = None
+    values: tuple[Any, ...] | Template | None = None
     fields: tuple[tuple[str, bool, Type], ...] = ()  # name, optional, type
     item: Type | None = None
-    description: Text | None = None
+    description: Template | None = None
 
-    def schema(self, render: Render | None) -> dict[str, Any]:
-        """JSON Schema of it; without `render`, values that a template gives are not told."""
-        schema = self._body(render)
-        if self.description is not None:
-            words = self.description.value
-            schema["description"] = str(render(self.description)) if render and is_template(words) else words
+    def schema(self, names: Names | None) -> dict[str, Any]:
+        """JSON Schema of it; without `names`, values that a template gives are not told."""
+        schema = self._body(names)
+        if (words := self.description) is not None:
+            plain = names is None or words.constant
+            schema["description"] = words.text.value if plain else words.render_text(names or {})
         return schema
 
-    def templates(self) -> Iterator[Text]:
-        values = [self.values] if isinstance(self.values, Text) else self.values or ()
-        yield from (each for each in values if isinstance(each, Text))
-        if self.description is not None and is_template(self.description.value):
+    def templates(self) -> Iterator[Template]:
+        values = [self.values] if isinstance(self.values, Template) else self.values or ()
+        yield from (each for each in values if isinstance(each, Template))
+        if self.description is not None and not self.description.constant:
             yield self.description
         for inner in (*(each for _, _, each in self.fields), *([self.item] if self.item else [])):
             yield from inner.templates()
 
-    def choices(self, render: Render | None) -> list[Any] | None:
-        """The values of an enum; None where only `render` tells. Raises SkillrunError when its template yields none."""
-        if isinstance(self.values, Text):
-            return _yielded(render(self.values), self.values.at(0)) if render else None
-        if render is None and any(isinstance(each, Text) for each in self.values or ()):
+    def choices(self, names: Names | None) -> list[Any] | None:
+        """The values of an enum; None where only `names` tell. Raises SkillrunError when its template yields none."""
+        if isinstance(self.values, Template):
+            return _yielded(self.values.render(names), self.values.text.at(0)) if names is not None else None
+        if names is None and any(isinstance(each, Template) for each in self.values or ()):
             return None
-        return [str(render(each)) if render and isinstance(each, Text) else each for each in self.values or ()]
+        return [each.render_text(names or {}) if isinstance(each, Template) else each for each in self.values or ()]
 
-    def _body(self, render: Render | None) -> dict[str, Any]:
+    def _body(self, names: Names | None) -> dict[str, Any]:
         match self.kind:
             case "any":
                 return {}
             case "array":
-                return {"type": "array", "items": self.item.schema(render) if self.item else {}}
+                return {"type": "array", "items": self.item.schema(names) if self.item else {}}
             case "enum":
-                choices = self.choices(render)
+                choices = self.choices(names)
                 if choices is not None and not all(isinstance(each, str) for each in choices):
                     return {"enum": choices}
                 return {"type": "string"} | ({} if choices is None else {"enum": choices})
             case "object":
                 return {
                     "type": "object",
-                    "properties": {name: inner.schema(render) for name, _, inner in self.fields},
+                    "properties": {name: inner.schema(names) for name, _, inner in self.fields},
                     "required": [name for name, optional, _ in self.fields if not optional],
                     "additionalProperties": False,
                 }
@@ -96,11 +97,11 @@ class ShapeSpec:
     span: Span
     type: Type
     task: bool = False
-    templates: tuple[Text, ...] = field(default=(), repr=False)
+    templates: tuple[Template, ...] = field(default=(), repr=False)
 
-    def resolve(self, render: Render) -> Shape:
+    def resolve(self, names: Names) -> Shape:
         """The shape with its templates rendered. Raises SkillrunError when a template yields no values."""
-        return Shape(self.type.schema(render))
+        return Shape(self.type.schema(names))
 
     @property
     def outline(self) -> dict[str, Any]:
@@ -127,7 +128,7 @@ class KeyNotation:
     name: str
     optional: bool
     form: str
-    description: Text | None
+    description: Template | None
     span: Span
 
 
@@ -142,7 +143,8 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
         hint = did_you_mean(form, FORMS) or allowed(f"({each})" for each in FORMS)
         problems.report(key.text.at(match.start("form")), "unknown-type", f"unknown form `({form})`", hint)
         return None
-    return KeyNotation(match["name"], bool(match["optional"]), form, _trimmed(key.text, match, "description"), key.span)
+    description = _description(key.text, match, problems)
+    return KeyNotation(match["name"], bool(match["optional"]), form, description, key.span)
 
 
 def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | None:
@@ -154,7 +156,7 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         hint = f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or allowed(types)
         problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
-    description = _trimmed(text, match, "description")
+    description = _description(text, match, problems)
     if not match["range"]:
         return Type(kind, description=description)
     found = _RANGE.fullmatch(match["range"])
@@ -172,10 +174,10 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
     return Type(kind, lower, upper, description=description)
 
 
-def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Text | None:
-    """The values of an enum: a list, or the text of a template that yields one."""
-    if isinstance(node, Scalar) and node.text is not None and is_template(node.text.value):
-        return node.text
+def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Template | None:
+    """The values of an enum: a list, or a template that yields one."""
+    if isinstance(node, Scalar) and node.text is not None and _is_template(node.text):
+        return compile_string(node.text, problems)
     if not isinstance(node, Sequence) or not node.items:
         hint = "write `[A, B]`, or a template that yields a list"
         problems.report(node.span, "enum", "the values of an enum are a list", hint)
@@ -186,12 +188,12 @@ def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Text | Non
             hint = 'write text or a number; quote words like "true"'
             problems.report(item.span, "enum", "this is no value of an enum", hint)
             return None
-        values.append(item.text if item.text is not None and is_template(item.text.value) else item.value)
+        values.append(compile_string(item.text, problems) if item.text and _is_template(item.text) else item.value)
     return tuple(values)
 
 
-def is_template(text: str) -> bool:
-    return "{{" in text or "{%" in text
+def _is_template(text: Text) -> bool:
+    return "{{" in text.value or "{%" in text.value
 
 
 def _record(node: Mapping, problems: Problems) -> Type | None:
@@ -245,8 +247,9 @@ def _yielded(found: Any, span: Span) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def _trimmed(text: Text, match: re.Match[str], group: str) -> Text | None:
-    """The group without space around it as a text of its own; nothing for nothing."""
-    written = match[group] or ""
-    start = match.start(group) + len(written) - len(written.lstrip())
-    return text.part(start, start + len(written.strip())) if written.strip() else None
+def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:
+    """The description in a notation, without space around it; nothing for nothing."""
+    written = match["description"] or ""
+    start = match.start("description") + len(written) - len(written.lstrip())
+    part = text.part(start, start + len(written.strip())) if written.strip() else None
+    return compile_string(part, problems) if part is not None else None

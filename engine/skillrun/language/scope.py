@@ -13,14 +13,14 @@ from skillrun.collaboration.signals import suspicious
 from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
-from skillrun.language.expressions import Template, Value, compile_string
+from skillrun.language.expressions import Template, Value
 from skillrun.language.facts import conjuncts
 from skillrun.language.inference import Inference
 from skillrun.language.lookups import Lookups, Settings
 from skillrun.language.names import ELSEWHERE, FLAGS, RECORDS
 from skillrun.language.results import constant
-from skillrun.language.source import Span, Text
-from skillrun.language.types import ANY, NOTHING, Facts, Type, identifier, list_of, merged, of_value, record
+from skillrun.language.source import Span
+from skillrun.language.types import NOTHING, Facts, Type, identifier, list_of, merged, of_value, record
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
@@ -113,11 +113,6 @@ class Scope:
     def condition(self, template: Template | None) -> Facts:
         """Check a condition; the facts that hold where it does."""
         return self._inference(template, None, Inference.holding) if template is not None else NOTHING
-
-    def text(self, text: Text) -> Type:
-        """Check a text that is rendered only in the run."""
-        template = compile_string(text, self.problems)
-        return self.infer(template) if template is not None else ANY
 
     def value(self, value: Value, extra: Mapping[str, Type] | None = None) -> Type:
         """The type of a value; parts of lists and mappings are inferred one by one."""

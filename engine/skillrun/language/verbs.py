@@ -128,8 +128,8 @@ def _shaped(scope: Scope, step: Step, otherwise: Type = TEXT) -> Type:
         return otherwise
     if step.output.task and scope.place is not None:
         scope.report(step.output.span, "shape", "only a protocol's step takes `task`", "write out the fields")
-    for text in step.output.templates:
-        scope.text(text)
+    for template in step.output.templates:
+        scope.infer(template)
     return ANY if step.output.task else of_schema(step.output.outline, label)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from skillrun.language.absent import Absent
-from skillrun.language.diagnostics import Problems, SkillrunError
-from skillrun.language.expressions import compile_string
 from skillrun.language.fields import Field, coerce
-from skillrun.language.source import Text
 
 
 def given_values(
@@ -34,26 +31,13 @@ def given_values(
             continue
         if isinstance(value, Absent) or value is None:
             continue
-        coerced = coerce(field, projected(field, value), renderer(readable))
+        coerced = coerce(field, projected(field, value), readable)
         warnings.extend(coerced.warnings)
         if coerced.error:
             errors.append(coerced.error)
         else:
             values[field.name] = coerced.value
     return values, errors, warnings
-
-
-def renderer(names: Mapping[str, Any]) -> Callable[[Text], Any]:
-    """Renders a text with these names. Raises SkillrunError where it is no template."""
-
-    def render(text: Text) -> Any:
-        problems = Problems()
-        template = compile_string(text, problems)
-        if template is None:
-            raise SkillrunError(f"`{text.value}` is no template")
-        return template.render(names)
-
-    return render
 
 
 def projected(field: Field, value: Any) -> Any:

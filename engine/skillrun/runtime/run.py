@@ -18,7 +18,6 @@ from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener
 from skillrun.runtime.folder import RunFolder, State
-from skillrun.runtime.given import renderer
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
 
@@ -266,7 +265,7 @@ class Frame:
             return Shape.from_schema(step.schema)
         if step.output is None:
             return None
-        return self.task_shape if step.output.task else step.output.resolve(renderer(self.names))
+        return self.task_shape if step.output.task else step.output.resolve(self.names)
 
     def breaker(self, step: Step) -> str | None:
         """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""

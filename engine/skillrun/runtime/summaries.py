@@ -12,7 +12,6 @@ from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer
 from skillrun.runtime.context import request_in
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.given import renderer
 from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import PhaseRun
 
@@ -86,7 +85,7 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
         raise SkillrunError(
             f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
         )
-    shape = Shape(_without(text.output.resolve(renderer({})).schema, given))
+    shape = Shape(_without(text.output.resolve({}).schema, given))
     artifacts = [{"path": path, "text": body} for path in phase.artifacts if (body := phase.run.folder.text(path))]
     known = phase.names["phases"].values()
     questions = [question for one in known for question in one["summary"].get("open_questions") or []]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from skillrun.language.diagnostics import Problems
+from skillrun.language.expressions import Template
 from skillrun.language.fields import Field, input_type
-from skillrun.language.source import Source, Text
+from skillrun.language.source import Source
 from skillrun.language.yaml import parse_yaml
 
 
@@ -79,8 +80,8 @@ def test_a_default_is_a_value_whose_templates_can_be_rendered() -> None:
     field = one('mode: {type: enum, values: "{{ config.modes }}", default: "{{ inputs.mode }}"}')
     assert field.default is not None
     assert field.default.evaluate({"inputs": {"mode": "deep"}}) == "deep"
-    assert isinstance(field.type.values, Text)
-    assert field.type.values.at(0).column == 29
+    assert isinstance(field.type.values, Template)
+    assert field.type.values.text.at(0).column == 29
 
 
 def test_a_shape_is_kept() -> None:

@@ -97,12 +97,9 @@ def test_an_error_names_the_value_and_what_is_allowed(declared: str, given_value
 @pytest.mark.row("P8")
 def test_an_unknown_value_is_replaced_by_the_fallback_with_a_warning() -> None:
     preset = field('preset: {type: enum, values: "{{ presets }}", default: balanced, fallback: balanced}')
-
-    def render(_: Any) -> Any:
-        return {"balanced": {}, "rapid_prototype": {}}
-
-    assert coerce(preset, "rapid_prototype", render) == Coerced("rapid_prototype")
-    got = coerce(preset, "large", render)
+    names: dict[str, Any] = {"presets": {"balanced": {}, "rapid_prototype": {}}}
+    assert coerce(preset, "rapid_prototype", names) == Coerced("rapid_prototype")
+    got = coerce(preset, "large", names)
     assert got.value == "balanced"
     assert got.warnings == ("`preset` is `large`; allowed: balanced, rapid_prototype; `balanced` is used",)
 
@@ -115,7 +112,7 @@ def test_an_item_of_a_list_is_replaced_by_the_fallback() -> None:
 
 def test_a_fallback_that_is_itself_unknown_is_an_error() -> None:
     preset = field('preset: {type: enum, values: "{{ presets }}", fallback: balanced}')
-    assert coerce(preset, "balanced", lambda _: ["a"]).error == "`preset` is `balanced`; allowed: a"
+    assert coerce(preset, "balanced", {"presets": ["a"]}).error == "`preset` is `balanced`; allowed: a"
 
 
 def test_values_that_a_template_gives_are_not_checked_without_it() -> None:

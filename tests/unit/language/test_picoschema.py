@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import Problems, SkillrunError
 from skillrun.language.picoschema import ShapeSpec, parse_shape
-from skillrun.language.source import Source, Text
+from skillrun.language.source import Source
 from skillrun.language.yaml import parse_yaml
 
 
@@ -107,15 +107,11 @@ def test_templates_are_given_with_their_places_and_rendered_later() -> None:
     spec, problems = read(TEMPLATED)
     assert spec is not None
     assert not problems
-    assert [text.value for text in spec.templates] == ["{{ inputs.severities }}", "{{ other }}", "for {{ reader }}"]
-    assert [(text.at(0).line, text.at(0).column) for text in spec.templates] == [(1, 18), (2, 18), (3, 15)]
+    assert [one.text.value for one in spec.templates] == ["{{ inputs.severities }}", "{{ other }}", "for {{ reader }}"]
+    assert [(one.text.at(0).line, one.text.at(0).column) for one in spec.templates] == [(1, 18), (2, 18), (3, 15)]
     assert spec.outline["properties"]["severity"] == {"type": "string"}
-    values: dict[str, Any] = {
-        "{{ inputs.severities }}": ["HIGH", "LOW", "HIGH"],
-        "{{ other }}": "you",
-        "for {{ reader }}": "for all",
-    }
-    fields = spec.resolve(lambda text: values[text.value]).schema["properties"]
+    names = {"inputs": {"severities": ["HIGH", "LOW", "HIGH"]}, "other": "you", "reader": "all"}
+    fields = spec.resolve(names).schema["properties"]
     assert fields["severity"] == {"type": "string", "enum": ["HIGH", "LOW"]}
     assert fields["who"]["enum"] == ["me", "you"]
     assert fields["why"]["description"] == "for all"
@@ -124,19 +120,15 @@ def test_templates_are_given_with_their_places_and_rendered_later() -> None:
 def test_the_names_of_a_mapping_may_be_the_values() -> None:
     spec, _ = read('team(enum): "{{ teams }}"')
     assert spec is not None
-    assert spec.resolve(lambda _: {"a": 1, "b": 2}).schema["properties"]["team"]["enum"] == ["a", "b"]
+    assert spec.resolve({"teams": {"a": 1, "b": 2}}).schema["properties"]["team"]["enum"] == ["a", "b"]
 
 
 @pytest.mark.parametrize("yielded", [[], "text", None, [None], [["a"]]])
 def test_a_template_without_values_is_an_error_at_its_place(yielded: Any) -> None:
     spec, _ = read('a: string\nteam(enum): "{{ teams }}"')
     assert spec is not None
-
-    def render(_: Text) -> Any:
-        return yielded
-
     with pytest.raises(SkillrunError, match=r"^shape.yaml:2:14: the template yields no values"):
-        spec.resolve(render)
+        spec.resolve({"teams": yielded})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from skillrun.language.definitions import Step
 from skillrun.language.expressions import ABSENT
 from skillrun.language.fields import coerce
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.given import projected, renderer
+from skillrun.runtime.given import projected
 from skillrun.runtime.run import Frame
 
 
@@ -32,7 +32,7 @@ async def act(step: Step, frame: Frame) -> None:
             coerced = coerce(
                 field,
                 projected(field, found),
-                renderer({"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}),
+                {"config": frame.names.get("config"), "inputs": frame.names.get("inputs")},
             )
             if coerced.error:
                 raise StepFailed(
