@@ -75,6 +75,7 @@ def test_a_protocol(plan: Plans) -> None:
     ]
     assert "BEGUN by the first." in run.prompt("plan/architecture/proposals/finish/*")
     assert run.summary("architecture")["outputs"]["strategy"] == "relay"
+    assert "software-architect:clean wrote:" in run.prompt("plan/architecture/draft/*")
     assert is_valid(run)
 
 
