@@ -19,6 +19,7 @@ from skillrun.language.source import Source, read_source
 from skillrun.people.answers import (
     Question,
     by_default,
+    choice_like,
     choices_of,
     default_of,
     is_multiple,
@@ -218,7 +219,7 @@ class _Boxes:
     def take(self, line: int, text: str, *, below: bool) -> bool:
         """Whether the line is a box; one that no choice belongs to is none below `Answer:`."""
         box = _BOX.fullmatch(text) if self.labels else None
-        if box is None:
+        if box is None or (below and choice_like(self.question, text) is not None):
             return False
         mark, label = box["mark"].strip(), box["text"]
         meant = [self.labels[squeezed(label)]] if squeezed(label) in self.labels else meant_by(self.question, label)

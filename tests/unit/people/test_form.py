@@ -429,7 +429,7 @@ def answers_to(draw: st.DrawFn, question: dict[str, Any]) -> tuple[Fill, Any]:
         names = [form.format(case(letter(number))) for number in picked]
     assume(all(meant_by(question, name) == [choice] for name, choice in zip(names, answer, strict=True)))
     between = draw(st.sampled_from(["\n", "\n- ", ", ", " and "])) if way == "letter" else "\n"
-    assume(not any(name.startswith("## ") for name in names))
+    assume(not any(name.startswith(("## ", "```", "~~~")) for name in names))  # markdown of its own
     assume(len(names) == 1 or not meant_by(question, between.join(names)))
     return lambda text: swapped(liberty(text), f"Answer: {between.join(names)}"), answer if several else answer[0]
 
@@ -463,6 +463,13 @@ def filled_in(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Fill], list[d
         fills.append(fill)
         expected.append({"answer": answer} if answer else {})
     return questions, fills, expected
+
+
+def test_a_choice_that_looks_like_a_box_can_be_written_out(tmp_path: Path) -> None:
+    question = {"id": "odd", "text": "Which?", "choices": ["# Heading", "- [ ] B."], "multiple": True}
+    assert filled(tmp_path, [question], replaced("Answer:", "Answer: # Heading\n- [ ] B.")) == [
+        {"answer": ["# Heading", "- [ ] B."]}
+    ]
 
 
 @pytest.mark.row("R6")
