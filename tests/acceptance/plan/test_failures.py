@@ -64,3 +64,18 @@ def test_a_phase_that_hangs_on_one_member_fails_after_one_retry_and_says_how_to_
     assert run.asked(f"{spec}/*") == [f"{spec}/1.1", f"{spec}/1.2"]
     assert "`skillrun resume run`" in run.done.out
     assert run.resumed().done.code == 0
+
+
+@pytest.mark.row("P16")
+def test_a_plan_goes_on_when_nobody_answers_in_research_and_in_testing(plan: Plans) -> None:
+    run = plan(
+        "standard",
+        [
+            {"address": "plan/research/findings/first/*", "fail": "overloaded"},
+            {"address": "plan/test-strategy/proposals/first/*", "fail": "overloaded"},
+        ],
+    )
+    assert run.done.code == 0
+    assert "Nobody answered: nothing is known but the request." in run.artifact("research.md")
+    assert "None of the testers answered." in run.prompt("plan/test-strategy/draft/*")
+    assert [one["phase"] for one in run.story["degraded"]] == ["research", "test-strategy"]
