@@ -96,7 +96,8 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
         parts = re.split(between, words) if between else [words]
         begun = begun and between != _SPACES
         found = [
-            meant_by(question, part) or meant_by(question, _BULLET.sub("", part, count=1), begun=begun)
+            meant_by(question, part)
+            or meant_by(question, _BULLET.sub("", part, count=1) if between else part, begun=begun)
             for part in parts
             if part.strip()
         ]

@@ -470,6 +470,10 @@ def test_a_choice_that_looks_like_a_box_can_be_written_out(tmp_path: Path) -> No
     assert filled(tmp_path, [question], replaced("Answer:", "Answer: # Heading\n- [ ] B.")) == [
         {"answer": ["# Heading", "- [ ] B."]}
     ]
+    turned = question | {"choices": ["- [ ] B.", "# Heading"]}
+    assert filled(tmp_path, [turned], replaced("Answer:", "Answer: - [ ] B.\n# Heading")) == [
+        {"answer": ["- [ ] B.", "# Heading"]}
+    ]
 
 
 @pytest.mark.row("R6")
