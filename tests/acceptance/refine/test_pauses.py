@@ -76,7 +76,9 @@ def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: R
 @pytest.mark.row("R5")
 def test_a_person_may_go_on_without_reports_by_a_prepared_answer(refine: Refinement) -> None:
     refine.begin("standard")
-    refine.resume((), reports="go on without it")
+    slow = [{"address": "refine/research/summary/*", "fail": "budget"}]
+    refine.resume(slow, reports="go on without it")
+    refine.resume()
     assert refine.state()["phase"] == ["answers"]
     assert refine.summary("research")["outputs"]["reports"] == []
 
@@ -225,6 +227,17 @@ def test_a_loop_back_to_research_looks_into_the_gaps_and_waits_for_new_reports(r
     assert "research/reports/round-2/*.md" in done.out
     prompt = refine.prompts("refine/research/agenda/*")[-1]
     assert "Nobody said GAP-1-1 Revenue Model." in prompt
+
+
+@pytest.mark.row("R8")
+def test_a_round_in_which_nothing_is_left_to_ask_goes_on_to_the_draft(refine: Refinement) -> None:
+    rules = [
+        {"address": "refine/questions/proposals/*", "data": {"questions": []}},
+        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
+    ]
+    assert refine.begin("rapid", rules).code == 0
+    assert refine.summary("answers")["outputs"]["next_action"] == "proceed"
+    assert refine.summary("answers")["flags"]["next_action_because"] == "nothing was left to ask"
 
 
 @pytest.mark.row("R8")

@@ -35,6 +35,8 @@ def test_prompts_with_too_much_material_leave_room_for_the_reply(refine: Refinem
     if mode == "standard":
         refine.report(LONG)
         refine.resume(rules)
+        assert "its end is not in the new document" in refine.warnings("setup")[0]
+        assert "standard mode reads 3000 of them" in refine.warnings("research")[0]
     refine.fill(1, LONG[:900])
     refine.resume(rules, next_mode=["draft now", mode])
     assert refine.state()["round"] == 2, refine.done.out

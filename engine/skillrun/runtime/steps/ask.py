@@ -68,9 +68,8 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         asked = {"id": step.id or "files", "text": str(frame.main(step)), "choices": [THERE, GO_ON], "default": GO_ON}
         asking = Asking(frame.at(step).partition("/")[2], frame.open.name, (asked,))
         given = await frame.run.session.person.ask(asking, now=frame.open.returned)
-        if given is not None and given[0].get("answer") == GO_ON:
-            return {"answers": [], "answer": default}
-        found = frame.run.folder.matching(pattern)
+        without = given is not None and given[0].get("answer") == GO_ON
+        found = [str(default)] if without else frame.run.folder.matching(pattern)
     if not found:
         hint = f"put files that match `{pattern}` into {frame.run.folder.path}"
         raise await paused(frame, str(frame.main(step)), hint)
