@@ -40,8 +40,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         reason = f"only when {use.when.text.value}"
         ended = Ended("skipped", {**record_of(phase, "skipped"), "reason": reason}, reason)
     else:
-        if before is None:
-            run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
+        run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
             ended = await _attempts(use, phase, in_turn=before is not None)
         except Waiting as waiting:
