@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.contracts import declared
-from skillrun.language.definitions import Phase, PhaseUse, Protocol, Role, Workflow
+from skillrun.language.definitions import Phase, PhaseUse, Protocol, Workflow
 from skillrun.language.diagnostics import Problems, Severity
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
@@ -41,12 +41,6 @@ class Program:
     library: Library
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     inline: Mapping[str, Program] = field(default_factory=dict)
-
-    def protocol(self, name: str) -> Protocol | None:
-        return self.library.protocol(name)
-
-    def role(self, name: str) -> Role | None:
-        return self.library.role(name)
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:

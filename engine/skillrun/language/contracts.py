@@ -33,7 +33,7 @@ def check_members(scope: Scope, step: Step, members: Type) -> None:
     """Report members that there are not, where they are written: in the step, or in the config."""
     for written in _named(members) if step.main is not None else ():
         assert step.main is not None
-        if written is not None and not scope.lookups.is_member(written):
+        if written is not None:
             for span in scope.lookups.places(step.main, written, scope.settings):
                 scope.lookups.member(written, span)
 

@@ -167,15 +167,6 @@ class Lookups:
         layers = settings.layers if isinstance(written, str) else ()
         return here or places_with(layers, written) or [value.span]
 
-    def is_member(self, written: Any) -> bool:
-        """Whether the text names a member that there is, with a variant that it has."""
-        try:
-            member = parse_member(written)
-        except MemberError:
-            return False
-        role = self.role(member.role)
-        return role is not None and member.variant in {None, *role.variants} and not member.model
-
     def member(self, written: Any, span: Span) -> None:
         """Report what is wrong with a member."""
         try:

@@ -47,7 +47,7 @@ def seat(frame: Frame, written: Any) -> Seated:
         member = parse_member(str(written))
     except MemberError as error:
         raise StepFailed(str(error)) from None
-    role = frame.run.program.role(member.role)
+    role = frame.run.program.library.role(member.role)
     if role is None:
         raise StepFailed(f"there is no role `{member.role}`")
     lens = role.variants.get(member.variant) if member.variant else None
