@@ -100,9 +100,12 @@ def read_answers(path: Path) -> Prepared:
 
 
 def _each_time(node: Node, question: Question) -> tuple[Node, ...] | None:
-    """The answers of a list that has one for each time; None where one answer is for all times."""
+    """The answers of a list that has one for each time; None where one answer is for all times.
+
+    A question that says `once` is one that an answer for all times would put without end.
+    """
     if not isinstance(node, Sequence):
-        return None
+        return (node,) if question.get("once") else None
     choices = is_multiple(question) and all(isinstance(item, Scalar) for item in node.items)
     return None if choices else node.items
 

@@ -109,7 +109,8 @@ async def offer_retry(frame: Frame, address: str, reason: str, *, can_go_on: boo
     if not frame.run.session.person.attended:
         return False
     choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
-    question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "round": frame.open.round}
+    question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "once": True}
+    question["round"] = frame.open.round
     answers = await put(frame, address, [question])
     if answers[0].get("answer") == GIVE_UP:
         raise StepFailed(reason, address)

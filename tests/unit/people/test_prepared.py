@@ -52,6 +52,13 @@ def test_a_list_gives_one_answer_after_the_other_and_then_none(tmp_path: Path) -
     assert [answers.take("a", MODE) for _ in range(4)] == [{"answer": "rapid"}, {"answer": "standard"}, {}, None]
 
 
+def test_an_answer_for_all_times_is_given_once_to_a_question_that_would_be_put_without_end(tmp_path: Path) -> None:
+    answers = prepared(tmp_path, "mode: rapid")
+    assert [answers.take("a", MODE) for _ in range(2)] == [{"answer": "rapid"}] * 2
+    answers = prepared(tmp_path, "mode: rapid")
+    assert [answers.take("a", MODE | {"once": True}) for _ in range(2)] == [{"answer": "rapid"}, None]
+
+
 def test_a_list_of_lists_answers_a_question_with_several_answers_each_time(tmp_path: Path) -> None:
     answers = prepared(tmp_path, "mode: [[rapid], [rapid, standard]]")
     question = MODE | {"multiple": True}
