@@ -120,7 +120,7 @@ LINES: Final[Mapping[str, Callable[[Data], str]]] = {
     "Answered": _answered,
     "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",
     "Tripped": lambda event: (
-        f"{event['phase']}: `{event['breaker']}` gives up after {event['failures']} failures: {event['action']}"
+        f"{event['phase']}: `{event['breaker']}` has reached its limit of {event['failures']}: {event['action']}"
     ),
     "WentBack": lambda event: f"{event['source']}: back to {event['target']}, for round {event['round']}",
     "CallEnded": lambda event: (
