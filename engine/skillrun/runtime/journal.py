@@ -75,7 +75,7 @@ class Journal:
 
     @classmethod
     def open(cls, run_folder: Path) -> "Journal":
-        """The verified journal of a run. JournalDamaged, JournalNewer and JournalShortened leave it as it was."""
+        """The verified journal of a run. JournalDamaged, JournalNewer, JournalOlder, JournalShortened leave it."""
         path, witness = run_folder / ".run" / "journal.db", run_folder / ".run" / "witness"
         try:
             index = verified(path, witness)

@@ -12,7 +12,7 @@ from pathlib import Path
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.records import NO_CHAIN, TEXT, Row, chained
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB)"
 )
@@ -32,6 +32,10 @@ class JournalDamaged(SkillrunError):
 
 class JournalNewer(SkillrunError):
     """The journal was written by a later version of skillrun."""
+
+
+class JournalOlder(SkillrunError):
+    """The journal was written by an earlier version of skillrun, in a form that is no longer read."""
 
 
 class JournalShortened(SkillrunError):
@@ -128,8 +132,13 @@ def _check_version(path: Path, database: sqlite3.Connection) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > SCHEMA_VERSION:
         raise JournalNewer(
-            f"{path} has version {version}, and this skillrun reads up to {SCHEMA_VERSION}",
+            f"{path} has version {version}, and this skillrun reads version {SCHEMA_VERSION}",
             "Nothing was changed. Upgrade skillrun and resume the run again.",
+        )
+    if 0 < version < SCHEMA_VERSION:
+        raise JournalOlder(
+            f"{path} has version {version}, and this skillrun reads version {SCHEMA_VERSION}",
+            "Nothing was changed. Go on with the skillrun that began the run, or begin the run again.",
         )
     if version != SCHEMA_VERSION:
         raise JournalDamaged(f"{path} is not a journal (version {version})", KEPT)

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.journal_check import JournalDamaged, JournalNewer, JournalShortened
+from skillrun.runtime.journal_check import (
+    SCHEMA_VERSION,
+    JournalDamaged,
+    JournalNewer,
+    JournalOlder,
+    JournalShortened,
+)
 from skillrun.runtime.records import Kind
 
 RECORDS = 12
@@ -185,12 +191,14 @@ def test_a_journal_with_a_foreign_trigger_is_refused(run: Path) -> None:
     refused(run, JournalDamaged, "TRIGGER")
 
 
-def test_a_newer_journal_is_refused(run: Path) -> None:
-    changed(run, "PRAGMA user_version=7")
+@pytest.mark.parametrize(("version", "error", "way"), [(7, JournalNewer, "Upgrade"), (1, JournalOlder, "Go on with")])
+def test_a_journal_of_another_version_is_refused(run: Path, version: int, error: type[Exception], way: str) -> None:
+    changed(run, f"PRAGMA user_version={version}")
     before = files(run)
-    with pytest.raises(JournalNewer, match="version 7, and this skillrun reads up to 1") as caught:
+    with pytest.raises(error, match=f"version {version}, and this skillrun reads version {SCHEMA_VERSION}") as caught:
         Journal.open(run)
-    assert "Upgrade skillrun" in caught.value.next_step
+    assert isinstance(caught.value, SkillrunError)
+    assert way in caught.value.next_step
     assert files(run) == before
 
 
@@ -231,7 +239,7 @@ def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: C
         before = files(run)
         try:
             journal = Journal.open(run)
-        except (JournalDamaged, JournalNewer, JournalShortened):
+        except (JournalDamaged, JournalNewer, JournalOlder, JournalShortened):
             assert files(run) == before
             return
         except SkillrunError:
