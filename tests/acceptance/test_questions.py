@@ -153,3 +153,17 @@ def test_a_form_of_other_questions_is_not_taken_for_that_of_these(trip: Path, sk
     done = skillrun("resume", "trip")
     assert done.code == 75
     assert "another question is asked now: `Q1 · CRITICAL · Place · whence`; move this file away" in done.out
+
+
+@pytest.mark.parametrize(
+    ("pattern", "made"), [("maps/town/*.md", "maps/town"), ("maps/*/[ab].md", "maps"), ("**/map.md", ".")]
+)
+def test_the_folder_to_put_files_into_is_made_as_far_as_it_is_written_out(
+    trip: Path, skillrun: Call, pattern: str, made: str
+) -> None:
+    step = f'  - {{id: map, ask: Put a map there., files: "{pattern}"}}\n'
+    asking = f"---\nkind: phase\nsteps:\n{step}---\n"
+    (trip.parents[1] / "skills" / "trip" / "asking.md").write_text(asking)
+    assert skillrun("trip", "--model", "scripted:default").code == 75
+    folders = {path.relative_to(trip).as_posix() for path in trip.rglob("*") if path.is_dir()}
+    assert folders - {".run", "summaries"} == {made, Path(made).parent.as_posix()} - {"."}

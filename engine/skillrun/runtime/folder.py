@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.schemas import shown
 from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
 from skillrun.runtime.journal import Journal
@@ -72,9 +73,11 @@ class RunFolder:
 
     def resolve(self, name: str) -> Path:
         """The path of an artifact. Raises SkillrunError when it would lie outside, or in a file of the engine's."""
+        if not name.isprintable():
+            raise SkillrunError(f"{shown(name)} is not a name for an artifact: it has a character that is not seen")
         path = confined(self.path, name)
-        top = path.relative_to(self.path.resolve()).parts[:1]
-        if not top or top[0] in (".run", SUMMARIES, STATE) or top[0].startswith("round-"):
+        top = "".join(path.relative_to(self.path.resolve()).parts[:1]).casefold()  # some file systems know no case
+        if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
             raise SkillrunError(f"`{name}` is not a name for an artifact: it belongs to the run itself")
         return path
 
@@ -203,6 +206,7 @@ class RunFolder:
         kept = {name for summary in self.summaries(staying).values() for name in summary.get("artifacts") or []}
         for phase, summary in self.summaries(phases).items():
             for name in summary.get("artifacts") or []:
+                self.resolve(name)  # the summary may have come from elsewhere, with the whole folder
                 self._move(name, target / name, stays=name in kept)
             self._move(f"{SUMMARIES}/{phase}.md", target / SUMMARIES / f"{phase}.md")
 

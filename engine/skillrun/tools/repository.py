@@ -22,7 +22,7 @@ from skillrun.tools.paths import PathRefused, confined
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-SKIPPED: Final = frozenset({".git", ".venv", "__pycache__", "node_modules"})
+SKIPPED: Final = frozenset({".git", ".run", ".venv", "__pycache__", "node_modules"})
 MAX_RESULT: Final = 12_000  # characters
 MAX_LINE: Final = 400  # characters
 MAX_FILE: Final = 5_000_000  # bytes
@@ -166,14 +166,17 @@ class Repository:
         return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def _files(self, start: Path) -> Iterator[tuple[Path, str]]:
-        """Every file below a place and its path from the root on, a folder's own files first, by name."""
+        """Every file below a place and its path from the root on, a folder's own files first, by name.
+
+        Not those of runs below it: a search would find the run's own words.
+        """
         if not start.is_dir():
             yield start, self._shown(start)
             return
         left = MAX_FILES
         for folder, folders, names in os.walk(start):
             here = Path(folder)
-            folders[:] = sorted(n for n in folders if not (here / n).is_symlink() and self._inside(here / n))
+            folders[:] = sorted(name for name in folders if self._is_searched(here / name))
             for name in sorted(names):
                 place = here / name
                 if self._inside(place):
@@ -181,6 +184,9 @@ class Repository:
                     left -= 1
                     if not left:
                         return
+
+    def _is_searched(self, folder: Path) -> bool:
+        return not folder.is_symlink() and not (folder / ".run").is_dir() and self._inside(folder)
 
     def _inside(self, place: Path) -> bool:
         """Whether a place, and what it links to, is in the folder and not skipped."""

@@ -219,3 +219,15 @@ def test_only_the_tools_that_are_named_are_given() -> None:
     assert (spec["name"], spec["description"]) == ("Read", "Reads.")
     assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
     assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}
+
+
+def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_be_read(root: Path) -> None:
+    (root / "runs" / "one" / ".run").mkdir(parents=True)
+    (root / "runs" / "one" / "design.md").write_text("def in a design\n")
+    (root / "runs" / "one" / ".run" / "transcript.ndjson").write_text("def in a transcript\n")
+    assert "runs/" not in ask(root, "Grep", pattern="def")
+    assert "runs/" not in ask(root, "Glob", pattern="*.md")
+    assert ask(root, "Read", path="runs/one/design.md").endswith("def in a design")
+    assert ask(root, "Read", path="runs/one/.run/transcript.ndjson").startswith("error:")
+    assert ask(root, "Grep", pattern="def", path="runs/one/.run").startswith("error:")
+    assert ask(root, "List", path="runs/one") == "design.md"

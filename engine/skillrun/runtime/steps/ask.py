@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -62,8 +63,8 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     found = frame.run.folder.matching(pattern)
     default = frame.value(step, "default", None)
     if not found:
-        folder = frame.run.folder.path / pattern.rpartition("/")[0]
-        folder.mkdir(parents=True, exist_ok=True)
+        written_out = re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
+        (frame.run.folder.path / written_out).mkdir(parents=True, exist_ok=True)
     if not found and default is not None:
         asked = {"id": step.id or "files", "text": str(frame.main(step)), "choices": [THERE, GO_ON], "default": GO_ON}
         asking = Asking(frame.at(step).partition("/")[2], frame.open.name, (asked,))
