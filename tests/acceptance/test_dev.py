@@ -69,6 +69,12 @@ def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
     ]
 
 
+def test_a_workflow_to_watch_has_to_be_there(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("dev", "greting", "Ada")
+    assert (done.code, done.err) == (2, "error: there is no workflow `greting`\nhint: did you mean `greeting`?\n")
+
+
 def test_a_phase_to_run_again_has_to_be_there(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("dev", "greeting", "Ada", "--rerun", "drafft")

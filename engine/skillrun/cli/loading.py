@@ -87,17 +87,23 @@ class Loaded:
 def load(name: str, out: Output, library: Library | None = None, said: str = NOTHING) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
     from skillrun.language.check import check_workflow
-    from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
 
     library = library or open_library()
-    if library.locate(f"workflows/{name}.md") is None:
-        known = library.names("workflows")
-        raise UsageError(f"there is no workflow `{name}`", did_you_mean(name, known) or allowed(known))
+    look_for(name, library)
     program = check_workflow(library, name, COMMANDS)
     library.config("models")
     refuse(library.problems, out, said)
     assert program is not None
     return Loaded(program, open_catalogue(library))
+
+
+def look_for(name: str, library: Library) -> None:
+    """Raises UsageError when there is no such workflow."""
+    from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
+
+    if library.locate(f"workflows/{name}.md") is None:
+        known = library.names("workflows")
+        raise UsageError(f"there is no workflow `{name}`", did_you_mean(name, known) or allowed(known))
 
 
 def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> None:

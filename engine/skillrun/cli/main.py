@@ -102,6 +102,8 @@ def main(arguments: list[str] | None = None) -> int:
         hint = f"`{name} --help` shows what it takes"
         if "unexpected extra argument" in message:
             hint = f"put a text of several words in quotes; {hint}"
+        if isinstance(error, click.NoSuchOption):
+            hint = f"a text that begins with `-` stands behind `--`; {hint}"
         return _refused(message, hint, USAGE)
     except (KeyboardInterrupt, click.Abort):
         Output().note("interrupted")

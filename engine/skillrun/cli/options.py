@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> 
         try:
             found[name] = float(amount)
         except ValueError:
-            raise click.BadParameter(f"`{name}` is `{amount}`; it is a number, as in `{name}=100`") from None
+            found[name] = -1
+        if not 0 <= found[name] < math.inf:
+            raise click.BadParameter(f"`{name}` is `{amount}`; it is a number from 0, as in `{name}=100`")
     return found
 
 

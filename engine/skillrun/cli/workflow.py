@@ -49,9 +49,10 @@ class WorkflowCommand(click.Command):
 
 def workflow_command(name: str) -> click.Command:
     """The command of a workflow; ends with the problems of its file when it cannot be read."""
-    from skillrun.cli.loading import open_library, refuse
+    from skillrun.cli.loading import look_for, open_library, refuse
 
     library = open_library()
+    look_for(name, library)
     workflow = library.workflow(name)
     if workflow is None:
         refuse(library.problems, Output())

@@ -19,13 +19,14 @@ _LETTER: Final = re.compile(
     r"[(\[*_`\s]*(?:option\s+)?(?P<letter>[a-z]{1,2})[*_`\s]*(?:[)\].:,–—-]+[*_`\s]*(?P<rest>.*))?",
     re.IGNORECASE | re.DOTALL,
 )
-_BULLET: Final = re.compile(r"\s*(?:[-*+•–]|\d+[.)])?\s*(?:\[[xX✓✔ ]*\]\s*)?")
+_BULLET: Final = re.compile(r"\s*(?:[-*+•–]|\d+[.)])?\s*(?:(?:\[[xX✓✔ ]*\]|[xX✓✔](?=\s))\s*)?")
 _HEAD: Final = re.compile(
     r"(?P<head>\(?[a-z]{1,2}(?=[).,\]]\s)|[^\n]+?(?=\s*:|\s+[-–—]\s|\s*\n))[).,\]:\s–—-]+(?P<rest>\S.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _SPACES: Final = r"[\n,;/&+\s]+"
 _BETWEEN: Final = ("", r"\n", r"[\n,;/&+]|\band\b", _SPACES)
+_LONE: Final = re.compile(r"\(?[a-z][).]?", re.IGNORECASE)
 _SHORTEST: Final = 3  # letters of a beginning that ends inside a word
 
 
@@ -79,11 +80,11 @@ def _alone(question: Question, words: str, unclear: Unclear) -> tuple[list[Any],
             found += [choice for choice in meant_by(question, head["rest"], begun=True) if choice not in found]
             if len(found) == 1:
                 return found, [], head["rest"]
-    if not found and is_open(question):
+    if not found and is_open(question) and not _LONE.fullmatch(words):
         return [], [words], ""
     may = " or ".join(f"`{shown(choice)}`" for choice in found)
-    own = ", or write `other:` in front of words of your own" if is_open(question) else ""
-    unclear(f"`{shown(words)}` may mean {may}; tick it{own}" if may else f"`{shown(words)}` is none of the choices")
+    own = "; tick one, or write `other:` in front of words of your own" if is_open(question) else "; tick one"
+    unclear(f"`{shown(words)}` {f'may mean {may}' if may else 'is none of the choices'}{own}")
     return [], [], ""
 
 

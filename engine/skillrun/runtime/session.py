@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import shutil
 import signal
@@ -51,9 +52,15 @@ def checked_inputs(
             path = (project or Path.cwd()) / values[one.name]
             if not path.exists():
                 errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
+    errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return values, warnings
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value can be written; bytes of a command line that are not UTF-8 come as lone surrogates."""
+    return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 
 def new_slug(runs: Path, words: str) -> str:

@@ -129,6 +129,7 @@ def test_a_form_is_not_overwritten_where_the_file_system_has_no_links(
         ("Answer:", "Answer:\n\n\nOn the server, per user"),
         ("Answer:", "Answer:\n- On the server, per user"),
         ("Answer:", "Answer:\n- [x] B. On the server, per user"),
+        ("- [ ] B", "- x B"),
         ("Answer:", "Answer: B"),
         ("Answer:", "Answer: b)"),
         ("Answer:", "Answer:\n\n(b)"),
@@ -307,20 +308,21 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
         (
             OPEN,
             replaced("Answer:", "Answer: on the server"),
-            "may mean `On the server, per user`; tick it, or write `other:`",
+            "may mean `On the server, per user`; tick one, or write `other:`",
         ),
         (
             OPEN,
             replaced("Answer:", "Answer: Nowhere: or in a cookie"),
-            "may mean `Nowhere`; tick it, or write `other:`",
+            "may mean `Nowhere`; tick one, or write `other:`",
         ),
+        (OPEN, replaced("Answer:", "Answer: Z"), "`Z` is none of the choices; tick one, or write `other:`"),
         (OPEN, replaced("[ ] Other", "[x] Other"), "`Other` is ticked, and no words stand behind it"),
         (
             OPEN,
             lambda t: t.replace("[ ] A.", "[x] A.").replace("Other:", "Other: mine"),
             "`In the browser` and `mine` are",
         ),
-        (SEVERAL, replaced("Answer:", "Answer: A, F"), "`A, F` may mean `In the browser`; tick it"),
+        (SEVERAL, replaced("Answer:", "Answer: A, F"), "`A, F` may mean `In the browser`; tick one"),
         (
             STORE,
             lambda t: t.replace("- [ ] A. In the browser\n", "").replace("- [ ] C. Nowhere\n", ""),
