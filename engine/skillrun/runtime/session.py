@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
@@ -32,9 +32,6 @@ from skillrun.runtime.limits import Limits
 from skillrun.runtime.lock import hold
 from skillrun.runtime.run import Run, Session
 from skillrun.tools.paths import checked_slug, confined
-
-if TYPE_CHECKING:
-    pass
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "

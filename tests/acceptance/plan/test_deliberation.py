@@ -134,6 +134,15 @@ def test_a_long_first_round_falls_back_to_light(plan: Plans, budget: int, asked:
     ]
 
 
+@pytest.mark.row("P2")
+def test_a_variant_that_there_is_not_is_refused_before_the_run(plan: Plans) -> None:
+    run = plan("advanced", config={"deliberation": {"variant": "fulll"}})
+    assert run.done.code == 1
+    assert "`fulll` is not among what `order` lists" in run.done.err
+    assert "did you mean `full`?" in run.done.err
+    assert not run.folder.exists()
+
+
 @pytest.mark.row("P3")
 @pytest.mark.parametrize("config", [None, FULL], ids=["light", "full"])
 def test_both_variants_end_in_a_synthesis_of_three_steps(plan: Plans, config: dict[str, object] | None) -> None:
