@@ -149,3 +149,25 @@ def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refi
     done = refine.begin("rapid", always, "--unattended", "--answers", str(path))
     assert done.code == 0, done.out
     assert refine.state()["round"] == 3
+
+
+@pytest.mark.row("R8", "R9")
+@pytest.mark.parametrize(
+    ("reply", "last"),
+    [
+        ({"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}, 3),
+        ({"address": "refine/draft/scores/*", "data": scores(1)}, 2),
+    ],
+)
+def test_with_nobody_to_ask_no_round_begins_after_the_last_unasked_one(
+    refine: Refinement, reply: Rule, last: int
+) -> None:
+    refine.config(limits={"unasked_rounds": last})
+    (refine.project / "answers.yaml").write_text("Q: Ten seats.\n", encoding="utf-8")
+    questions = [
+        {"address": "refine/questions/proposals/*", "data": asked(number), "times": 1} for number in range(1, 6)
+    ]
+    done = refine.begin("rapid", [reply, *questions], "--unattended", "--answers", "answers.yaml")
+    assert done.code == 0, done.out
+    assert refine.state()["round"] == last
+    assert refine.state()["status"] == "completed"
