@@ -7,7 +7,7 @@ FEATURE ?= Add dark mode to the settings page
 DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests lint format bench clean
+.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -15,7 +15,7 @@ help: ## show these commands
 demo: .venv/.installed ## plan a sample feature on the embedded model
 	$(BIN)/skillrun plan "$(FEATURE)" --mode rapid --unattended --out runs --name $(DEMO)
 
-test: check-lint check-types check-imports check-tests ## lint, types, import contracts, tests with coverage
+test: check-lint check-types check-imports check-tests ## lint, types, import contracts, tests
 
 check-lint: .venv/.installed-dev ## ruff's rules and format
 	$(BIN)/ruff check
@@ -27,7 +27,10 @@ check-types: .venv/.installed-dev ## mypy, strict
 check-imports: .venv/.installed-dev ## the order of the layers
 	$(BIN)/lint-imports
 
-check-tests: .venv/.installed-dev ## all tests, with branch coverage and its floor
+check-tests: .venv/.installed-dev ## all tests
+	$(BIN)/pytest -n auto --dist worksteal
+
+coverage: .venv/.installed-dev ## all tests, with branch coverage and its floor; half as long again
 	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report term
 
 lint: check-lint check-types check-imports ## everything in `test` but the tests

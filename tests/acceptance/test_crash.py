@@ -78,8 +78,8 @@ class Crashes:
         if self.name == "rapid":
             chosen = {one for found in places.values() for one in (found[0], found[len(found) // 2])}
         else:
-            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::60]}
-        return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 12)))
+            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::90]}
+        return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 9)))
 
 
 @pytest.fixture(params=list(CASES))
