@@ -1,7 +1,7 @@
 """Answers given ahead in a YAML file: `--answers FILE`.
 
-A key is a question's id or a step's key (`architecture/divergence`; the number of a loop's pass may be left out). A
-value is the answer, `{answer: …, confidence: …}`, or a list with one for each time.
+A key is a question's id, a step's id for all its questions, or where it stands (`architecture/divergence`; the number
+of a loop's pass may be left out). A value is the answer, `{answer: …, confidence: …}`, or a list with one for each time.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Prepared:
                 problems.report(entry.key.span, "unknown-question", f"no question is called `{name}`", hint, "warning")
 
     def _name(self, key: str, question: Question) -> str | None:
-        names = (key, _PASS.sub("", key), str(question.get("id", "")))
+        step = _PASS.sub("", key)
+        names = (key, step, str(question.get("id", "")), step.rpartition("/")[2])
         return next((name for name in names if name in self._entries), None)
 
 

@@ -27,6 +27,8 @@ def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> Prepared:
         ("gate/cycle/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
         ("gate/cycle#2/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
         ("gate/cycle#1/choice: rapid", "gate/cycle#2/choice", MODE, None),
+        ("gate: rapid", "intake/gate", MODE, {"answer": "rapid"}),
+        ("choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
         ("mode: {answer: rapid, confidence: high}", "a", MODE, {"answer": "rapid", "confidence": "high"}),
         ("mode: [rapid]", "a", MODE | {"multiple": True}, {"answer": ["rapid"]}),
         ("mode: rapid", "a", MODE | {"multiple": True}, {"answer": ["rapid"]}),
@@ -66,8 +68,9 @@ def test_a_list_of_lists_answers_a_question_with_several_answers_each_time(tmp_p
 
 
 def test_the_key_of_a_step_goes_before_the_id_of_a_question(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "mode: rapid\na/b: standard")
+    answers = prepared(tmp_path, "mode: rapid\na/b: standard\nc: standard")
     assert answers.take("a/b", MODE) == {"answer": "standard"}
+    assert answers.take("a/c", MODE) == {"answer": "rapid"}  # a step's id alone comes last
 
 
 def test_a_list_goes_on_behind_the_questions_that_were_answered_before(tmp_path: Path) -> None:
