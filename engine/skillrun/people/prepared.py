@@ -1,7 +1,7 @@
 """Answers given ahead in a YAML file: `--answers FILE`.
 
 A key is a question's id, a step's id for all its questions, or where it stands (`architecture/divergence`; the number
-of a loop's pass may be left out). A value is the answer, `{answer: …, confidence: …}`, or a list with one for each time.
+of a loop's pass may be left out). A value is the answer, `{answer: …, confidence: …}`, or a list, one for each time.
 """
 
 from __future__ import annotations
