@@ -35,6 +35,9 @@ from skillrun.language.types import (
     record,
 )
 
+_EMPTY: Final = dict.fromkeys(
+    ("config", "features"), "the workflow's `config:` names the file in `config/` that has it"
+)
 _DESCRIBED: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
 
 
@@ -246,7 +249,7 @@ class Inference:
         if found is None:
             label = owner.label or "it"
             special = self.explain(f"{label}.{identifier(key)}")
-            hint = special or suggest(key, owner.fields) or "it has no fields"
+            hint = special or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
         return found
 

@@ -254,6 +254,11 @@ class RunFolder:
         version = data.get("schema_version")
         if version == 1:
             raise SkillrunError(f"{path} is of schema version 1", "`skillrun resume` brings the run forward")
+        if version is None:
+            raise SkillrunError(
+                f"{path} has no frontmatter with a `schema_version`",
+                "restore the file; the journal beside it is untouched",
+            )
         if not isinstance(version, int) or version > SCHEMA_VERSION:
             raise SkillrunError(
                 f"{path} has the schema version {version}; this skillrun knows {SCHEMA_VERSION}",
@@ -264,6 +269,13 @@ class RunFolder:
         if missing:
             raise SkillrunError(
                 f"{path} lacks {', '.join(missing)}", "restore the file; the journal beside it is untouched"
+            )
+        usual = vars(State("", "", {}, {}, estimate={}))
+        wrong = [key for key, value in known.items() if not isinstance(value, type(usual[key]))]
+        if wrong:
+            raise SkillrunError(
+                f"{path}: `{wrong[0]}` is {shown(known[wrong[0]])}, and that is not what a run writes there",
+                "restore the file; the journal beside it is untouched",
             )
         log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
         return State(**known), log

@@ -45,7 +45,7 @@ def from_frontmatter(path: Path) -> tuple[dict[str, Any], str]:
     document = parse_document(source, problems) if source is not None else None
     if document is None or problems.errors:
         found = "\n".join(render(problem) for problem in problems)
-        raise SkillrunError(f"{path} cannot be read:\n{found}", "mend the file, or remove it to have it made again")
+        raise SkillrunError(f"{path} cannot be read:\n{found}", "mend or restore the file; nothing was changed")
     return plain(document.front), document.body.value
 
 

@@ -242,6 +242,8 @@ def changed_files(program: Program, state: State) -> list[str]:
 def existing(runs: Path, name: str) -> Path:
     path = _run_path(runs, name)
     if not (path / STATE).is_file():
+        if (path / ".run").is_dir():
+            raise UsageError(f"{path} has no {STATE}", "put it back, or begin the run again under another `--name`")
         known = sorted(p.name for p in runs.iterdir() if (p / STATE).is_file()) if runs.is_dir() else []
         raise UsageError(
             f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them"

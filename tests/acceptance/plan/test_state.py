@@ -64,6 +64,29 @@ def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> No
     assert run.artifact("state.md") == text
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("round: 1", "round: one", "`round` is `one`, and that is not what a run writes there"),
+        ("---\nschema_version: 2", "", "has no frontmatter with a `schema_version`"),
+        ("round: 1", "round: [", "mend or restore the file; nothing was changed"),
+    ],
+)
+def test_a_state_that_was_spoilt_by_hand_is_refused_and_left_alone(
+    plan: Plans, old: str, new: str, message: str
+) -> None:
+    run = plan("standard", PAUSED, alone=True)
+    text = run.artifact("state.md").replace(old, new, 1)
+    (run.folder / "state.md").write_text(text, encoding="utf-8")
+    refused = run.resumed(())
+    assert refused.done.code == 1
+    assert message in refused.done.err
+    assert run.artifact("state.md") == text
+    (run.folder / "state.md").unlink()
+    missing = run.resumed(())
+    assert (missing.done.code, "has no state.md" in missing.done.err) == (2, True)
+
+
 @pytest.mark.row("P17")
 def test_a_state_of_the_first_version_is_brought_forward_and_kept_beside(plan: Plans) -> None:
     run = plan("standard", PAUSED, alone=True)

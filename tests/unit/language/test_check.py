@@ -50,6 +50,21 @@ def test_the_shipped_library_is_without_problems() -> None:
     assert [render(problem) for problem in READ.problems] == []
 
 
+@pytest.mark.parametrize("protocol", ["quick", "perspectives", "red-team"])
+def test_a_shipped_protocol_says_which_config_it_lacks(tmp_path: Path, protocol: str) -> None:
+    workflow = "---\nname: own\n{}phases:\n  talk:\n---\n"
+    panel = f"---\nkind: phase\nsteps:\n  - {{id: go, panel: [judge, judge:risk], protocol: {protocol}}}\n---\n## go\nSay.\n"
+    found = {}
+    for config in ("", "config: planning\n"):
+        write(tmp_path, {"workflows/own.md": workflow.format(config), "skills/own/talk.md": panel})
+        library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+        check_workflow(library, "own")
+        found[config] = [one.hint for one in library.problems]
+    assert found[""]
+    assert all("config" in hint for hint in found[""])
+    assert found["config: planning\n"] == []
+
+
 @pytest.mark.row("P8")
 def test_a_preset_is_added_by_config_alone(plan: Checked) -> None:
     phases = ("research", "architecture", "test_strategy", "validation", "coverage")
