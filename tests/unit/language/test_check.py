@@ -53,7 +53,8 @@ def test_the_shipped_library_is_without_problems() -> None:
 @pytest.mark.parametrize("protocol", ["quick", "perspectives", "red-team"])
 def test_a_shipped_protocol_says_which_config_it_lacks(tmp_path: Path, protocol: str) -> None:
     workflow = "---\nname: own\n{}phases:\n  talk:\n---\n"
-    panel = f"---\nkind: phase\nsteps:\n  - {{id: go, panel: [judge, judge:risk], protocol: {protocol}}}\n---\n## go\nSay.\n"
+    step = f"{{id: go, panel: [judge, judge:risk], protocol: {protocol}}}"
+    panel = f"---\nkind: phase\nsteps:\n  - {step}\n---\n## go\nSay.\n"
     found = {}
     for config in ("", "config: planning\n"):
         write(tmp_path, {"workflows/own.md": workflow.format(config), "skills/own/talk.md": panel})
