@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
         hint = f"`{name} --help` shows what it takes"
         if "unexpected extra argument" in message:
             hint = f"put a text of several words in quotes; {hint}"
-        if isinstance(error, click.NoSuchOption):
+        if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
             hint = f"a text that begins with `-` stands behind `--`; {hint}"
         return _refused(message, hint, USAGE)
     except (KeyboardInterrupt, click.Abort):

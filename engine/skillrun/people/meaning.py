@@ -60,6 +60,8 @@ def answer_of(
     own = [other] if other else []
     if words and not picked and not own:
         picked, own, words = _alone(question, words, unclear)
+    elif _LONE.fullmatch(words):
+        unclear(f"`{shown(words)}` is none of the choices")
     elif words and several and is_open(question) and not own:
         own, words = [words], ""
     given = [*picked, *own]

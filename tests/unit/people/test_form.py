@@ -315,6 +315,7 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
             replaced("Answer:", "Answer: Nowhere: or in a cookie"),
             "may mean `Nowhere`; tick one, or write `other:`",
         ),
+        (OPEN, lambda t: t.replace("[ ] A", "[x] A").replace("Answer:", "Answer: Z"), "`Z` is none of the choices"),
         (OPEN, replaced("Answer:", "Answer: Z"), "`Z` is none of the choices; tick one, or write `other:`"),
         (OPEN, replaced("[ ] Other", "[x] Other"), "`Other` is ticked, and no words stand behind it"),
         (
