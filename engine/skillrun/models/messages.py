@@ -92,6 +92,8 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     schema: dict[str, Any] | None = None
     temperature: float | None = None
+    answer_now: bool = False
+    """No tool may be called any more; providers want those that the messages speak of to be declared all the same."""
 
     def fingerprint(self) -> str:
         """SHA-256 in hex of the canonical JSON of what the model is asked; computed once.
@@ -110,6 +112,7 @@ class Request:
             [vars(tool) for tool in self.tools],
             self.schema,
             self.temperature,
+            *([True] if self.answer_now else []),
         ]
         return sha256(_canonical(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -122,6 +125,7 @@ class Request:
             "tools": _plain(self.tools),
             "schema": self.schema,
             "temperature": self.temperature,
+            **({"answer_now": True} if self.answer_now else {}),
         }
 
 

@@ -69,6 +69,8 @@ class Backend:
         settings: dict[str, Any] = {"max_tokens": request.max_tokens + room}
         if request.temperature is not None and not thinks and not profile.get("anthropic_disallows_sampling_settings"):
             settings["temperature"] = request.temperature
+        if request.answer_now:
+            settings["tool_choice"] = "none"
         if self.provider.kind == "anthropic":
             # What goes on, with tools, a repair or a session, is kept up to its end as well, for its next turn.
             settings["anthropic_cache"] = bool(request.tools) or len(request.messages) > 1

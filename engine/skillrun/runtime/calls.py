@@ -66,11 +66,10 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
     while True:
         turn += 1
         address = f"{asked.address}/{turn}.{attempt}"
-        last = turn >= asked.turns
-        tools = () if last else asked.tools
         request = asked.request
-        if tools or turn > 1:
-            request = replace(request, messages=tuple(messages), tools=tools)
+        if asked.tools or turn > 1:
+            last = bool(asked.tools) and turn >= asked.turns
+            request = replace(request, messages=tuple(messages), tools=asked.tools, answer_now=last)
         try:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
@@ -79,6 +78,10 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             return Answer("timeout" if error.kind == "timeout" else "error", reason=str(error), reads=tuple(reads))
         if reply.stop not in ("end", "tool"):
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
+        if reply.calls and request.answer_now:
+            return Answer(
+                "error", reply.text, reason="the model asks for tools and does not answer", reads=tuple(reads)
+            )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
             messages.extend([await _use(phase, address, tool, reads) for tool in reply.calls])

@@ -132,6 +132,22 @@ def test_a_conversation_with_tools_keeps_calls_and_results_together() -> None:
     assert asked.body["tools"][0]["input_schema"]["properties"] == READ.parameters["properties"]
 
 
+@pytest.mark.parametrize("schema", [None, SCHEMA], ids=["text", "shape"])
+def test_who_has_to_answer_now_still_gets_the_tools_that_the_conversation_speaks_of(
+    schema: dict[str, Any] | None,
+) -> None:
+    turns = (
+        Message("user", (Block("Look."),)),
+        Message("assistant", (), (ToolCall("t1", "Read", {"path": "a"}),)),
+        Message("tool", (Block("A"),), call_id="t1"),
+    )
+    more: dict[str, Any] = {"messages": turns, "tools": (READ,), "schema": schema, "answer_now": True}
+    for model, answer in ((CLAUDE, anthropic.message(anthropic.text("{}"))), (LLAMA, openai.completion("{}"))):
+        _, asked = ask(answer, model, **more)
+        assert "Read" in json.dumps(asked.body["tools"])
+        assert asked.body["tool_choice"] in ("none", {"type": "none"})
+
+
 def test_a_conversation_with_tools_is_told_to_other_endpoints_too() -> None:
     turns = (
         Message("user", (Block("Look."),)),

@@ -1,0 +1,76 @@
+"""Members that read the code base with their tools: what they are told, what is kept, and when they have to answer."""
+
+import json
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.journal import Journal
+from tests.acceptance.plan.conftest import Plan, Plans
+
+CODE = {"shop/theme.py": "first\ncolour = 'light'\n", "shop/page.py": "page\n"}
+FINDINGS = "plan/research/findings/first/researcher:code"
+READ = {"name": "Read", "arguments": {"path": "theme.py"}}
+GREP = {"name": "Grep", "arguments": {"pattern": "colour"}}
+
+
+def looked(plan: Plans, *rules: dict[str, Any], **more: Any) -> Plan:
+    """A plan up to its research, with a code base."""
+    return plan("rapid", rules, files=CODE, flags=["--repo", "shop"], until="research", **more)
+
+
+def requests(run: Plan) -> list[dict[str, Any]]:
+    """What the researcher was sent, turn by turn."""
+    with closing(Journal.open(run.folder)) as journal:
+        return [entry.body for entry in journal.entries("sent") if entry.address.startswith(f"{FINDINGS}/")]
+
+
+def test_research_reads_the_code_base_with_its_tools(plan: Plans) -> None:
+    run = looked(
+        plan,
+        {"address": f"{FINDINGS}/1.1", "calls": [GREP, READ]},
+        {"address": f"{FINDINGS}/2.1", "text": "### What exists\n`theme.py:2` sets the colour."},
+    )
+    asked, again = requests(run)
+    assert {tool["name"] for tool in asked["tools"]} == {"Read", "Grep", "Glob"}
+    results = [
+        block["text"] for message in again["messages"] if message["role"] == "tool" for block in message["blocks"]
+    ]
+    assert results == ["theme.py:2: colour = 'light'", "     1\tfirst\n     2\tcolour = 'light'"]
+    assert "`theme.py:2` sets the colour." in run.artifact("research.md")
+
+
+@pytest.mark.row("X4")
+def test_what_a_tool_has_read_is_not_read_again_when_a_run_goes_on(plan: Plans) -> None:
+    run = looked(
+        plan,
+        {"address": f"{FINDINGS}/1.1", "calls": [READ]},
+        {"address": f"{FINDINGS}/2.1", "fail": "auth"},
+        alone=True,
+    )
+    (run.project / "shop" / "theme.py").write_text("purple\n", encoding="utf-8")
+    again = run.resumed([{"address": "plan/clarify/*", "fail": "auth"}])
+    assert "colour = 'light'" in json.dumps(requests(again)[-1])
+    assert "purple" not in json.dumps(requests(again)[-1])
+
+
+def test_who_has_looked_often_enough_has_to_answer_and_keeps_the_tools_that_were_used(plan: Plans) -> None:
+    engine = {"config/skillrun.yaml": "limits: {tool_turns: 3}\n"}
+    rules = [
+        {"address": f"{FINDINGS}/[12].1", "calls": [READ]},
+        {"address": f"{FINDINGS}/3.1", "text": "### What exists\nA theme."},
+    ]
+    run = plan("rapid", rules, files={**CODE, **engine}, flags=["--repo", "shop"], until="research")
+    first, second, third = requests(run)
+    assert [one.get("answer_now", False) for one in (first, second, third)] == [False, False, True]
+    assert third["tools"] == first["tools"]
+    assert "A theme." in run.artifact("research.md")
+
+
+def test_tool_calls_after_the_last_turn_are_no_answer(plan: Plans) -> None:
+    run = looked(plan, {"address": f"{FINDINGS}/*", "text": "Let me look at one more file.", "calls": [READ]})
+    assert len(requests(run)) == 2 * 8
+    assert run.summary("research")["flags"]["degraded"] is True
+    assert "Let me look" not in run.artifact("research.md")
+    assert "Nobody answered" in run.artifact("research.md")
