@@ -104,6 +104,8 @@ def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(p
     assert len(left) < len(whole)
     dropped = run.summary("test-strategy")["context_dropped"]
     assert [one["record"]["id"] for one in dropped] == whole[: -len(left)]
+    said = f"{len(dropped)} older entries are left out here for length."
+    assert said in run.prompt("plan/test-strategy/proposals/first/*")
 
 
 @pytest.mark.row("P9")
