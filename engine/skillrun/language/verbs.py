@@ -268,7 +268,7 @@ def _decide(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
             failed |= denied(row.when.expression)
     certain = any(row.when is None for row in step.rows)
     chosen = merged(values)
-    if order and chosen.values is not None:
+    if order:
         chosen = chosen._replace(values=order, tunable=beside["order"].tunable)
     because = TEXT if certain and len(reasons) == len(step.rows) else TEXT.maybe()
     return record({"value": chosen if certain else chosen.maybe(), "because": because}, step.id or "decide")
