@@ -257,3 +257,29 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
 
 def _transcript(folder: Path) -> str:
     return (folder / "runs" / "ada" / ".run" / "transcript.ndjson").read_text()
+
+
+def test_a_new_version_is_put_beside_what_a_person_changed_and_over_nothing_of_theirs(
+    project: Call, skillrun: Call
+) -> None:
+    folder = project()
+    for path, text in {
+        "workflows/log.md": "---\nname: log\ninputs: {topic: string}\nphases:\n  first:\n  second:\n---\n",
+        "skills/log/first.md": "---\nkind: phase\nsteps:\n  - {id: note, write: notes.md}\n---\n## note\nOne.\n",
+        "skills/log/second.md": (
+            "---\nkind: phase\nsteps:\n  - {id: sure, ask: Go on?}\n"
+            "  - {id: note, write: notes.md}\n---\n## note\nTwo.\n"
+        ),
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    run = folder / "runs" / "r"
+    assert skillrun("log", "tea", "--name", "r", *SCRIPTED).code == 75
+    (run / "notes.md").write_text("Mine.\n", encoding="utf-8")
+    (run / "notes.new.md").write_text("Mine as well.\n", encoding="utf-8")
+    (folder / "answers.yaml").write_text("sure: yes\nkeep-notes.md: keep mine\n", encoding="utf-8")
+    done = skillrun("resume", "r", "--answers", "answers.yaml")
+    assert done.code == 0, done.out + done.err
+    assert "notes.md was changed by hand and stays as it is; the new version is in notes.new-2.md" in done.out
+    texts = {path.name: path.read_text(encoding="utf-8") for path in run.glob("notes*")}
+    assert texts == {"notes.md": "Mine.\n", "notes.new.md": "Mine as well.\n", "notes.new-2.md": "Two.\n"}

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from skillrun.collaboration.compaction import clip
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Shape
 from skillrun.models.messages import Block, Message, ModelError, Reply, Request, ToolCall, ToolSpec
 from skillrun.runtime.checkpoints import reached
-from skillrun.runtime.context import template
+from skillrun.runtime.context import LEAST_REPLY, size_of, template
 from skillrun.runtime.events import CallEnded, CallStarted, ToolUsed
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
@@ -30,7 +31,7 @@ _WHY: Final = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to one member, before its turns."""
+    """A request to one member, before its turns; the window of its model, in tokens, where it has tools."""
 
     member: str
     address: str
@@ -39,6 +40,7 @@ class Asked:
     drop: bool = False
     tools: tuple[ToolSpec, ...] = ()
     turns: int = 1
+    window: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,10 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
         address = f"{asked.address}/{turn}.{attempt}"
         request = asked.request
         if asked.tools or turn > 1:
-            last = bool(asked.tools) and turn >= asked.turns
-            request = replace(request, messages=tuple(messages), tools=asked.tools, answer_now=last)
+            room = _room(asked, messages) if asked.tools else request.max_tokens
+            last = bool(asked.tools) and (turn >= asked.turns or room < 2 * LEAST_REPLY)
+            most = max(LEAST_REPLY, min(request.max_tokens, room))
+            request = replace(request, messages=tuple(messages), max_tokens=most, tools=asked.tools, answer_now=last)
         try:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
@@ -84,7 +88,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            messages.extend([await _use(phase, address, tool, reads) for tool in reply.calls])
+            messages.extend(_cut(asked, messages, [await _use(phase, address, tool, reads) for tool in reply.calls]))
             continue
         value, errors = _value(asked, reply)
         if errors and not repaired:
@@ -101,6 +105,20 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
         return Answer("success", reply.text, value, reads=tuple(dict.fromkeys(reads)), messages=history)
+
+
+def _room(asked: Asked, messages: list[Message]) -> int:
+    """The tokens that the messages leave of the model's window."""
+    return asked.window - size_of(asked.request.system, tuple(messages), asked.request.schema)
+
+
+def _cut(asked: Asked, messages: list[Message], results: list[Message]) -> list[Message]:
+    """The results of tools, cut to equal parts of what is left where they would leave no room for a reply."""
+    if _room(asked, [*messages, *results]) >= LEAST_REPLY:
+        return results
+    each = max(0, _room(asked, messages) - LEAST_REPLY) // len(results)
+    each -= size_of((), (Message("tool", ()),), None)
+    return [replace(one, blocks=(Block(clip(one.blocks[0].text, max(0, each))),)) for one in results]
 
 
 async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from skillrun.language.definitions import Step
@@ -60,11 +62,18 @@ def _before(phase: PhaseRun, path: str) -> str | None:
     return found
 
 
+def _names_beside(path: str) -> Iterator[str]:
+    """`plan.new.md`, `plan.new-2.md` and so on: what stands there already may be somebody's work."""
+    stem, dot, suffix = path.rpartition(".")
+    for number in count(1):
+        new = "new" if number == 1 else f"new-{number}"
+        yield f"{stem}.{new}.{suffix}" if dot and "/" not in suffix else f"{path}.{new}"
+
+
 async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
     folder = frame.run.folder
-    stem, dot, suffix = path.rpartition(".")
-    beside = f"{stem}.new.{suffix}" if dot and "/" not in suffix else f"{path}.new"
+    beside = next(name for name in _names_beside(path) if folder.text(name) in (None, text))
     folder.put_beside(beside, text)
     question = {
         "id": f"keep-{path}",

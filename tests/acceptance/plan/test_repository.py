@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.runtime.journal import Journal
 from tests.acceptance.plan.conftest import Plan, Plans
 
@@ -74,3 +75,22 @@ def test_tool_calls_after_the_last_turn_are_no_answer(plan: Plans) -> None:
     assert run.summary("research")["flags"]["degraded"] is True
     assert "Let me look" not in run.artifact("research.md")
     assert "Nobody answered" in run.artifact("research.md")
+
+
+def test_what_tools_found_is_cut_where_it_would_fill_the_window(plan: Plans) -> None:
+    files = {
+        "shop/long.py": "".join(f"line {number} of a file that is long\n" for number in range(400)),
+        "config/models.yaml": 'models: {"scripted:default": {window: 4000, max_output: 1000}}\n',
+    }
+    read = {"name": "Read", "arguments": {"path": "long.py"}}
+    rules = [
+        {"address": f"{FINDINGS}/1.1", "calls": [read, read]},
+        {"address": f"{FINDINGS}/2.1", "text": "### What exists\nA long file."},
+    ]
+    run = plan("rapid", rules, files=files, flags=["--repo", "shop"], until="research")
+    _, again = requests(run)
+    texts = [block["text"] for message in again["messages"] for block in message["blocks"]]
+    assert 2500 < sum(map(estimate_tokens, texts)) < 4000 - 256
+    assert ["line 1 of a file" in text and "line 399" not in text for text in texts[-2:]] == [True, True]
+    assert again["answer_now"] is True
+    assert "A long file." in run.artifact("research.md")

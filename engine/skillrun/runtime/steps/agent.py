@@ -80,7 +80,8 @@ def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, sha
     request = request_for(frame, step, seated, task, shape.schema if shape else None, shared=shared)
     drop = frame.value(step, "invalid", "") == "drop"
     turns = int((frame.run.program.engine.get("limits") or {}).get("tool_turns", 8)) if tools else 1
-    return Asked(seated.id, address, request, shape, drop, tools, turns)
+    window = frame.run.resolve(seated.member.model or seated.role.model).window
+    return Asked(seated.id, address, request, shape, drop, tools, turns, window)
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
