@@ -63,7 +63,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), spent.next_step)
     except SkillrunError as error:
-        outcome = Outcome("failed", str(error), error.next_step)
+        outcome = Outcome("failed", str(error), error.next_step or f"mend what is wrong, then {RESUME}")
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
