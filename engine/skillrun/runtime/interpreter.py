@@ -63,7 +63,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), spent.next_step)
     except SkillrunError as error:
-        outcome = Outcome("failed", str(error), error.next_step or f"mend what is wrong, then {RESUME}")
+        way = error.next_step or "mend what is wrong"
+        outcome = Outcome("failed", str(error), way if "resume" in way else f"{way}; then {RESUME}")
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
@@ -263,7 +264,7 @@ class Scheduler:
                 return Outcome(one.next_step or "failed", one.reason)
         failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
         if failed:
-            return Outcome("failed", "; ".join(failed), f"mend what is wrong, then {RESUME}")
+            return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
         for one in ended.values():
             return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
