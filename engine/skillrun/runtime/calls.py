@@ -116,9 +116,9 @@ def _cut(asked: Asked, messages: list[Message], results: list[Message]) -> list[
     """The results of tools, cut to equal parts of what is left where they would leave no room for a reply."""
     if _room(asked, [*messages, *results]) >= LEAST_REPLY:
         return results
-    each = max(0, _room(asked, messages) - LEAST_REPLY) // len(results)
-    each -= size_of((), (Message("tool", ()),), None)
-    return [replace(one, blocks=(Block(clip(one.blocks[0].text, max(0, each))),)) for one in results]
+    empty = [replace(one, blocks=()) for one in results]
+    each = max(0, _room(asked, [*messages, *empty]) - LEAST_REPLY) // len(results)
+    return [replace(one, blocks=(Block(clip(one.blocks[0].text, each)),)) for one in results]
 
 
 async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
