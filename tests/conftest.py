@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
-ROW = re.compile(r"[A-Z][1-9][0-9]?")
+MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"F[A-Z][1-9][0-9]?")}
 USERS_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 HOMES = count(1)
 
@@ -27,12 +27,13 @@ hypothesis.settings.load_profile("times")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse `row` markers that name no row, and open loopback for the tests of the embedded model."""
+    """Refuse `row` and `finding` markers that name none, and open loopback for the tests of the embedded model."""
     wrong = [
-        f"{item.nodeid}: row{marker.args!r} names no requirement row; allowed: ids such as 'P4'"
+        f"{item.nodeid}: {name}{marker.args!r} names no {what}; allowed: ids such as {example!r}"
         for item in items
-        for marker in item.iter_markers("row")
-        if not marker.args or not all(isinstance(row, str) and ROW.fullmatch(row) for row in marker.args)
+        for name, what, example in (("row", "requirement row", "P4"), ("finding", "finding", "FZ1"))
+        for marker in item.iter_markers(name)
+        if not marker.args or not all(isinstance(one, str) and MARKED[name].fullmatch(one) for one in marker.args)
     ]
     if wrong:
         raise pytest.UsageError(*wrong)

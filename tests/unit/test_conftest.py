@@ -23,11 +23,18 @@ def test_home_is_empty_and_keys_are_gone(home: Path) -> None:
     assert not [name for name in os.environ if name.endswith("_API_KEY")]
 
 
-def test_a_row_marker_that_names_no_row_stops_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ("row('4P')", "row('4P',) names no requirement row; allowed: ids such as 'P4'"),
+        ("finding('Z1')", "finding('Z1',) names no finding; allowed: ids such as 'FZ1'"),
+    ],
+)
+def test_a_marker_that_names_nothing_stops_the_run(mark: str, said: str, tmp_path: Path) -> None:
     shutil.copy(CONFTEST, tmp_path)
     test = tmp_path / "test_marked.py"
-    test.write_text("import pytest\n\n@pytest.mark.row('4P')\ndef test_nothing(): pass\n", encoding="utf-8")
+    test.write_text(f"import pytest\n\n@pytest.mark.{mark}\ndef test_nothing(): pass\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(test)]
     run = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "row('4P',) names no requirement row; allowed: ids such as 'P4'" in run.stdout + run.stderr
+    assert said in run.stdout + run.stderr
