@@ -1,4 +1,4 @@
-"""What a run may decide by its own `state.md`: all of it where this user's own run has written it, else what is allowed.
+"""What a run may decide by its own `state.md`: all of it where a run of this user has written it, else what is said.
 
 `seal` says which is which.
 """

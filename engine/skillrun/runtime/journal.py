@@ -69,7 +69,7 @@ class Journal:
     def __init__(self, database: sqlite3.Connection, index: Index, witness: int | None, fits: Fits = anything) -> None:
         """`witness` is the descriptor of the file that is rewritten in place at each synced commit.
 
-        `fits` says whether a body is one that a run writes: the journal may come from anybody, with a chain that is whole.
+        `fits` says whether a body is one that a run writes: a journal from anybody may have a chain that is whole.
         """
         self._database, self._index, self._witness, self._fits = database, index, witness, fits
         self._pending: list[Row] = []

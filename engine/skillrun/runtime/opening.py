@@ -1,8 +1,11 @@
-"""The folders of runs: where one is, a new one, its journal, a copy to look through. Nothing is opened through links."""
+"""The folders of runs: where one is, a new one, its journal, a copy to look through; none behind a link."""
 
 from __future__ import annotations
 
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +17,7 @@ from skillrun.runtime.journal import Journal
 from skillrun.runtime.journal_check import JOURNAL, WITNESS
 from skillrun.runtime.state import STATE
 from skillrun.tools.paths import PathRefused, checked_slug
-from skillrun.tools.tree import NO_LINKS, Tree
+from skillrun.tools.tree import NO_LINKS, PRIVATE, Tree
 
 MOST_COPIED: Final = 500_000_000  # bytes
 
@@ -57,6 +60,14 @@ def open_journal(folder: Tree) -> Journal:
     """The journal of a run, made when there is none."""
     there = any(folder.known(name) is not None for name in (JOURNAL, WITNESS))
     return Journal.open(folder, fits) if there else Journal.create(folder, fits)
+
+
+@contextmanager
+def scratch() -> Iterator[Tree]:
+    """An empty folder of a run that nobody keeps."""
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary, Tree(Path(temporary).resolve()) as private:
+        private.make("run", PRIVATE)
+        yield private.folder("run")
 
 
 def copy_files(source: Tree, target: Tree) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 import signal
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -30,11 +29,11 @@ from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.lock import hold
-from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal
+from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal, scratch
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.seal import is_sealed, own_key
 from skillrun.runtime.state import STATE, State
-from skillrun.tools.tree import PRIVATE, Tree
+from skillrun.tools.tree import Tree
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -117,10 +116,7 @@ async def again(session: Session, run_folder: Tree | Path, journal: Journal, inp
 
 async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:
     """Walk a run through in a temporary folder, keeping nothing: over the journal of `base`, or from nothing."""
-    with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
-        with Tree(Path(temporary).resolve()) as private:
-            private.make("run", PRIVATE)
-            folder = private.folder("run")
+    with scratch() as folder:
         if base is not None:
             with Tree(base) as run:
                 copy_files(run, folder)

@@ -1,4 +1,4 @@
-"""`state.md`: where a run stands, as a file and as values. Whatever does not fit is refused before anything reads it."""
+"""`state.md`: where a run stands, as a file and as values. What does not fit is refused before anything reads it."""
 
 from __future__ import annotations
 
