@@ -46,6 +46,7 @@ interactive = click.option(
 answers = click.option("--answers", type=FILE, metavar="FILE", help="Answers to questions, prepared in a file.")
 script = click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests.")
 model = click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")
+share = click.option("--share", is_flag=True, help="Let others read the run's files, as the umask allows.")
 budget = click.option(
     "--budget",
     callback=_limits,
@@ -57,7 +58,7 @@ budget = click.option(
 
 def located(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.session import existing
+    from skillrun.runtime.opening import existing
 
-    path = Path(run).resolve()
+    path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)

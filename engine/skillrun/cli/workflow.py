@@ -37,6 +37,7 @@ class Job:
     runs: Path
     model: str
     script: Script
+    share: bool
     json: bool
 
 
@@ -70,6 +71,7 @@ def workflow_command(name: str) -> click.Command:
     @options.runs_folder
     @options.model
     @options.script
+    @options.share
     @options.as_json
     def command(**values: Any) -> int:
         return _start(name, values)

@@ -222,6 +222,11 @@ def read_source(path: Path, shown: str, problems: Problems) -> Source | None:
     except OSError as error:
         problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
         return None
+    return source_of(content, path, shown, problems)
+
+
+def source_of(content: bytes, path: Path, shown: str, problems: Problems) -> Source | None:
+    """The source of a file that has been read: at most `MAX_BYTES` of it, and one more where it is larger."""
     if len(content) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES:,} bytes"
         problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))

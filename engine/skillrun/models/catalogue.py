@@ -192,6 +192,14 @@ class Catalogue:
             found = await live.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, found)
 
+    def may_mean(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
+        """Whether a name means this model here: exactly it, or any of those that its intent chooses from."""
+        last, _ = self._followed(name, environ, "")
+        if isinstance(last, Intent):
+            provider, _, listed = model.partition(":")
+            return provider == last.provider and (fnmatchcase(listed, last.match) or listed == last.fallback)
+        return last == model
+
     def price(self, model: str, usage: Usage) -> float | None:
         """Dollars for a call to `provider:model`, None when its rates are unknown; the scripted model is free."""
         rates = _price(self.models.get(model, {}))

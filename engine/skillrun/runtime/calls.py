@@ -178,7 +178,7 @@ async def _use(phase: PhaseRun, address: str, tool: ToolCall, reads: list[str]) 
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))
     else:
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=True))
-    result = known["result"]
+    result = str(known.get("result", ""))
     if not result.startswith("error:"):
         reads.append(_looked_at(tool))
     return Message("tool", (Block(result),), call_id=tool.id)

@@ -32,7 +32,7 @@ def past(run: Run, use: PhaseUse) -> list[dict[str, Any]]:
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
     found = run.folder.ended(run.state.round, summaries_before(run, use))
-    return sorted(found, key=lambda summary: (summary["round"], order.get(summary["phase"], ())))
+    return sorted(found, key=lambda summary: (summary.get("round", 0), order.get(summary.get("phase", ""), ())))
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
@@ -75,7 +75,7 @@ def phase_value(run: Run, summary: Mapping[str, Any], reader: str = "") -> dict[
         text = run.folder.text(name)
         if text is not None:
             known = run.journal.find("note", overwritten(run, reader, name), digest(text)) if reader else None
-            artifacts[name] = known["text"] if known is not None else text
+            artifacts[name] = known.get("text", text) if known is not None else text
     record = {
         **SUMMARY_DEFAULTS,
         **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")},

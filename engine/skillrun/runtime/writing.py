@@ -48,9 +48,8 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
 
 def _name(frame: Frame, step: Step, path: str) -> str:
     """The one name of an artifact, however its path is written."""
-    folder = frame.run.folder
     try:
-        return folder.resolve(path).relative_to(folder.path.resolve()).as_posix()
+        return frame.run.folder.name(path)
     except PathRefused as error:
         raise StepFailed(str(error), frame.at(step)) from None
 
@@ -84,7 +83,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     }
     answers = await put(frame, f"{frame.at(step)}/{path}", [question])
     if answers[0].get("answer") == TAKE:
-        (folder.path / beside).unlink(missing_ok=True)
+        folder.remove(beside)
         await folder.replace(path, text)
         return "written"
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"

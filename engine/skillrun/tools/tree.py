@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,28 +21,32 @@ from skillrun.tools.paths import PathRefused
 
 LONGEST: Final = 4096  # characters of a path
 MOST_LINKS: Final = 40
+PRIVATE: Final = 0o700
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPENED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+
+NO_LINKS: Final = "nothing here may be a link, and skillrun writes none: remove it, or take a copy without links"
+SPECIAL: Final = "only regular files belong here, and skillrun writes no others: remove it"
 
 Kind = Literal["file", "folder", "link", "other"]
 
 
 class Tree:
     """The folder `path`, open until `close`. With `links`, those inside that stay inside are followed; otherwise every
-    link is refused, and every file that has another name somewhere (a hard link).
+    link is refused, also the folder itself where it is one, and every file that has another name (a hard link).
 
     A name is written from the folder on. Whatever is wrong with one raises `PathRefused`; one that is not there raises
     `FileNotFoundError`, and other failures of the system are `OSError` as usual.
     """
 
     def __init__(self, path: Path, *, links: bool = False, descriptor: int | None = None) -> None:
-        """`descriptor` is the folder's own, where it is open already. Links in `path` itself are followed."""
+        """`descriptor` is the folder's own, where it is open already. Links on the way to `path` are followed."""
         self.path = path
         self.links = links
-        self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if descriptor is None else descriptor
-        self._real = os.path.realpath(path)
+        self._root = _opened(path, links=links) if descriptor is None else descriptor
+        self._real = os.path.realpath(path) if links else str(path)
 
     def close(self) -> None:
         root, self._root = self._root, -1
@@ -58,10 +63,16 @@ class Tree:
         with suppress(OSError, AttributeError):
             self.close()
 
-    def open(self, name: str) -> int:
-        """The descriptor, for reading, of the regular file with this name; the caller closes it."""
+    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+        """The descriptor of the regular file with this name, for reading; the caller closes it.
+
+        `flags` may say otherwise: to write, to append, to create it with this mode. Nothing is emptied by opening.
+        """
         with self._walked(name) as (folder, leaf):
-            descriptor = os.open(leaf, _FILE, dir_fd=folder)
+            if flags != os.O_RDONLY:  # opening a FIFO or a device to write may wait, or do something
+                with suppress(FileNotFoundError):
+                    self._check(name, os.stat(leaf, dir_fd=folder, follow_symlinks=False))
+            descriptor = os.open(leaf, flags | _FILE, mode, dir_fd=folder)
         try:
             self._check(name, os.fstat(descriptor))
         except BaseException:
@@ -78,6 +89,19 @@ class Tree:
         """What is known of the file or folder with this name; of a link, of where it leads."""
         with self._walked(name) as (folder, leaf):
             return os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+
+    def known(self, name: str) -> os.stat_result | None:
+        """What is known of a regular file, None where nothing is there; what else there is raises as in `open`."""
+        try:
+            found = self.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        self._check(name, found)
+        return found
+
+    def owner(self, name: str = ".") -> int:
+        """The number of the user whom a folder belongs to."""
+        return self.stat(name).st_uid
 
     def is_file(self, name: str) -> bool:
         """Whether there is a regular file that could be read."""
@@ -103,6 +127,23 @@ class Tree:
         try:
             with os.scandir(descriptor) as found:
                 return sorted((entry.name, _kind(entry)) for entry in found)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it; a link goes and what it leads to stays."""
+        with self.place(name) as (folder, leaf):
+            if stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(leaf, dir_fd=folder)
+            else:
+                os.unlink(leaf, dir_fd=folder)
+
+    def restrict(self, name: str = ".") -> None:
+        """Take a folder's mode from all but its owner."""
+        descriptor = self._folder(name)
+        try:
+            if stat.S_IMODE(os.fstat(descriptor).st_mode) != PRIVATE:
+                os.fchmod(descriptor, PRIVATE)
         finally:
             os.close(descriptor)
 
@@ -140,9 +181,9 @@ class Tree:
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         if not stat.S_ISREG(found.st_mode):
-            raise PathRefused(f"{shown(name)} is no regular file")
+            raise PathRefused(f"{shown(name)} is no regular file", "" if self.links else SPECIAL)
         if found.st_nlink > 1 and not self.links:
-            raise PathRefused(f"{shown(name)} has another name somewhere (a hard link)")
+            raise PathRefused(f"{shown(name)} has another name somewhere (a hard link)", NO_LINKS)
 
     @contextmanager
     def _walked(self, name: str) -> Iterator[tuple[int, str]]:
@@ -181,7 +222,7 @@ class Tree:
             yield walked[-1], leaf
         except OSError as error:
             if error.errno == errno.ELOOP:  # a link since it was looked at
-                raise PathRefused(f"{shown(name)} leads through a symbolic link") from None
+                raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS) from None
             raise
         finally:
             for descriptor in walked[1:]:
@@ -196,7 +237,7 @@ class Tree:
                 return None
             raise
         if not self.links:
-            raise PathRefused(f"{shown(name)} leads through a symbolic link")
+            raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS)
         return target
 
     def _below(self, target: str, name: str) -> str:
@@ -205,6 +246,17 @@ class Tree:
             if target == base or target.startswith(base.rstrip("/") + "/"):
                 return target[len(base.rstrip("/")) :].lstrip("/") or "."
         raise PathRefused(f"{shown(name)} leads out of its folder", "A symbolic link in it leads out.")
+
+
+def _opened(path: Path, *, links: bool) -> int:
+    """The descriptor of a folder. Raises PathRefused for a link, where there may be none."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        return os.open(path, flags if links else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and not links and path.is_symlink():
+            raise PathRefused(f"{path} is a symbolic link", NO_LINKS) from None
+        raise
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -9,10 +9,12 @@ from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import Shape
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.files import digest
+from skillrun.runtime.files import LARGEST, digest
 from skillrun.runtime.records_yaml import from_frontmatter
 from skillrun.runtime.run import Frame
-from skillrun.tools.paths import checked_slug, matching
+from skillrun.tools.matching import matching
+from skillrun.tools.paths import checked_slug
+from skillrun.tools.tree import Tree
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -50,39 +52,53 @@ async def _attempt(
     return found
 
 
-def _files(frame: Frame, origin: str, pattern: str) -> tuple[Path, list[Path]]:
+def _files(frame: Frame, origin: str, pattern: str) -> tuple[Tree, list[str]]:
     """The files to read, and the folder that they are named from. Raises SkillrunError when there is none."""
     folder = frame.run.folder
     if not origin:
-        root, where = folder.path, "this run"
-        paths = [root.resolve() / name for name in folder.matching(pattern)]
+        tree, names, where = folder.tree, folder.matching(pattern), "this run"
     else:
         in_project = origin == "project"
-        root = Path(frame.run.state.project or ".") if in_project else folder.path.parent / checked_slug(origin)
         where = "the project" if in_project else f"the run `{origin}`"
-        paths = matching(root, pattern)
-    if not paths:
+        tree = (
+            Tree(Path(frame.run.state.project or "."), links=True) if in_project else _run(folder.path.parent, origin)
+        )
+        names = matching(tree, pattern)
+    if not names:
         raise SkillrunError(f"there is no file `{pattern}` in {where}")
-    return root, paths
+    return tree, names
 
 
-def _read(root: Path, paths: list[Path], shape: Shape | None) -> dict[str, Any]:
+def _run(runs: Path, name: str) -> Tree:
+    """The folder of another run. Raises SkillrunError where there is none, or its name is a link."""
+    try:
+        return Tree(runs / checked_slug(name))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SkillrunError(f"there is no run `{name}` in {runs}") from None
+
+
+def _read(tree: Tree, names: list[str], shape: Shape | None) -> dict[str, Any]:
     texts, records = [], []
-    for path in paths:
+    for name in names:
+        content = tree.read(name, LARGEST)
+        if len(content) > LARGEST:
+            raise SkillrunError(f"{name} is larger than {LARGEST:,} bytes")
         if shape is not None:
-            data, body = from_frontmatter(path)
+            data, body = from_frontmatter(tree.path / name, content)
             errors = shape.check(data)
             if errors:
                 wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
-                raise SkillrunError(f"{path} has not the shape asked for: {wrong}")
+                raise SkillrunError(f"{tree.path / name} has not the shape asked for: {wrong}")
             records.append(data)
             texts.append(body)
         else:
-            texts.append(path.read_text(encoding="utf-8", errors="replace"))
-    result: dict[str, Any] = {
-        "text": "\n\n".join(texts),
-        "files": [path.relative_to(root.resolve()).as_posix() for path in paths],
-    }
+            texts.append(_lines(content.decode("utf-8", "replace")))
+    result: dict[str, Any] = {"text": "\n\n".join(texts), "files": names}
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result
+
+
+def _lines(text: str) -> str:
+    """The text with the line ends of this system's editors."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
