@@ -32,7 +32,7 @@ MARKS: Final = {
     "running": "▸",
     "": " ",
 }
-SCROLLS: Final = frozenset({"Notice", "Said", "Tripped", "WentBack", "CallEnded"})
+SCROLLS: Final = frozenset({"Notice", "Said", "Pruned", "Tripped", "WentBack", "CallEnded"})
 
 
 @dataclass

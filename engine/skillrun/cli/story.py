@@ -19,7 +19,7 @@ from skillrun.runtime.lock import hold
 from skillrun.runtime.run import Spent
 
 Record = dict[str, Any]
-HAPPENED: Final = ("Said", "Answered", "Tripped", "WentBack")
+HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack")
 POLL: Final = 0.2  # seconds between two looks at a transcript that grows
 
 

@@ -115,6 +115,7 @@ LINES: Final[Mapping[str, Callable[[Data], str]]] = {
     "Notice": _warned,
     "PhaseStarted": _phase_started,
     "PhaseEnded": _phase_ended,
+    "Pruned": lambda event: f"{event['phase']}: {_warned(event)}",
     "Said": lambda event: f"{event['phase']}: {_warned(event)}",
     "Asked": lambda event: "\n".join(f"{event['phase']}: question: {one['text']}" for one in event["questions"]),
     "Answered": _answered,

@@ -85,6 +85,18 @@ class CallEnded(Event):
 
 
 @dataclass(frozen=True)
+class Pruned(Event):
+    """Something was left out of a member's reply, as it did not fit: `items` have `path`, `reason` and `text`."""
+
+    address: str
+    phase: str
+    member: str
+    items: tuple[Mapping[str, str], ...]
+    text: str
+    level: str = "warn"
+
+
+@dataclass(frozen=True)
 class ToolUsed(Event):
     address: str
     phase: str
