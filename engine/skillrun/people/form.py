@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.language.border import clean
 from skillrun.language.diagnostics import Problems, SkillrunError, printable, render
 from skillrun.language.document import outline
 from skillrun.language.source import Source, read_source
@@ -112,7 +113,7 @@ def read_form(path: Path, questions: Sequence[Question]) -> list[dict[str, Any]]
     if unclear:
         why = [tuple(reasons) for _, reasons in read]
         raise UnclearAnswers(path, unclear, answers, why, untouched=untouched)
-    return answers
+    return clean(answers)
 
 
 def _placed(temporary: Path, path: Path) -> bool:

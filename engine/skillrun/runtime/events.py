@@ -114,9 +114,12 @@ class Said(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
+    """`computed`: the words are not the workflow's own, or not all of them."""
+
     address: str
     phase: str
     questions: tuple[Mapping[str, Any], ...]
+    computed: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ class Transcript:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = path.open("a", encoding="utf-8")
         path.chmod(0o600)
-        self._encode = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False).encode
+        self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
         self._flush: asyncio.TimerHandle | None = None
 
     def heard(self, event: Event) -> None:

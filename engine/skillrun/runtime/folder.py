@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.border import clean
+from skillrun.language.diagnostics import SkillrunError, printable
 from skillrun.language.schemas import shown
 from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
@@ -83,7 +84,7 @@ class RunFolder:
 
     def text(self, name: str) -> str | None:
         path = self.resolve(name)
-        return path.read_bytes().decode("utf-8", "replace") if path.is_file() else None
+        return clean(path.read_bytes().decode("utf-8", "replace")) if path.is_file() else None
 
     async def put(self, name: str, text: str) -> Written:
         """Write an artifact, unless a person has changed the file that is there.
@@ -240,7 +241,9 @@ class RunFolder:
         told = plain_data(vars(state))
         data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {}, [])}
         ordered = {"schema_version": data.pop("schema_version"), **data}
-        text = to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in log))
+        text = to_frontmatter(
+            ordered, "# Log\n\n" + "".join(f"- {' '.join(printable(line).split())}\n" for line in log)
+        )
         if text != self._state:
             write_atomic(self.path / STATE, text)
             self._state = text
