@@ -12,6 +12,8 @@ _LINE_END: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 # C0 and C1 without tab and line feed, and what turns the order of a line around. Marks that join or part letters stay.
 _STEERING: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Escape sequences with what belongs to them; no quote or bracket of JSON that stands beside one goes with it.
+_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n\"\\]*\x07")
 _STRANGE: Final = re.compile(f"{_LINE_END.pattern}|{_SURROGATE.pattern}|{_STEERING.pattern}")
 
 Plain = TypeVar("Plain")
@@ -35,4 +37,4 @@ def clean(value: Plain) -> Plain:
 def _text(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _STEERING.sub("", _LINE_END.sub("\n", text))
+    return _STEERING.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))

@@ -138,7 +138,13 @@ def _entered(value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_refused, parse_float=_float, parse_int=_integer, object_pairs_hook=_record)
+    return json.JSONDecoder(
+        strict=False,  # a line break within a text is one
+        parse_constant=_refused,
+        parse_float=_float,
+        parse_int=_integer,
+        object_pairs_hook=_record,
+    )
 
 
 def _refused(name: str) -> Any:

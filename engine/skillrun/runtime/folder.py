@@ -241,9 +241,8 @@ class RunFolder:
         told = plain_data(vars(state))
         data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {}, [])}
         ordered = {"schema_version": data.pop("schema_version"), **data}
-        text = to_frontmatter(
-            ordered, "# Log\n\n" + "".join(f"- {' '.join(printable(line).split())}\n" for line in log)
-        )
+        lines = (" ".join(printable(line).split()) for line in log)  # a reason may be a model's words
+        text = to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in lines))
         if text != self._state:
             write_atomic(self.path / STATE, text)
             self._state = text

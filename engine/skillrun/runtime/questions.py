@@ -27,11 +27,12 @@ async def put(
     *,
     form: str | None = None,
     leave: bool = False,
-    computed: bool = True,
+    computed: bool = False,
 ) -> list[dict[str, Any]]:
     """The records with their answers. Raises Waiting when nobody is there to answer.
 
-    `computed`: the words are not the workflow's own, or not all of them. `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
+    `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
+    `computed`: the words are not the workflow's own, or not all of them.
     """
     run = frame.run
     where = f"{address}@{frame.open.rounds}"
@@ -118,7 +119,7 @@ async def offer_retry(frame: Frame, address: str, reason: str, *, can_go_on: boo
     choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
     question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "once": True}
     question["round"] = frame.open.round
-    answers = await put(frame, address, [question])
+    answers = await put(frame, address, [question], computed=True)
     if answers[0].get("answer") == GIVE_UP:
         raise StepFailed(reason, address)
     return bool(answers[0].get("answer") == RETRY)
