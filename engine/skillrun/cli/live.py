@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output
 from skillrun.cli.words import duration, line_of, spent
-from skillrun.language.diagnostics import printable
+from skillrun.language.diagnostics import hanging, printable
 from skillrun.models.messages import Usage
 from skillrun.runtime.events import CallEnded, CallStarted, Event, PhaseEnded, PhaseStarted, RunStarted, WentBack
 from skillrun.runtime.run import Spent
@@ -32,7 +32,7 @@ MARKS: Final = {
     "running": "▸",
     "": " ",
 }
-SCROLLS: Final = frozenset({"Notice", "Said", "Tripped", "WentBack", "CallEnded"})
+SCROLLS: Final = frozenset({"Notice", "Said", "Pruned", "Tripped", "WentBack", "CallEnded"})
 
 
 @dataclass
@@ -96,9 +96,13 @@ class PlainView:
         told = event.to_dict()
         line = line_of(told) if told["event"] != "RunEnded" else ""
         if line:
-            self.line(line)
+            self._put(line)
 
     def line(self, text: str) -> None:
+        """What is said beside the events."""
+        self._put(hanging(text))
+
+    def _put(self, text: str) -> None:
         if self._held is not None:
             self._held.append(text)
         else:

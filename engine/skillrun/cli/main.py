@@ -133,7 +133,18 @@ def _bug(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="skillrun-", suffix=".log", delete=False) as log:
-        log.write("".join(traceback.format_exception(error)))
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
-    return _refused(f"this is a bug in skillrun ({said})", f"please report it and attach {log.name}", BUG)
+    trace = "".join(traceback.format_exception(error))
+    said = traceback.format_exception_only(error)[0].strip().split("\n")[0]
+    how = "please report it"
+    try:
+        log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (it is closed below, and kept)
+            "w", encoding="utf-8", errors="backslashreplace", prefix="skillrun-", suffix=".log", delete=False
+        )
+        with log:
+            log.write(trace)
+    except OSError as full:
+        Output().note(trace)
+        how += f" with what stands above; it could not be written to a file ({full.strerror})"
+    else:
+        how += f" and attach {log.name}"
+    return _refused(f"this is a bug in skillrun ({said})", how, BUG)

@@ -15,6 +15,7 @@ from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import because, spent
 from skillrun.cli.workflow import Job, first_input
+from skillrun.language.diagnostics import hanging
 from skillrun.people.person import open_person
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import check_answers, refusal
@@ -114,6 +115,6 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         out.line(f"  {name}")
     if "usage" in told:
         out.line(spent(told["usage"]))
-    out.line(f"next: {outcome.next_step or f'`skillrun show {folder.name}` tells how it went'}")
+    out.line(f"next: {hanging(outcome.next_step) or f'`skillrun show {folder.name}` tells how it went'}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": outcome.next_step}
     out.data({**told, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

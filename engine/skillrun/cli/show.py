@@ -12,6 +12,7 @@ from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
 from skillrun.cli.words import because, counted, duration, money, shown, spent, table
+from skillrun.language.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
 LONGEST: Final = 100  # characters of a value that is shown
@@ -50,7 +51,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     lines += [f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
     for title, found in parts.items():
         if found:
-            lines += ["", f"{title}:", *(f"  {line}" for line in found)] if title else ["", *found]
+            lines += ["", f"{title}:", *(f"  {hanging(line)}" for line in found)] if title else ["", *found]
     if told["estimate"]:
         lines += ["", f"expected before it began: {_equations(told['estimate'])}"]
     return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]

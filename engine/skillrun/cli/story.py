@@ -21,7 +21,7 @@ from skillrun.runtime.state import State
 from skillrun.runtime.transcript import Record, events
 from skillrun.tools.tree import Tree
 
-HAPPENED: Final = ("Said", "Answered", "Tripped", "WentBack")
+HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack")
 
 
 def read_state(folder: Path) -> State:

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 import click
 
+from skillrun.language.diagnostics import hanging
+from skillrun.people.person import WORDED
+
 Data = Mapping[str, Any]
 
 
@@ -42,7 +45,7 @@ def spent(usage: Data) -> str:
 
 
 def because(reason: str) -> str:
-    return f": {reason}" if reason else ""
+    return f": {hanging(reason)}" if reason else ""
 
 
 def shown(value: Any) -> str:
@@ -81,14 +84,18 @@ def listed(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def line_of(event: Data) -> str:
-    """The line, empty for an event that says nothing to a person."""
+    """The line, empty for an event that says nothing to a person; what has more of them is indented from the second on.
+
+    A model's words are in it, and only the program's own lines begin at the edge.
+    """
     write = LINES.get(str(event.get("event")))
-    return write(event) if write is not None else ""
+    found = write(event) if write is not None else ""
+    return "\n".join(map(hanging, [found] if isinstance(found, str) else found))
 
 
-def _started(event: Data) -> str:
+def _started(event: Data) -> list[str]:
     verb = "going on with" if event["resumed"] else "starting"
-    return f"{verb} {event['run']} in {event['folder']}\nmodels: {equations(event['models'])}"
+    return [f"{verb} {event['run']} in {event['folder']}", f"models: {equations(event['models'])}"]
 
 
 def _phase_started(event: Data) -> str:
@@ -101,6 +108,11 @@ def _phase_ended(event: Data) -> str:
     return "" if event["final"] else f"{event['phase']}: {event['status']}{took}{because(event['reason'])}"
 
 
+def _asked(event: Data) -> list[str]:
+    worded = f" ({WORDED})" if event.get("computed") else ""
+    return [f"{event['phase']}: question{worded}: {one['text']}" for one in event["questions"]]
+
+
 def _answered(event: Data) -> str:
     given = {one["id"]: one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
     return f"{event['phase']}: answered: {equations(given)}" if given and not event["replayed"] else ""
@@ -110,13 +122,14 @@ def _warned(event: Data) -> str:
     return f"{'warning: ' if event['level'] == 'warn' else ''}{event['text']}"
 
 
-LINES: Final[Mapping[str, Callable[[Data], str]]] = {
+LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "RunStarted": _started,
     "Notice": _warned,
     "PhaseStarted": _phase_started,
     "PhaseEnded": _phase_ended,
+    "Pruned": lambda event: f"{event['phase']}: {_warned(event)}",
     "Said": lambda event: f"{event['phase']}: {_warned(event)}",
-    "Asked": lambda event: "\n".join(f"{event['phase']}: question: {one['text']}" for one in event["questions"]),
+    "Asked": _asked,
     "Answered": _answered,
     "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",
     "Tripped": lambda event: (

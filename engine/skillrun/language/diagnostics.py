@@ -169,3 +169,8 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNSEEN.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))
+
+
+def hanging(text: str) -> str:
+    """The text with all lines but the first one indented, so that none looks like a line of the program's own."""
+    return printable(text).replace("\n", "\n    ")

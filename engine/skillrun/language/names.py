@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from skillrun.language.fields import Field
-from skillrun.language.results import REPLY
+from skillrun.language.results import DROPPED, REPLY
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
 from skillrun.language.types import (
     ANY,
@@ -57,7 +57,7 @@ SUMMARY: Final = record(
     },
     "the summary",
 )
-FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "recovered"), ANY.maybe()), "the flags")
+FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "dropped", "recovered"), ANY.maybe()), "the flags")
 """Those that the interpreter raises itself."""
 
 _USAGE: Final = {
@@ -172,6 +172,7 @@ def replies_type(data: Type, label: str, *, several: bool, filled: bool) -> Type
             "data": list_of(data, filled=filled) if several else data,
             "path": TEXT.maybe(),
             "replies": list_of(reply, filled=filled),
+            "dropped": list_of(DROPPED),
             "degraded": BOOLEAN,
         },
         label,

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from skillrun.language.inference import Inference
 
 _STATUS: Final = TEXT._replace(values=("success", "error", "timeout", "truncated", "refused", "parse_error", "empty"))
+_DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
+DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
 REPLY: Final = record(
-    {"member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT)}, "the reply"
-)
+    {
+        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT),
+        "dropped": list_of(record(_DROPPED, "what was dropped")),
+    },
+    "the reply",
+)  # fmt: skip
 QUESTION: Final = record(
     {
         "id": TEXT, "text": TEXT, "choices": list_of(ANY).maybe(), "multiple": BOOLEAN.maybe(), "priority": ANY.maybe(),

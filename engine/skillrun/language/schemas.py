@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SHOWN_VALUE: Final = 60
 """Characters of a value that a message shows."""
 
+MOST_REFERENCES: Final = 20  # from one `$ref` to the next
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
+
 TYPES: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -39,6 +42,15 @@ class ShapeError:
 
     path: str
     message: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What was left out of a value because it did not fit: where it stood, why, and its JSON."""
+
+    path: str
+    reason: str
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +82,32 @@ class Shape:
         found = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
         return list(dict.fromkeys(found))
 
-    def prune(self, value: Any) -> tuple[Any, int]:
-        """The value without the list items that do not fit, and how many were dropped."""
-        value, dropped = deepcopy(value), 0
-        while bad := self._bad_items(value):
-            for *way, place in sorted(bad, key=lambda path: (len(path), path[-1]), reverse=True):
-                del reduce(getitem, way, value)[place]
-                dropped += 1
-        return value, dropped
+    def read(self, value: Any) -> Any:
+        """The value with what can only be meant one way as the schema has it.
+
+        Letter case of an enum's values, numbers in quotes, whole numbers such as `3.0`; an optional null is left out.
+        """
+        return _read(value, self.schema, self.schema)
+
+    def prune(self, value: Any) -> tuple[Any, list[Dropped]]:
+        """The value without what does not fit and can be missing, and what that was.
+
+        That is a field nobody asked for, an optional field, or else the list item around it; of these the innermost.
+        """
+        value, dropped = deepcopy(value), list[Dropped]()
+        while bad := self._bad(value):
+            for (*way, place), reasons in bad.items():
+                parent = reduce(getitem, way, value)
+                text = json.dumps(parent[place], ensure_ascii=False)
+                dropped.append(Dropped(_path([*way, place]), "; ".join(dict.fromkeys(reasons)), text))
+                del parent[place]
+        return value, dropped[::-1]
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether a list may fit."""
+        kind: Any = self.schema.get("type", "object" if "properties" in self.schema else "")
+        return bool(kind != "object")
 
     @cached_property
     def _validator(self) -> Validator:
@@ -86,15 +116,33 @@ class Shape:
 
         return Draft202012Validator(self.schema, registry=Registry())  # this one fetches nothing
 
-    def _bad_items(self, value: Any) -> set[tuple[Any, ...]]:
-        """The paths of the innermost list items in which something is wrong; none within another of them."""
-        found: set[tuple[Any, ...]] = set()
+    def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
+        """The paths of what is left out, none within another, the innermost and the last items first; and why."""
+        found: dict[tuple[Any, ...], list[str]] = {}
+        error: Any
         for error in self._validator.iter_errors(value):
             path = tuple(error.absolute_path)
-            end = next((n for n in range(len(path), 0, -1) if isinstance(path[n - 1], int)), 0)
-            if end:
-                found.add(path[:end])
-        return {path for path in found if not any(path[:n] in found for n in range(1, len(path)))}
+            extra: list[Any] = []
+            if error.validator == "additionalProperties" and error.validator_value is False:
+                extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
+            for place in [(*path, each) for each in extra] or [self._can_be_missing(path)]:
+                if place:
+                    reasons = (each.message for each in _described(error) if not extra or each.path == _path(place))
+                    found.setdefault(place, []).extend(reasons)
+        outermost = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
+        order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
+        return {path: found[path] for path in order}
+
+    def _can_be_missing(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The innermost part of a path that the schema lets be missing: a list item, or an optional field."""
+        around = [self.schema]
+        for part in path:
+            around.append(_inner(around[-1], part, self.schema))
+        for end in range(len(path), 0, -1):
+            rules, name = _resolved(around[end - 1], self.schema), path[end - 1]
+            if isinstance(name, int) or (name in rules.get("properties", {}) and name not in rules.get("required", ())):
+                return path[:end]
+        return ()
 
 
 def shown(value: Any) -> str:
@@ -111,6 +159,38 @@ def referred(schema: Any, reference: str) -> Any:
     for part in parts:
         found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
     return found
+
+
+def _resolved(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
+    """The rules of a part of a schema, where it refers to another part those."""
+    for _ in range(MOST_REFERENCES):
+        if not isinstance(rules, dict) or not isinstance(rules.get("$ref"), str):
+            break
+        rules = referred(root, rules["$ref"])
+    return rules if isinstance(rules, dict) else {}
+
+
+def _inner(rules: Any, part: Any, root: dict[str, Any]) -> Any:
+    """What a schema says of one field, or of a list's items."""
+    known = _resolved(rules, root)
+    return known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
+
+
+def _read(value: Any, rules: Any, root: dict[str, Any]) -> Any:
+    known = _resolved(rules, root)
+    if isinstance(value, list):
+        return [_read(each, known.get("items"), root) for each in value]
+    if isinstance(value, dict):
+        fields, required = known.get("properties", {}), known.get("required", ())
+        left_out = {name for name, each in value.items() if each is None and name in fields and name not in required}
+        return {name: _read(each, fields.get(name), root) for name, each in value.items() if name not in left_out}
+    kind, choices = known.get("type"), known.get("enum")
+    if isinstance(value, str) and isinstance(choices, list):
+        like = [each for each in choices if str(each).casefold() == value.strip().casefold()]
+        return like[0] if value not in choices and len(like) == 1 else value
+    if isinstance(value, str) and kind in ("integer", "number") and (number := _NUMBER.fullmatch(value.strip())):
+        value = float(number[0]) if "." in number[0] else int(number[0])
+    return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
 
 
 def _described(error: Any) -> Iterator[ShapeError]:

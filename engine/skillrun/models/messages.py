@@ -12,6 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal, Protocol, get_args
 
+from skillrun.language.border import clean
 from skillrun.language.diagnostics import SkillrunError
 
 MessageRole = Literal["user", "assistant", "tool"]
@@ -31,7 +32,7 @@ class ModelError(SkillrunError):
     """A call that got no reply, after the gateway's retries. `retryable`: the same request may succeed later."""
 
     def __init__(self, kind: ErrorKind, message: str, retryable: bool | None = None, next_step: str = "") -> None:
-        super().__init__(message, next_step)
+        super().__init__(clean(message), clean(next_step))
         self.kind: ErrorKind = kind
         self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
         self.wait: float | None = None
@@ -152,7 +153,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said. Only `end` and `tool` are whole: with any other `stop` the text is not an answer."""
+    """What a model said, its texts made valid. Only `end` and `tool` are whole: with another `stop` it is no answer."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -161,6 +162,11 @@ class Reply:
     model: str = ""
     seconds: float = 0.0
     price: float | None = None
+
+    def __post_init__(self) -> None:
+        calls = tuple(ToolCall(clean(one.id), clean(one.name), clean(one.arguments)) for one in self.calls)
+        for name, value in {"text": clean(self.text), "model": clean(self.model), "calls": calls}.items():
+            object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "calls": _plain(self.calls), "usage": self.usage.to_dict()}

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.language.border import clean
 from skillrun.language.diagnostics import Problems, SkillrunError, printable, render
 from skillrun.language.document import outline
 from skillrun.language.source import MAX_BYTES, Source, source_of
@@ -123,7 +124,7 @@ def read_form(folder: Tree, name: str, questions: Sequence[Question]) -> list[di
     if unclear:
         why = [tuple(reasons) for _, reasons in read]
         raise UnclearAnswers(path, unclear, answers, why, untouched=untouched)
-    return answers
+    return clean(answers)
 
 
 def _placed(folder: int, temporary: str, name: str) -> bool:

@@ -11,21 +11,29 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from skillrun.language.border import clean
 from skillrun.language.diagnostics import UsageError
 from skillrun.people.answers import Question, by_default, default_of
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.terminal import Terminal
 
+WORDED: Final = "worded during the run"
+"""What is said of a question whose words are not the workflow's own."""
+
 
 @dataclass(frozen=True)
 class Asking:
-    """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file."""
+    """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
+
+    `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
+    """
 
     key: str
     phase: str
     questions: tuple[dict[str, Any], ...]
+    computed: bool = False
 
 
 class Person:
@@ -51,9 +59,10 @@ class Person:
             if self.terminal is None or not self.attended or not (now or self.staying):
                 return None
             async with self._turn:
-                answers = await self.terminal.ask(left, asking.phase)
+                parts = (asking.phase, WORDED if asking.computed else "")
+                answers = await self.terminal.ask(left, " · ".join(filter(None, parts)))
         rest = iter(answers)
-        return [next(rest) if answer is None else answer for answer in given]
+        return clean([next(rest) if answer is None else answer for answer in given])
 
     def earlier(self, asking: Asking) -> None:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""

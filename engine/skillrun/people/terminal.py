@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.language.diagnostics import printable
+from skillrun.language.diagnostics import hanging, printable
 from skillrun.people.answers import (
     Question,
     answered,
@@ -66,14 +66,14 @@ class Terminal:
 
         parts = (phase, progress, question.get("priority"), question.get("section"), keys)
         words = [shown(part) for part in parts if part]
-        notes = "".join(f"{note}\n" for note in notes_of(question))
+        notes = "".join(f"    {note}\n" for note in notes_of(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
         text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes)])
         print_formatted_text(text, end="", output=self.screen)
 
     async def _answer(self, question: Question, earlier: Any, *, back: bool) -> Any:
         """The answer, or BACK; `earlier` is what was answered before the person came back."""
-        message, default = printable(str(question.get("text", ""))), default_of(question)
+        message, default = hanging(str(question.get("text", ""))), default_of(question)
         likely = default if earlier is None else earlier
         if not choices_of(question):
             return await self._text(message, likely, optional=default == "", back=back)

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import clip
+from skillrun.language.border import clean
 from skillrun.language.replies import parse_reply
-from skillrun.language.schemas import Shape
+from skillrun.language.schemas import Dropped, Shape, shown
+from skillrun.language.templates.functions import untrusted
 from skillrun.models.messages import Block, Message, ModelError, Reply, Request, ToolCall, ToolSpec
 from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.context import LEAST_REPLY, size_of, template
-from skillrun.runtime.events import CallEnded, CallStarted, ToolUsed
+from skillrun.runtime.events import CallEnded, CallStarted, Pruned, ToolUsed
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
 
 FATAL: Final = frozenset({"auth", "not_found", "budget"})
+MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
     "length": "the reply was cut off at the limit of its length",
@@ -31,7 +34,10 @@ _WHY: Final = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to one member, before its turns; the window of its model, in tokens, where it has tools."""
+    """A request to one member, before its turns.
+
+    Where it has tools: how many turns, how many calls of tools in each, and the window of its model in tokens.
+    """
 
     member: str
     address: str
@@ -40,16 +46,18 @@ class Asked:
     drop: bool = False
     tools: tuple[ToolSpec, ...] = ()
     turns: int = 1
+    calls: int = 0
     window: int = 0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of it. `text` is the raw reply, kept also where the attempt failed."""
+    """What came of it. `text` is the whole reply, kept also where the attempt failed; `dropped` is not in `data`."""
 
     status: str
     text: str = ""
     data: Any = None
+    dropped: tuple[Dropped, ...] = ()
     reason: str = ""
     reads: tuple[str, ...] = ()
     messages: tuple[Message, ...] = field(default=(), repr=False)
@@ -88,9 +96,13 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            messages.extend(_cut(asked, messages, [await _use(phase, address, tool, reads) for tool in reply.calls]))
+            results = [
+                (tool.id, await _use(phase, asked, address, number, tool, reads))
+                for number, tool in enumerate(reply.calls)
+            ]
+            messages.extend(_told(asked, messages, results))
             continue
-        value, errors = _value(asked, reply)
+        value, errors, dropped = _value(asked, reply, repaired=repaired)
         if errors and not repaired:
             repaired = True
             messages.append(Message("assistant", (Block(reply.text),)))
@@ -104,7 +116,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        return Answer("success", reply.text, value, reads=tuple(dict.fromkeys(reads)), messages=history)
+        return Answer("success", reply.text, value, dropped, reads=tuple(dict.fromkeys(reads)), messages=history)
 
 
 def _room(asked: Asked, messages: list[Message]) -> int:
@@ -112,13 +124,19 @@ def _room(asked: Asked, messages: list[Message]) -> int:
     return asked.window - size_of(asked.request.system, tuple(messages), asked.request.schema)
 
 
-def _cut(asked: Asked, messages: list[Message], results: list[Message]) -> list[Message]:
-    """The results of tools, cut to equal parts of what is left where they would leave no room for a reply."""
-    if _room(asked, [*messages, *results]) >= LEAST_REPLY:
-        return results
-    empty = [replace(one, blocks=()) for one in results]
-    each = max(0, _room(asked, [*messages, *empty]) - LEAST_REPLY) // len(results)
-    return [replace(one, blocks=(Block(clip(one.blocks[0].text, each)),)) for one in results]
+def _told(asked: Asked, messages: list[Message], results: list[tuple[str, str]]) -> list[Message]:
+    """The results of tools as material, cut to equal parts of what is left where they leave no room for a reply."""
+
+    def fenced(texts: list[str]) -> list[Message]:
+        pairs = zip(results, texts, strict=True)
+        return [Message("tool", (Block(untrusted(text)),), call_id=known) for (known, _), text in pairs]
+
+    texts = [text for _, text in results]
+    whole = fenced(texts)
+    if _room(asked, [*messages, *whole]) >= LEAST_REPLY:
+        return whole
+    left = _room(asked, [*messages, *fenced([""] * len(texts))]) - LEAST_REPLY
+    return fenced([clip(text, max(0, left) // len(texts)) for text in texts])
 
 
 async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
@@ -165,14 +183,19 @@ def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed
     )
 
 
-async def _use(phase: PhaseRun, address: str, tool: ToolCall, reads: list[str]) -> Message:
-    """The result of a tool; one that has run before is not run again."""
+async def _use(phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, reads: list[str]) -> str:
+    """What a tool answers, or why it was not used; one that has run before is not run again."""
+    offered = [one.name for one in asked.tools]
+    if number >= asked.calls:
+        return f"error: at most {asked.calls} calls of tools are carried out in one turn, and this one was not"
+    if tool.name not in offered:
+        return f"error: you have no tool {shown(tool.name)}; there are {', '.join(offered)}"
     run = phase.run
     where = f"{address}/{tool.id}"
     fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()
     known = run.journal.find("tool", where, fingerprint)
     if known is None:
-        result = await repository_of(phase).run(tool.name, tool.arguments)
+        result = clean(await repository_of(phase).run(tool.name, tool.arguments))
         known = {"tool": tool.name, "arguments": tool.arguments, "result": result}
         await run.journal.record("tool", where, fingerprint, known)
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))
@@ -181,7 +204,7 @@ async def _use(phase: PhaseRun, address: str, tool: ToolCall, reads: list[str]) 
     result = str(known.get("result", ""))
     if not result.startswith("error:"):
         reads.append(_looked_at(tool))
-    return Message("tool", (Block(result),), call_id=tool.id)
+    return result
 
 
 def _looked_at(tool: ToolCall) -> str:
@@ -194,15 +217,32 @@ def _looked_at(tool: ToolCall) -> str:
     return f"{tool.name} {pattern} in {place}" if pattern else f"{tool.name} {place}"
 
 
-def _value(asked: Asked, reply: Reply) -> tuple[Any, list[dict[str, str]]]:
-    """The structured value of a reply and what is wrong with it; None and nothing for free text."""
+def _value(asked: Asked, reply: Reply, *, repaired: bool) -> tuple[Any, list[dict[str, str]], tuple[Dropped, ...]]:
+    """The structured value of a reply, what is wrong with it, and what was left out of it; for free text nothing.
+
+    Only of a reply that has been asked for again is anything left out.
+    """
     if asked.shape is None:
-        return None, []
+        return None, [], ()
     value, errors = parse_reply(reply.text, asked.shape.schema)
-    if errors and asked.drop and value is not None:
-        value, _ = asked.shape.prune(value)
+    dropped: list[Dropped] = []
+    if errors and asked.drop and repaired and value is not None:
+        value, dropped = asked.shape.prune(value)
         errors = asked.shape.check(value)
-    return value, [{"path": error.path, "message": error.message} for error in errors]
+    return value, [{"path": error.path, "message": error.message} for error in errors], tuple(dropped)
+
+
+def tell_dropped(phase: PhaseRun, address: str, member: str, dropped: tuple[Dropped, ...]) -> None:
+    """Put on record what was left out of a member's reply: an event, a warning and a flag of the phase."""
+    if not dropped:
+        return
+    places = "; ".join(f"{one.path} ({one.reason})" for one in dropped[:MOST_TOLD])
+    more = f"; and {len(dropped) - MOST_TOLD} more" if len(dropped) > MOST_TOLD else ""
+    text = f"what {member} said was not all understood; dropped: {places}{more}"
+    if address not in phase.dropped:
+        phase.run.emit(Pruned(address, phase.name, member, tuple(dict(vars(one)) for one in dropped), text))
+        phase.warnings.append(text)
+    phase.dropped[address] = len(dropped)
 
 
 def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: Asked) -> str:

@@ -248,7 +248,7 @@ def _references(phase: PhaseRun) -> list[str]:
 
 def _pack(phase: PhaseRun, budget: int) -> Block:
     known = accumulate((data["summary"] for data in phase.names["phases"].values()), budget)
-    phase.dropped = known["dropped"]
+    phase.context_dropped = known["dropped"]
     acceptance = phase.phase.acceptance
     names: dict[str, Any] = {
         **{key: known[key] for key in ("key_decisions", "open_questions", "risks_identified")},

@@ -88,6 +88,18 @@ class CallEnded(Event):
 
 
 @dataclass(frozen=True)
+class Pruned(Event):
+    """Something was left out of a member's reply, as it did not fit: `items` have `path`, `reason` and `text`."""
+
+    address: str
+    phase: str
+    member: str
+    items: tuple[Mapping[str, str], ...]
+    text: str
+    level: str = "warn"
+
+
+@dataclass(frozen=True)
 class ToolUsed(Event):
     address: str
     phase: str
@@ -105,9 +117,12 @@ class Said(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
+    """`computed`: the words are not the workflow's own, or not all of them."""
+
     address: str
     phase: str
     questions: tuple[Mapping[str, Any], ...]
+    computed: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,7 @@ class Transcript:
     def __init__(self, folder: Tree) -> None:
         """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
         self._file = os.fdopen(folder.open(TRANSCRIPT, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8")
-        self._encode = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=False).encode
+        self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
         self._flush: asyncio.TimerHandle | None = None
 
     def heard(self, event: Event) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from skillrun.language.border import clean
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
 from skillrun.language.source import MAX_BYTES
@@ -96,7 +97,7 @@ class RunFolder:
         except PathRefused as error:
             self._refuse(error.message)
             return None
-        return None if content is None else content.decode("utf-8", "replace")
+        return None if content is None else clean(content.decode("utf-8", "replace"))
 
     async def put(self, name: str, text: str) -> Written:
         """Write an artifact, unless a person has changed the file that is there.

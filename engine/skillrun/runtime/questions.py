@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,23 +21,30 @@ OWN_KEYS: Final = ("answer", "asked_at", "confidence", "comment")
 
 
 async def put(
-    frame: Frame, address: str, questions: list[dict[str, Any]], *, form: str | None = None, leave: bool = False
+    frame: Frame,
+    address: str,
+    questions: list[dict[str, Any]],
+    *,
+    form: str | None = None,
+    leave: bool = False,
+    computed: bool = False,
 ) -> list[dict[str, Any]]:
     """The records with their answers. Raises Waiting when nobody is there to answer.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
+    `computed`: the words are not the workflow's own, or not all of them.
     """
     run = frame.run
     where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
-    asking = Asking(address.partition("/")[2], frame.open.name, tuple(questions))
+    asking = Asking(address.partition("/")[2], frame.open.name, tuple(questions), computed)
     known = run.journal.find("answer", where, fingerprint)
     if known is not None:
         run.session.person.earlier(asking)
         answers: list[dict[str, Any]] = known["answers"]
         run.emit(Answered(where, frame.open.name, tuple(answers), replayed=True))
         return answers
-    run.emit(Asked(where, frame.open.name, tuple(questions)))
+    run.emit(Asked(where, frame.open.name, tuple(questions), computed))
     given = await _given(frame, asking, form, leave=leave)
     answers = [_answered(question, one) for question, one in zip(questions, given, strict=True)]
     await run.journal.record("answer", where, fingerprint, {"answers": answers})
@@ -92,7 +100,7 @@ async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) ->
         for number, why in enumerate(unclear.why)
         if why
     }
-    given = await person.ask(Asking(asking.key, asking.phase, tuple(left.values())))
+    given = await person.ask(replace(asking, questions=tuple(left.values())))
     if given is None:
         return None
     mended = dict(zip(left, given, strict=True))
@@ -111,7 +119,7 @@ async def offer_retry(frame: Frame, address: str, reason: str, *, can_go_on: boo
     choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
     question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "once": True}
     question["round"] = frame.open.round
-    answers = await put(frame, address, [question])
+    answers = await put(frame, address, [question], computed=True)
     if answers[0].get("answer") == GIVE_UP:
         raise StepFailed(reason, address)
     return bool(answers[0].get("answer") == RETRY)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -13,16 +14,26 @@ from skillrun.language.document import parse_document
 from skillrun.language.scalars import plain_value
 from skillrun.language.source import plain, read_source, source_of
 
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
 
 class _Dumper(yaml.CSafeDumper):
     def ignore_aliases(self, _data: Any) -> bool:
         return True
 
 
+# What the reader refuses, a terminal obeys or nobody sees: it stands as an escape between double quotes.
+_ESCAPED: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]"
+    r"|[\U000e0000-\U000e007f]"
+)
+
+
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
+    value = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
     style = None
-    if not value or plain_value(value) is None or not isinstance(plain_value(value), str):
+    if not value or not isinstance(plain_value(value), str) or value[-1] in "\"'" or _ESCAPED.search(value):
         style = '"'
     elif "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
         style = "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
@@ -35,6 +46,7 @@ _Dumper.add_representer(str, _text)
 def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     """A markdown file of frontmatter and body."""
     front = yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    front = _ESCAPED.sub(lambda found: f"\\U{ord(found[0]):08x}", front)
     return f"---\n{front}---\n{body}"
 
 

@@ -168,7 +168,8 @@ class PhaseRun:
     warnings: list[str] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
-    dropped: list[Any] = field(default_factory=list)
+    context_dropped: list[Any] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
     tries: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
     prompts: int = 0

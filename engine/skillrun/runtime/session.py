@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.language.border import clean
 from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError, UsageError
 from skillrun.models.scripted import ScriptedGateway
@@ -54,7 +55,7 @@ def checked_inputs(
     errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
-    return values, warnings
+    return clean(values), warnings
 
 
 def _is_text(value: Any) -> bool:

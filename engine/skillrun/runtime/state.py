@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.diagnostics import SkillrunError, printable
 from skillrun.language.schemas import shown
 from skillrun.runtime.bodies import is_number, is_whole
 from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
@@ -52,7 +52,8 @@ def to_text(state: State, log: Iterable[str]) -> str:
     told = plain_data(vars(state))
     data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {}, [], False)}
     ordered = {"schema_version": data.pop("schema_version"), **data}
-    return to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in log))
+    lines = (" ".join(printable(line).split()) for line in log)  # a reason may be a model's words
+    return to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in lines))
 
 
 def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:

@@ -9,7 +9,7 @@ from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
-from skillrun.runtime.calls import Answer, Asked, answer
+from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.context import request_in
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.records_yaml import plain_data
@@ -39,6 +39,8 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> d
     if phase.degraded:
         flags["degraded"] = True
         flags.setdefault("degraded_because", "; ".join(dict.fromkeys(phase.degraded)))
+    if phase.dropped:
+        flags["dropped"] = sum(phase.dropped.values())
     if phase.name in phase.run.lost:
         flags["recovered"] = True
     summary = record_of(phase, status) | {"flags": flags}
@@ -47,8 +49,8 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> d
     for key in SUMMARY_KEYS[1:]:
         summary[key] = _records(given.get(key, told.get(key)))
     summary["quality_warnings"] = list(phase.warnings)
-    if phase.dropped:
-        summary["context_dropped"] = plain_data(phase.dropped)
+    if phase.context_dropped:
+        summary["context_dropped"] = plain_data(phase.context_dropped)
     if phase.asked:
         summary["asked"] = list(phase.asked)
     summary["outputs"] = {key: value for key, value in outputs.items() if key != "flags"}
@@ -101,6 +103,7 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
     for attempt in (1, 2):
         found = await answer(phase, asked, attempt)
         if found.ok:
+            tell_dropped(phase, asked.address, asked.member, found.dropped)
             return dict(found.data)
     phase.degraded.append(f"summary: {found.reason}")
     return {}

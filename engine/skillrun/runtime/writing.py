@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
+from skillrun.language.border import clean
 from skillrun.language.definitions import Step
+from skillrun.language.schemas import shown
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Said, Wrote
 from skillrun.runtime.files import digest
@@ -17,6 +20,8 @@ from skillrun.runtime.run import Frame, PhaseRun
 from skillrun.runtime.scope import overwritten
 from skillrun.tools.paths import PathRefused
 
+IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
+"""What a file system says of a name: too long, or a folder has it, or a file stands where a folder would have to be."""
 KEEP, TAKE = "keep mine", "take the new one"
 
 
@@ -29,16 +34,24 @@ async def put_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -
 
 
 async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
-    """Write an artifact and give its text: the person's, where they changed it and keep it."""
-    phase, folder = frame.open, frame.run.folder
+    """Write an artifact and give its text: the person's, where they changed it and keep it.
+
+    Raises StepFailed for a name that no artifact can have; it may come from a model.
+    """
+    phase, folder, text = frame.open, frame.run.folder, clean(text)
     path = _name(frame, step, path)
     before = _before(phase, path)
     if before not in (None, text):
         address = overwritten(phase.run, phase.name, path)
         await phase.run.journal.record("note", address, digest(text), {"text": before})
-    outcome = await folder.put(path, text)
-    if outcome == "conflict":
-        outcome = await _conflict(frame, step, path, text)
+    try:
+        outcome = await folder.put(path, text)
+        if outcome == "conflict":
+            outcome = await _conflict(frame, step, path, text)
+    except OSError as error:
+        if error.errno not in IMPOSSIBLE:
+            raise
+        raise _refused(frame, step, path, error.strerror or "it cannot be written") from None
     phase.wrote(path)
     frame.run.emit(Wrote(path, phase.name, outcome == "written"))
     if outcome == "kept":
@@ -51,7 +64,11 @@ def _name(frame: Frame, step: Step, path: str) -> str:
     try:
         return frame.run.folder.name(path)
     except PathRefused as error:
-        raise StepFailed(str(error), frame.at(step)) from None
+        raise _refused(frame, step, path, error.message) from None
+
+
+def _refused(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
+    return StepFailed(f"`{step.id or step.verb}` cannot write {shown(path)}: {why}", frame.at(step))
 
 
 def _before(phase: PhaseRun, path: str) -> str | None:

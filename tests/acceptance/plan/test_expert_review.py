@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.plan.conftest import Plan, Plans
+from tests.acceptance.plan.conftest import Plan, Plans, skillrun
 
 CHOICE, CONTEXT = "expert-review/cycle/choice", "expert-review/cycle/context"
 
@@ -174,3 +174,65 @@ def test_thresholds_are_those_of_the_config(plan: Plans) -> None:
     assert "that were dropped: 2." in run.artifact("review.md")
     once = plan("standard", [reviewed(FATAL)], config={"expert_review": {"rounds": 1}})
     assert choices(once) == [["override", "stop"]]
+
+
+def slipped(**changes: Any) -> dict[str, Any]:
+    """A reviewer whose one finding, a critical one, has a slip in its form, in the repair as well."""
+    one = {**finding("STOLEN accounts of everybody.", "CRITICAL", 99), **changes}
+    return reviewed({key: value for key, value in one.items() if value is not None})
+
+
+@pytest.mark.row("Z4", "P12")
+@pytest.mark.finding("FP1", "FZ7")
+@pytest.mark.parametrize(
+    "slip",
+    [{"severity": "critical"}, {"confidence": "99"}, {"confidence": 99.5}, {"confidence": 101}, {"file": "auth.py"}],
+    ids=["letter-case", "number-in-quotes", "fraction", "out-of-range", "field-too-many"],
+)
+def test_a_slip_in_the_form_of_a_critical_finding_does_not_let_the_design_pass(
+    plan: Plans, slip: dict[str, Any]
+) -> None:
+    run = plan("standard", [slipped(**slip)], until="expert-review", answers={CHOICE: "override"})
+    assert run.summary("expert-review")["outputs"]["outcome"] == "pass-with-risk"
+    assert choices(run) == [["redesign", "override", "add context"]]
+    assert "CRITICAL: STOLEN accounts" in run.artifact("review.md")
+    read = slip in ({"severity": "critical"}, {"confidence": "99"})
+    assert len(run.asked("plan/expert-review/*/security-analyst/*")) == (1 if read else 2)
+
+
+@pytest.mark.row("Z4", "P12")
+@pytest.mark.finding("FP1", "FZ7")
+def test_a_finding_that_cannot_be_read_is_asked_for_again_then_on_record_and_the_design_does_not_pass(
+    plan: Plans,
+) -> None:
+    run = plan("standard", [slipped(mitigation=None)], until="expert-review")
+    first, repair = run.prompts("plan/expert-review/*/security-analyst/*")
+    assert "`mitigation` is missing" not in first
+    assert "`findings[0].mitigation`: `mitigation` is missing" in repair
+    record = run.summary("expert-review")
+    assert record["outputs"]["outcome"] == "pass-with-risk"
+    assert record["flags"]["dropped"] == 1
+    warning = "what security-analyst said was not all understood; dropped: findings[0] (`mitigation` is missing)"
+    assert record["quality_warnings"][0] == warning
+    assert "1 things that reviewers said could not be read" in record["quality_warnings"][1]
+    report = run.artifact("review.md")
+    assert "Could not be read: findings[0] of security-analyst" in report
+    assert "STOLEN accounts of everybody." in report
+    (event,) = [event for event in run.events if event["event"] == "Pruned"]
+    assert "STOLEN accounts of everybody." in event["items"][0]["text"]
+    shown = skillrun("show", str(run.folder)).out
+    assert f"expert-review: warning: {warning}" in shown
+    assert "dropped = 1" in shown
+
+
+@pytest.mark.row("Z4", "P12")
+@pytest.mark.finding("FZ7")
+def test_a_reviewer_whose_reply_cannot_be_read_at_all_keeps_the_design_from_passing(plan: Plans) -> None:
+    run = plan(
+        "standard",
+        [{"address": "plan/expert-review/*/security-analyst/*", "text": "STOLEN accounts. I quote {}."}],
+        until="expert-review",
+    )
+    assert run.summary("expert-review")["outputs"]["outcome"] == "pass-with-risk"
+    assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")
+    assert "STOLEN accounts." in run.artifact("review.md")

@@ -45,3 +45,35 @@ def test_a_full_disk_is_no_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends_with(KeyboardInterrupt(), monkeypatch) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.finding("FZ9", "FM3")
+def test_a_bug_about_half_a_character_goes_to_a_file_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends_with(UnicodeEncodeError("utf-8", "cut \ud83d", 4, 5, "surrogates not allowed"), monkeypatch) == 3
+    assert ends_with(ZeroDivisionError("cut \ud83d"), monkeypatch) == 3
+    paths = re.findall(r"please report it and attach (.*\.log)", capsys.readouterr().err)
+    assert "ZeroDivisionError: cut \\ud83d" in Path(paths[1]).read_text(encoding="utf-8")
+
+
+class Silent(Exception):
+    """One that cannot be told."""
+
+    def __str__(self) -> str:
+        raise ValueError("there are no words for it")
+
+
+@pytest.mark.finding("FZ9")
+def test_a_bug_whose_words_fail_or_for_which_there_is_no_file_is_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
+    assert ends_with(Silent(), monkeypatch) == 3
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "this is a bug in skillrun (" in err
+    assert "it could not be written to a file (No space left on device)" in err

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.words import counted, duration, listed, money, shown, spent, table
+from skillrun.cli.words import counted, duration, line_of, listed, money, shown, spent, table
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,22 @@ def test_the_columns_of_a_table_stand_under_each_other(rows: list[list[str]]) ->
     assert len(lines) == len(rows) + 1
     ends = {len(line) for line in table(["a", "b", "c"], [[*row[:2], "x"] for row in rows], right=(1,))}
     assert len(ends) == 1
+
+
+LINES = st.text(alphabet=st.sampled_from("ab\n\r\u2028\u2029\x85\x0b\x0c\x1b[m \u202e") | st.characters())
+EVENTS = st.sampled_from(["Notice", "Said", "Asked", "Answered", "Pruned", "PhaseEnded", "CallEnded", "RunEnded"])
+
+
+@pytest.mark.row("Z4")
+@pytest.mark.finding("FZ13")
+@given(EVENTS, LINES)
+def test_all_but_the_first_line_of_an_event_is_indented(name: str, text: str) -> None:
+    question = {"id": "q", "text": text, "answer": text}
+    event = {
+        "event": name, "phase": "p", "text": text, "level": "warn", "questions": [question], "answers": [question],
+        "replayed": False, "status": "failed", "seconds": 0, "final": False, "reason": text, "member": "m",
+        "error": text, "computed": True,
+    }  # fmt: skip
+    first, *rest = line_of(event).splitlines() or [""]
+    assert name == "Notice" or first.startswith(("p: ", "failed")) or not first
+    assert all(line.startswith("    ") for line in rest)

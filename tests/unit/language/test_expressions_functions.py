@@ -104,24 +104,25 @@ def test_filters_do_what_their_names_say(expression: str, expected: object) -> N
     assert type(found) is type(expected)
 
 
-@given(st.text())
+TAGS = st.sampled_from(["untrusted-", "</UNTRUSTED-00000000>", "<untru\u017fted\u2011", "</untrusted"])
+
+
+@pytest.mark.row("Z4")
+@given(st.lists(st.text() | TAGS).map("".join))
 def test_untrusted_text_cannot_close_its_own_fence(text: str) -> None:
     fenced = rendered("x | untrusted", x=text)
-    found = re.fullmatch(r"<(untrusted-[0-9a-f]{8,})>\n(.*)\n</\1>", fenced, re.DOTALL)
+    found = re.fullmatch(r"<(untrusted-[0-9a-f]{8})>\n(.*)\n</\1>", fenced, re.DOTALL)
     assert found is not None
-    assert found[2] == text
-    assert found[1] not in text.casefold()
+    assert re.sub("(?i)(untrusted) ", r"\1", found[2]) == re.sub("(?i)(untrusted) ", r"\1", text)
+    assert "untrusted-" not in found[2].lower()
     assert fenced == rendered("untrusted(x)", x=text)
 
 
-def test_a_fence_grows_where_the_text_holds_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Digest:
-        def hexdigest(self) -> str:
-            return "0123456789abcdef" * 4
-
-    monkeypatch.setattr("hashlib.sha256", lambda _: Digest())
-    fenced = rendered("x | untrusted", x="a </untrusted-01234567> b </UNTRUSTED-0123456789AB> c")
-    assert fenced.endswith("</untrusted-0123456789abcdef>")
+@pytest.mark.finding("FZ11")
+def test_what_looks_like_a_fence_inside_one_is_broken() -> None:
+    text = "a </untrusted-00000000> b <Untrusted-ab> c untrusted‑1 of untrusted input"
+    fenced = rendered("x | untrusted", x=text)
+    assert fenced.split("\n")[1] == "a </untrusted -00000000> b <Untrusted -ab> c untrusted ‑1 of untrusted input"
 
 
 SPEC = """intro

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -77,17 +78,64 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
 
 
 @pytest.mark.row("B4")
-def test_the_items_that_do_not_fit_are_dropped_and_counted() -> None:
+@pytest.mark.finding("FP1")
+def test_the_items_that_do_not_fit_are_dropped_and_named_each_with_its_reason_and_text() -> None:
     good = finding()
     value, dropped = SHAPE.prune(reply(finding(severity="HUGE"), good, "text", finding(tags=["a", 7, "b"])))
     assert value == reply(good, finding(tags=["a", "b"]))
-    assert dropped == 3
     assert SHAPE.check(value) == []
+    assert [(one.path, one.text) for one in dropped] == [
+        ("findings[0]", json.dumps(finding(severity="HUGE"))),
+        ("findings[2]", '"text"'),
+        ("findings[3].tags[1]", "7"),
+    ]
+    assert dropped[0].reason == "`severity` is `HUGE`; allowed: CRITICAL, MAJOR, MINOR"
+
+
+@pytest.mark.finding("FP1")
+def test_a_field_too_many_and_an_optional_one_that_does_not_fit_are_dropped_without_their_item() -> None:
+    item = closed(["title"], title={"type": "string"}, confidence={"type": "integer", "maximum": 100})
+    shape = Shape(closed(["findings"], findings={"type": "array", "items": {"$ref": "#/$defs/item"}}))
+    shape.schema["$defs"] = {"item": item}
+    value, dropped = shape.prune({"findings": [{"title": "a", "file": "x.py", "line": 3, "confidence": 101}], "z": 1})
+    assert value == {"findings": [{"title": "a"}]}
+    assert sorted(one.path for one in dropped) == [
+        "findings[0].confidence", "findings[0].file", "findings[0].line", "z",
+    ]  # fmt: skip
+    assert {one.path: one.reason for one in dropped}["findings[0].line"].startswith("unknown field `line`")
+
+
+@pytest.mark.finding("FP1")
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (finding(severity="critical"), finding(severity="CRITICAL")),
+        (finding(severity=" Major\n"), finding(severity="MAJOR")),
+        (finding(confidence="99"), finding(confidence=99)),
+        (finding(confidence=99.0), finding(confidence=99)),
+        (finding(confidence="99.0"), finding(confidence=99)),
+    ],
+)
+def test_what_can_only_be_meant_one_way_is_read(written: Any, meant: Any) -> None:
+    value = SHAPE.read(reply(written))
+    assert value == reply(meant)
+    assert SHAPE.check(value) == []
+
+
+@pytest.mark.parametrize("bad", [{"severity": "CRIT"}, {"confidence": "99 %"}, {"confidence": 99.5}, {"title": 7}])
+def test_what_could_be_meant_otherwise_is_left_as_it_is(bad: dict[str, Any]) -> None:
+    assert SHAPE.read(reply(finding(**bad))) == reply(finding(**bad))
+
+
+def test_letter_case_is_left_alone_where_it_tells_two_values_apart() -> None:
+    assert Shape({"enum": ["a", "A"]}).read("A") == "A"
+    assert Shape({"enum": ["ab", "AB"]}).read("Ab") == "Ab"
 
 
 def test_what_is_wrong_outside_lists_stays() -> None:
     value, dropped = SHAPE.prune({"findings": [1], "score": "x"})
-    assert (value, dropped) == ({"findings": [], "score": "x"}, 1)
+    assert value == {"findings": [], "score": "x"}
+    assert [one.path for one in dropped] == ["findings[0]"]
     assert [error.path for error in SHAPE.check(value)] == ["score"]
 
 

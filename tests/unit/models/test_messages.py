@@ -100,3 +100,13 @@ def test_an_error_comes_back_from_json() -> None:
     again = ModelError.from_dict(json.loads(json.dumps(error.to_dict())))
     assert again.to_dict() == error.to_dict()
     assert again.retryable
+
+
+@pytest.mark.finding("FM3", "FZ9")
+def test_a_reply_is_valid_text_also_one_that_was_kept_before_replies_were() -> None:
+    call = {"id": "c\ud800", "name": "Read", "arguments": {"k\udfff": ["a\ud83d\ude00"]}}
+    known = {"text": "cut \ud83d", "calls": [call], "usage": {}, "stop": "end", "model": "m\ud800", "seconds": 0.0}
+    reply = Reply.from_dict({**known, "price": None})
+    assert (reply.text, reply.model) == ("cut \ufffd", "m\ufffd")
+    assert reply.calls == (ToolCall("c\ufffd", "Read", {"k\ufffd": ["a\N{GRINNING FACE}"]}),)
+    assert ModelError("other", "cut \ud83d").message == "cut \ufffd"

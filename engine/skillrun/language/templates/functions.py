@@ -38,16 +38,13 @@ def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concaten
 
 @text_filter
 def untrusted(text: str) -> str:
-    """The text between tags that it cannot close: their name holds so much of its hash that it stands nowhere in it."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    folded = text.casefold()
-    digits = 8
-    while f"untrusted-{digest[:digits]}" in folded:
-        if digits >= len(digest):
-            digest += hashlib.sha256(digest.encode()).hexdigest()
-        digits += 4
-    tag = f"untrusted-{digest[:digits]}"
-    return f"<{tag}>\n{text}\n</{tag}>"
+    """The text between tags that it cannot close: their name holds its hash; what looks like one in it is broken."""
+    inside = _TAG.sub(r"\1 \2", text)
+    tag = f"untrusted-{hashlib.sha256(inside.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"<{tag}>\n{inside}\n</{tag}>"
+
+
+_TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNORECASE)  # with every hyphen
 
 
 @text_filter

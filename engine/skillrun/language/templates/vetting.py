@@ -6,6 +6,7 @@ Knows filters, functions and tests by name and parameters; which names exist out
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
@@ -28,6 +29,8 @@ _KNOWN: Final[dict[type[nodes.Node], tuple[str, Mapping[str, Any], str]]] = {
 _PARTS: Final = (nodes.Template, nodes.TemplateData, nodes.Pair, nodes.Keyword, nodes.Operand, nodes.Slice)
 _NODES: Final = frozenset({*STATEMENTS, *EXPRESSIONS, *_PARTS})
 
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
 Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
 
 
@@ -43,6 +46,9 @@ def vet(node: nodes.Node, report: Report, depth: int = 0) -> None:
             report(node.lineno, "unknown-field", f"`loop` has no `{name}`", hint)
         case nodes.Const(value=int() | float() as number) if abs(number) > MAX_NUMBER:
             report(node.lineno, "refused", "the number is too large", "")
+        case nodes.Const(value=str() as text) if _SURROGATE.search(text):
+            hint = "write the character itself, or its escape with `\\U` and eight digits"
+            report(node.lineno, "refused", "half of a surrogate pair is no character", hint)
         case nodes.Call() | nodes.Filter() | nodes.Test():
             _call(node, report)
         case _ if type(node) not in _NODES:

@@ -8,7 +8,7 @@ from typing import Any
 
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import Shape
-from skillrun.runtime.calls import Answer, Asked, answer
+from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.context import Seated, persistent, request_for, seat, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.run import Frame
@@ -18,12 +18,12 @@ from skillrun.runtime.writing import put_reply
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """`.text`, `.data`, `.path`, `.replies`, `.degraded`; asks only the members that have not answered yet."""
+    """`.text`, `.data`, `.path`, `.replies`, `.dropped`, `.degraded`; asks only who has not answered yet."""
     value = frame.main(step)
     several = isinstance(value, list)
     seated = [seat(frame, one) for one in (value if several else [value])]
     if not seated and several:
-        return {"text": "", "data": [], "replies": [], "degraded": False}
+        return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
     answers = await _ask_all(step, frame, seated, shape)
     replies = [_reply(one, answers[one.id]) for one in seated]
@@ -33,7 +33,10 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
         raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies)
+    for one in good:
+        tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
     result = _result(several, good, answers, replies)
+    result["dropped"] = [{"member": one["member"], **each} for one in replies for each in one["dropped"]]
     await _write(step, frame, good, answers, result)
     if missing:
         result[PARTIAL] = [f"{one.id}: {answers[one.id].reason}" for one in missing]
@@ -79,9 +82,11 @@ def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, sha
     tools = tools_of(frame, seated)
     request = request_for(frame, step, seated, task, shape.schema if shape else None, shared=shared)
     drop = frame.value(step, "invalid", "") == "drop"
-    turns = int((frame.run.program.engine.get("limits") or {}).get("tool_turns", 8)) if tools else 1
+    limits = frame.run.program.engine.get("limits") or {}
+    turns = int(limits.get("tool_turns", 8)) if tools else 1
+    calls = int(limits.get("tool_calls", 20)) if tools else 0
     window = frame.run.resolve(seated.member.model or seated.role.model).window
-    return Asked(seated.id, address, request, shape, drop, tools, turns, window)
+    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window)
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
@@ -108,6 +113,7 @@ def _reply(one: Seated, found: Answer) -> dict[str, Any]:
         reply["data"] = found.data
     if found.reason:
         reply["reason"] = found.reason
+    reply["dropped"] = [dict(vars(one)) for one in found.dropped]
     return reply
 
 

@@ -13,6 +13,7 @@ from skillrun.runtime.files import digest
 from skillrun.runtime.questions import GO_ON, paused, put
 from skillrun.runtime.run import Frame
 
+SHARED: Final = ("choices", "multiple", "other", "default")  # keys of the step, for each of its questions
 THERE: Final = "the files are there"
 
 
@@ -25,7 +26,10 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         return {"answers": []}
     form = frame.value(step, "form", None)
     leave = frame.value(step, "pause", "interactive") == "exit"
-    answers = await put(frame, frame.at(step), questions, form=str(form) if form else None, leave=leave)
+    own = [step.main, *(step.values.get(name) for name in SHARED)]
+    computed = any(value is not None and value.computed for value in own)
+    form = str(form) if form else None
+    answers = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed)
     frame.open.asked.extend(question["id"] for question in questions)
     result: dict[str, Any] = {"answers": answers}
     first = answers[0].get("answer")
@@ -37,7 +41,7 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
     asked = frame.main(step)
     items = asked if isinstance(asked, list) else [asked]
     shared: dict[str, Any] = {}
-    for name in ("choices", "multiple", "other", "default"):
+    for name in SHARED:
         value = frame.value(step, name)
         if not isinstance(value, Absent):
             shared[name] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from skillrun.language.border import clean
 from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import Shape
@@ -44,7 +45,7 @@ async def _attempt(
     if known is not None and frame.run.session.keeps_reads:
         return known
     try:
-        found = _read(*_files(frame, origin, pattern), frame.shape(step))
+        found = clean(_read(*_files(frame, origin, pattern), frame.shape(step)))
     except SkillrunError as error:
         found = {"error": str(error)}
     if known != found:
