@@ -37,8 +37,11 @@ from skillrun.runtime.session import WouldAsk, would_ask
 @options.budget
 @options.runs_folder
 @options.script
+@options.trust_project
 @options.as_json
-def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
+def resume(
+    run: str, yes: bool, preview: bool, runs: Path, script: Path | None, trust_project: bool, json: bool, **more: Any
+) -> int:
     out = Output(json)
     folder = options.located(run, runs)
     name = folder.name
@@ -68,11 +71,16 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
+    replies = read_script(script, out)
+    if replies is None:
+        unattended = more["unattended"]
+        loaded = loaded.trusted(out, state.override, state.models, unattended=unattended, given=trust_project)
+
     async def go(session: Session) -> Outcome:
         return await sessions.resume(session, folder.parent, name)
 
     budget = {"budget": more.pop("budget")}
-    return carry_out(loaded, go, folder, read_script(script, out), out, more, budget)
+    return carry_out(loaded, go, folder, replies, out, more, budget)
 
 
 def _bring_forward(folder: Path, library: Library, out: Output, *, preview: bool) -> None:

@@ -38,16 +38,16 @@ def test_names_of_other_endpoints_lose_their_prefix(tmp_path: Path) -> None:
 
 
 def test_an_old_or_empty_list_is_fetched_again(tmp_path: Path) -> None:
-    path = tmp_path / "models" / "anthropic.txt"
-    path.parent.mkdir()
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
         known = catalogue(anthropic={"base_url": wire.url})
+        resolve(known, "strong", tmp_path)
+        [path] = (tmp_path / "models").iterdir()
         for text, when in (("claude-opus-6", 1_000_000_000), ("", time.time()), ("claude-opus-6", time.time())):
             path.write_text(text)
             os.utime(path, (when, when))
             found = resolve(known, "strong", tmp_path).model
             assert found == f"anthropic:claude-opus-{'6' if text and when > 1_000_000_000 else '7-1'}"
-    assert len(wire.asked) == 2
+    assert len(wire.asked) == 3
 
 
 def test_a_list_that_cannot_be_had_is_said_and_not_kept(tmp_path: Path) -> None:
