@@ -13,7 +13,7 @@ import pytest
 
 from tests.acceptance.hostile import DEMO, KEYS, RUN, Scene, answered, scene, write
 from tests.acceptance.terminal import Terminal
-from tests.servers import anthropic
+from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
 
 Call = Callable[..., Any]
@@ -96,12 +96,15 @@ def test_unattended_a_flag_trusts_for_one_command(clone: Path, where: Scene, ski
 
 
 def test_a_run_that_goes_on_asks_too(clone: Path, where: Scene, skillrun: Call) -> None:
-    (clone / "script.yaml").write_text("- {address: '*', fail: auth}\n", encoding="utf-8")
-    assert run(skillrun, "one", "--script", "script.yaml").code == 1
+    where.stranger.answers = [openai.error(401, "no")]
+    assert run(skillrun, "one", "--trust-project").code == 1
+    heard = len(where.stranger.asked)
     refused = skillrun("resume", "one", "--unattended")
     assert refused.code == 1
     assert "nothing is sent to x" in refused.err
-    assert where.stranger.asked == []
+    assert len(where.stranger.asked) == heard
+    where.stranger.answers = answered
+    assert skillrun("resume", "one", "--unattended", "--trust-project").code == 0
 
 
 def test_what_is_scripted_asks_nothing(clone: Path, where: Scene, skillrun: Call) -> None:
