@@ -213,6 +213,21 @@ def test_a_consent_is_private_and_a_damaged_one_is_none(clone: Path, home: Path,
     assert run(skillrun, "one").code == 0
 
 
+def test_a_clone_cannot_bring_a_consent_or_a_config_of_the_users(
+    clone: Path, where: Scene, home: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the folders of the user are wrongly set to ones that every project would have."""
+    skillrun("trust", "--yes")
+    shutil.copytree(home / ".local/share", clone / "mine")
+    shutil.rmtree(home / ".local/share")
+    write(clone, {"mine/skillrun/config/models.yaml": (clone / "config/models.yaml").read_text(encoding="utf-8")})
+    monkeypatch.setenv("XDG_DATA_HOME", "mine")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "mine")
+    assert run(skillrun, "one").code == 1
+    assert where.stranger.asked == []
+    assert "~config" not in skillrun("models").out
+
+
 def test_the_environment_is_the_users_and_asks_nothing(
     where: Scene, tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,8 @@ class _Layer:
         value = plain(node)
         if value in KINDS:
             return True
-        self.problems.report(node.span, "choice", f"`kind` is `{value}`", suggest(str(value), KINDS))
+        written = value if isinstance(value, str) else ""
+        self.problems.report(node.span, "choice", f"`kind` is `{written}`", suggest(written, KINDS))
         return False
 
     def base_url(self, node: Node) -> bool:
@@ -158,9 +159,11 @@ def _is_address(node: Node) -> bool:
 
 def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
     """Each provider has a kind, and an address where its kind needs one. One that has a problem already is let be."""
+    written = _together(layers)
+    spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in providers_of(layer)}
     for name, found in _together(kept).items():
-        if found == _together(layers)[name]:
-            span = next(entry.key.span for _, layer in kept for one, entry in providers_of(layer) if one == name)
+        if found == written[name]:
+            span = spans[name]
             local = found.get("kind") == "embedded"
             if not found.get("kind"):
                 problems.report(span, "missing-key", f"`{name}` has no `kind`", suggest("", KINDS))

@@ -7,6 +7,7 @@ command line would feel.
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -59,21 +60,25 @@ def open_file(path: Path, inside: Path | None = None) -> BinaryIO:
 
 
 def _open_inside(path: Path, inside: Path) -> int:
-    if _BY_FOLDER:
+    above, below = os.fspath(inside) + os.sep, os.fspath(path)
+    parts = below[len(above) :].split(os.sep) if below.startswith(above) else []  # noqa: PTH206 (twice as fast)
+    if _BY_FOLDER and parts and ".." not in parts:
         try:
-            return _walk(inside, path.relative_to(inside).parts)
+            return _walk(above, parts)
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
                 raise
     base, target = Path(os.path.realpath(inside)), Path(os.path.realpath(path))
     if not target.is_relative_to(base):
         raise LeadsOut(f"{path} leads out of {inside}")
+    if target == base:
+        raise NotAFile(f"{path} is not a file")
     return _walk(base, target.relative_to(base).parts) if _BY_FOLDER else os.open(target, _FILE)
 
 
-def _walk(base: Path, parts: tuple[str, ...]) -> int:
+def _walk(base: str | Path, parts: Sequence[str]) -> int:
     """A descriptor of what the parts name below a folder; no link among them is followed."""
-    *folders, name = parts or (".",)
+    *folders, name = parts
     above = os.open(base, _FOLDER)
     try:
         for part in folders:

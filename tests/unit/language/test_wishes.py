@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from skillrun.language.document import parse_config
 from skillrun.language.library import Library
+from skillrun.language.models_yaml import providers_of, vetted
 from skillrun.language.roots import Root, package_library
+from skillrun.language.source import Source
 from skillrun.language.wishes import digest, origins, wishes
 
 pytestmark = [pytest.mark.finding("FZ2"), pytest.mark.row("Z2")]
@@ -119,3 +123,17 @@ def test_a_mistake_has_its_place_and_shows_no_secret(entry: str, code: str, tmp_
     assert code in [one.code for one in problems]
     assert {(one.path, one.line) for one in problems} == {("config/models.yaml", 2)}
     assert "CANARY" not in str(problems)
+
+
+@pytest.mark.row("Z6")
+def test_the_work_grows_with_the_file(tmp_path: Path) -> None:
+    """A file of nearly a megabyte; a pass over all of it for each of its providers would take minutes."""
+    entries = "".join(f"  p{number}: {{kind: openai, base_url: https://h, key: A}}\n" for number in range(15_000))
+    found = library(tmp_path)
+    source = Source.of(f"providers:\n{entries}")
+    layer = parse_config(source, found.problems)
+    assert layer is not None
+    started = time.monotonic()
+    [(_, kept)] = vetted((("project", layer),), found.problems)
+    assert time.monotonic() - started < 10
+    assert len(list(providers_of(kept))) == 15_000
