@@ -80,7 +80,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                 out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
                 library = Library(library.roots, library)  # what was not saved is not read again
                 try:
-                    loaded = load(workflow, out, library, said=BROKEN)
+                    loaded = load(workflow, out, library, said=BROKEN, trusted=job.trust_project)
                 except click.exceptions.Exit:
                     loaded = None
                 out.line(f"checked in {(time.monotonic() - started) * 1000:.0f} ms")

@@ -14,7 +14,7 @@ import click
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
-from skillrun.language.roots import search_path
+from skillrun.language.roots import leads_out, open_file, search_path
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 LARGEST: Final = 1_000_000
@@ -44,9 +44,9 @@ def items(project: Path, folder: str) -> list[Item]:
     """The markdown files of a folder by name, each from the first root that has it."""
     found: dict[str, Item] = {}
     for root in search_path(project):
-        for path in (root.path / folder).glob("[!.]*.md"):
+        for path in (root.path / folder).glob("[!.]*.md") if not leads_out(root.path / folder, root.inside) else ():
             if path.stem not in found:
-                found[path.stem] = Item(path.stem, _description(path), root.name)
+                found[path.stem] = Item(path.stem, _description(path, root.inside), root.name)
     return sorted(found.values(), key=lambda item: item.name)
 
 
@@ -54,14 +54,16 @@ def has_workflow(project: Path, name: str) -> bool:
     return any((root.path / "workflows" / f"{name}.md").is_file() for root in search_path(project))
 
 
-def _description(path: Path) -> str:
+def _description(path: Path, inside: Path | None) -> str:
     """The description with every scalar as text; BROKEN where there is no reading it."""
     import yaml
 
     try:
-        if path.stat().st_size > LARGEST:
+        with open_file(path, inside) as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
             return BROKEN
-        text = path.read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
         front = {}
         if text.startswith("---"):
             front = yaml.load(text.split("\n---", 1)[0][3:], Loader=yaml.CBaseLoader)  # noqa: S506 (makes only texts, lists and mappings)

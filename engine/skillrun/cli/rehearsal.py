@@ -44,6 +44,8 @@ class Rehearsal:
     total: Spent
     sent: list[tuple[str, Request]]
     models: Mapping[str, str]
+    places: Mapping[str, str]
+    """Where each provider is that they are of."""
 
 
 async def rehearsed(
@@ -63,7 +65,8 @@ async def rehearsed(
 
     gateway = ScriptedGateway(script, price=loaded.catalogue.price)
     outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override), inputs)
-    return Rehearsal(outcome, phases, sum(phases.values(), Spent()), gateway.sent, models)
+    places = loaded.catalogue.places(models.values())
+    return Rehearsal(outcome, phases, sum(phases.values(), Spent()), gateway.sent, models, places)
 
 
 async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> dict[str, Any] | None:
@@ -86,6 +89,8 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
         numbers = (spent.calls, spent.usage.input, spent.usage.output)
         rows.append([name, *(f"{number:,}" for number in numbers), money(spent.price) if spent.calls else ""])
     out.line(f"models: {equations(rehearsal.models)}")
+    for name, place in rehearsal.places.items():
+        out.line(f"{name}: {place}")
     for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
     out.line(GUESS)
@@ -97,6 +102,7 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
             "status": outcome.status,
             "reason": outcome.reason,
             "models": rehearsal.models,
+            "addresses": rehearsal.places,
             "phases": {name: spent.to_dict() for name, spent in rehearsal.phases.items()},
             "total": total.to_dict(),
         }

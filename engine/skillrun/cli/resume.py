@@ -39,20 +39,12 @@ from skillrun.tools.tree import Tree
 @options.runs_folder
 @options.script
 @options.share
+@options.trust_project
 @powers.adopt
 @options.as_json
-def resume(
-    run: str,
-    yes: bool,
-    preview: bool,
-    runs: Path,
-    script: Path | None,
-    share: bool,
-    adopt: bool | None,
-    json: bool,
-    **more: Any,
-) -> int:
+def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
     out = Output(json)
+    people = {key: more[key] for key in ("unattended", "answers", "interactive")}
     folder = options.located(run, runs)
     name = folder.name
     library = open_library()
@@ -68,6 +60,7 @@ def resume(
         )
     loaded = load(state.workflow, out, library)
     changed = sessions.changed_files(loaded.program, state)
+    adopt = more["adopt"]
     if not preview:
         adopt = powers.decided(loaded, folder, adopt, out, attended=not more["unattended"])
     asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not yes) else []
@@ -83,11 +76,16 @@ def resume(
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
+    replies = read_script(script, out)
+    if replies is None:
+        attending = {"unattended": more["unattended"], "given": more["trust_project"]}
+        loaded = loaded.trusted(out, state.override, state.models, **attending)
+
     async def go(session: Session) -> Outcome:
         return await sessions.resume(session, folder.parent, name)
 
-    budget = {"budget": more.pop("budget"), "share": share, "adopt": adopt}
-    return carry_out(loaded, go, folder, read_script(script, out), out, more, budget)
+    session = {"budget": more["budget"], "share": more["share"], "adopt": adopt}
+    return carry_out(loaded, go, folder, replies, out, people, session)
 
 
 def _bring_forward(folder: Tree, library: Library, out: Output, *, preview: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +38,7 @@ class Job:
     model: str
     script: Script
     share: bool
+    trust_project: bool
     json: bool
 
 
@@ -72,6 +73,7 @@ def workflow_command(name: str) -> click.Command:
     @options.model
     @options.script
     @options.share
+    @options.trust_project
     @options.as_json
     def command(**values: Any) -> int:
         return _start(name, values)
@@ -100,7 +102,11 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     if chosen["script"] is not None:
         chosen["model"] = chosen["model"] or "scripted:default"
     job = Job(loaded, inputs, **chosen)
-    loaded.check_models(job.model, keys=job.script is None and not job.dry_run)
+    spends = job.script is None and not job.dry_run
+    loaded.check_models(job.model, keys=spends)
+    if spends:
+        sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project)
+        job = replace(job, loaded=sure)
     return job
 
 

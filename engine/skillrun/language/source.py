@@ -5,7 +5,7 @@ Owns the values and the reading of a file; `yaml` and `document` parse it.
 
 from __future__ import annotations
 
-import stat
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.roots import LeadsOut, NotAFile, open_file
 
 MAX_BYTES: Final = 1_000_000
 
@@ -29,6 +30,7 @@ class Source:
     path: Path
     shown: str
     text: str = field(repr=False)
+    _hidden: set[int] = field(default_factory=set, repr=False)
 
     @staticmethod
     def of(text: str, shown: str = "<text>") -> Source:
@@ -41,7 +43,12 @@ class Source:
         return line, offset - self._line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        return self._lines[number - 1]
+        """The line as problems quote it: empty where it is hidden."""
+        return "" if number in self._hidden else self._lines[number - 1]
+
+    def hide(self, number: int) -> None:
+        """Quote the line in no problem any more: it may hold a secret."""
+        self._hidden.add(number)
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -168,6 +175,15 @@ class Mapping(NamedTuple):
             node, span = entry.value, entry.key.span
         return span
 
+    def value_place(self, *path: str) -> Span | None:
+        """Where the value stands to which a path of keys leads."""
+        *parents, last = path
+        node: Node | None = self
+        for name in parents:
+            node = node.get(name) if isinstance(node, Mapping) else None
+        found = node.get(last) if isinstance(node, Mapping) else None
+        return found.span if found is not None else None
+
 
 Node = Scalar | Sequence | Mapping
 
@@ -211,14 +227,23 @@ def plain(node: Node) -> Any:
             return {name: plain(entry.value) for name, entry in node.entries.items()}
 
 
-def read_source(path: Path, shown: str, problems: Problems) -> Source | None:
-    """Read a UTF-8 file; whatever is in the way is a problem, and then there is no source."""
+def read_source(path: Path, shown: str, problems: Problems, inside: Path | None = None) -> Source | None:
+    """Read a UTF-8 file; whatever is in the way is a problem, and then there is no source.
+
+    With `inside`, a link that leads out of that folder is in the way.
+    """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
-            return None
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        with open_file(path, inside) as file:
+            size = min(os.fstat(file.fileno()).st_size, MAX_BYTES) + 1
+            content = file.read(size)  # with a room that is no larger than it has to be, which takes half the time
+            if len(content) == size:  # it has grown
+                content += file.read(MAX_BYTES + 1 - size)
+    except LeadsOut:
+        problems.add(leading_out(shown))
+        return None
+    except NotAFile:
+        problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
+        return None
     except OSError as error:
         problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
         return None
@@ -239,6 +264,12 @@ def source_of(content: bytes, path: Path, shown: str, problems: Problems) -> Sou
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
         problems.add(Problem(shown, line, column, "encoding", message, "save the file with the encoding UTF-8"))
         return None
+
+
+def leading_out(shown: str) -> Problem:
+    """What is wrong with a file or folder of the project that is a link to somewhere else."""
+    hint = "put what it leads to into the project; your own config folder may have links"
+    return Problem(shown, 1, 1, "outside", "this leads out of the project", hint)
 
 
 def _normalised(text: str) -> str:

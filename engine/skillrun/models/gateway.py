@@ -84,6 +84,9 @@ class ModelGateway:
     async def _open(self, provider: Provider, name: str) -> None:
         if provider.name in self.backends:
             return
+        if provider.barred:
+            message = f"nothing is sent to {provider.name} at {provider.base_url}: {provider.barred}"
+            raise ModelError("auth", message, next_step="`skillrun trust` shows what this project wants, and asks.")
         if not provider.ready(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
             raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)

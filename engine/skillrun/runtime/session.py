@@ -312,6 +312,8 @@ async def _pin(run: Run) -> None:
             found = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
             state.models[tier] = found.model
         run.resolve(tier)
+    for provider, place in session.catalogue.places(state.models.values()).items():
+        run.emit(Notice(f"{provider}: {place}"))
     if any(model.startswith("embedded:") for model in state.models.values()):
         run.emit(Notice(EMBEDDED, "warn"))
 

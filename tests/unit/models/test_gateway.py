@@ -194,3 +194,15 @@ def test_the_scripted_model_is_there_by_name() -> None:
         return reply.text
 
     assert asyncio.run(send()).startswith("# ")
+
+
+@pytest.mark.finding("FZ2")
+def test_nothing_is_sent_to_a_barred_provider(tmp_path: Path) -> None:
+    with serve([anthropic.message(anthropic.text("Hello."))]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url}).barring({"anthropic": "it is not trusted"})
+        gateway = open_gateway(known, {"ANTHROPIC_API_KEY": KEY}, tmp_path, unheard)
+        with pytest.raises(ModelError, match=r"nothing is sent to anthropic at .*: it is not trusted") as caught:
+            asyncio.run(gateway.send(request(), "a/b"))
+    assert wire.asked == []
+    assert not caught.value.retryable
+    assert "`skillrun trust`" in caught.value.next_step
