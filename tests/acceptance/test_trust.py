@@ -225,7 +225,7 @@ def test_a_clone_cannot_bring_a_consent_or_a_config_of_the_users(
     monkeypatch.setenv("XDG_CONFIG_HOME", "mine")
     assert run(skillrun, "one").code == 1
     assert where.stranger.asked == []
-    assert "~config" not in skillrun("models").out
+    assert f"{where.stranger.url}/v1 (config/models.yaml:1), nothing is sent there" in skillrun("models").out
 
 
 def test_the_environment_is_the_users_and_asks_nothing(
