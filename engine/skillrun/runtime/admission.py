@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from skillrun.language.diagnostics import SkillrunError
@@ -26,22 +27,25 @@ def foreign_claims(session: Session, folder: Path) -> Claims | None:
     return claims_of(session.program, state, session.catalogue, session.environ, session.project)
 
 
-def admitted(session: Session, state: State) -> list[str]:
-    """Go on with a state that has come from elsewhere; what became of its powers, for people.
-
-    Raises SkillrunError where somebody has to decide, and nobody has.
-    """
-    program, project = session.program, session.project
-    claims = claims_of(program, state, session.catalogue, session.environ, project)
-    if claims.matter and session.adopt is None:
+def decided(session: Session, folder: Path) -> None:
+    """Raises SkillrunError where somebody has to decide about a run folder from elsewhere, and nobody has."""
+    claims = foreign_claims(session, folder) if session.adopt is None else None
+    if claims is not None and claims.matter:
+        runs = session.project.resolve() / "runs"
+        typed = f"skillrun resume {folder.name if folder.parent == runs else quote(str(folder))}"
         raise SkillrunError(
             "\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]),
-            "`skillrun resume RUN --adopt` takes over what it says, `--no-adopt` goes on with what holds here",
+            f"`{typed} --adopt` takes over what it says, `{typed} --no-adopt` goes on with what holds here",
         )
+
+
+def admitted(session: Session, state: State) -> list[str]:
+    """Go on with a state that has come from elsewhere; what became of its powers, for people. Raises SkillrunError."""
     if session.adopt:
-        state.project = str(project)
+        state.project = str(session.project)
         return [f"{FROM_ELSEWHERE}; what it says was taken over"]
-    disown(state, program, claims, project)
+    claims = claims_of(session.program, state, session.catalogue, session.environ, session.project)
+    disown(state, session.program, claims, session.project)
     return [f"{FROM_ELSEWHERE}; the project, the budget and the models are those of here"]
 
 

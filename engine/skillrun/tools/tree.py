@@ -88,7 +88,10 @@ class Tree:
     def stat(self, name: str) -> os.stat_result:
         """What is known of the file or folder with this name; of a link, of where it leads."""
         with self._walked(name) as (folder, leaf):
-            return os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+            found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS)
+        return found
 
     def known(self, name: str) -> os.stat_result | None:
         """What is known of a regular file, None where nothing is there; what else there is raises as in `open`."""
@@ -187,17 +190,17 @@ class Tree:
 
     @contextmanager
     def _walked(self, name: str) -> Iterator[tuple[int, str]]:
-        """The descriptor of the folder that a name leads to, every link followed, and the last part in it, which was no
-        link when it was looked at; `.` for the folder itself."""
+        """The descriptor of the folder that a name leads to, every link followed, and the last part in it; `.` for the
+        folder itself. That part was no link when it was looked at; without `links` whoever opens it finds out."""
         todo = _checked(name).split("/")[::-1]
         if name.startswith("/"):
             raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
         walked = [self._root]
         left = MOST_LINKS
-        leaf = "."
+        leaf = last = "."
         try:
             while todo:
-                part = todo.pop()
+                last = part = todo.pop()
                 if part in ("", "."):
                     continue
                 if part == "..":
@@ -205,7 +208,7 @@ class Tree:
                         raise PathRefused(f"{shown(name)} leads out of its folder", "It goes up with `..`.")
                     os.close(walked.pop())
                     continue
-                target = self._target(walked[-1], part, name)
+                target = self._target(walked[-1], part) if self.links else None
                 if target is not None:
                     left -= 1
                     if left < 0:
@@ -219,26 +222,24 @@ class Tree:
                     walked.append(os.open(part, _FOLDER, dir_fd=walked[-1]))
                 else:
                     leaf = part
+            last = leaf
             yield walked[-1], leaf
         except OSError as error:
-            if error.errno == errno.ELOOP:  # a link since it was looked at
+            if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and self._target(walked[-1], last)):
                 raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS) from None
             raise
         finally:
             for descriptor in walked[1:]:
                 os.close(descriptor)
 
-    def _target(self, folder: int, part: str, name: str) -> str | None:
+    def _target(self, folder: int, part: str) -> str | None:
         """Where a link leads; None for what is no link, or not there."""
         try:
-            target = os.readlink(part, dir_fd=folder)
+            return os.readlink(part, dir_fd=folder)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.ENOENT):
                 return None
             raise
-        if not self.links:
-            raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS)
-        return target
 
     def _below(self, target: str, name: str) -> str:
         """An absolute link's target, written from the folder on."""

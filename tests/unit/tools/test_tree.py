@@ -148,3 +148,71 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
             with tree.folder("inner"), tree.place("inner/x"):
                 pass
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+@pytest.mark.row("Z3")
+def test_without_links_the_folder_itself_is_none(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(root)
+    with pytest.raises(PathRefused, match="linked is a symbolic link"):
+        Tree(tmp_path / "linked")
+    with Tree(tmp_path / "linked", links=True) as tree:
+        assert tree.read("near", 100) == b"text"
+    with Tree(tmp_path / "linked" / "inner") as tree:  # links on the way are the caller's
+        assert tree.read("file.txt", 100) == b"text"
+    with pytest.raises(NotADirectoryError):
+        Tree(root / "inner" / "file.txt")
+
+
+def test_what_is_known_of_a_file_is_nothing_where_none_is(root: Path) -> None:
+    with Tree(root) as tree:
+        found = tree.known("inner/file.txt")
+        assert found is not None
+        assert found.st_size == 4
+        assert tree.known("inner/no") is tree.known("no/where") is tree.known("inner/file.txt/x") is None
+        assert tree.owner("inner") == os.geteuid()
+        with pytest.raises(PathRefused):
+            tree.known("far")
+        with pytest.raises(IsADirectoryError):
+            tree.known("inner")
+
+
+@pytest.mark.row("Z3")
+def test_a_file_is_opened_to_write_only_where_it_is_one_and_never_emptied(root: Path, tmp_path: Path) -> None:
+    os.mkfifo(root / "fifo")
+    os.link(tmp_path / "outside" / "secret.txt", root / "second")
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with Tree(root) as tree:
+        for name in ("inner/file.txt", "inner/new.txt"):
+            with os.fdopen(tree.open(name, flags), "ab") as file:
+                file.write(b"+")
+        for name in ("fifo", "second", "far", "up/new.txt"):
+            with pytest.raises(PathRefused):
+                tree.open(name, flags)
+    assert (root / "inner" / "file.txt").read_bytes() == b"text+"
+    assert (root / "inner" / "new.txt").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "outside" / "secret.txt").read_bytes() == SECRET
+
+
+@pytest.mark.row("Z3")
+def test_removing_takes_links_and_leaves_what_they_lead_to(root: Path, tmp_path: Path) -> None:
+    (root / "inner" / "out").symlink_to(tmp_path / "outside")
+    with Tree(root) as tree:
+        for name in ("far", "up", "inner"):
+            tree.remove(name)
+        with pytest.raises(FileNotFoundError):
+            tree.remove("no")
+    assert not (root / "inner").exists()
+    assert (tmp_path / "outside" / "secret.txt").read_bytes() == SECRET
+
+
+@pytest.mark.row("Z5")
+def test_a_folder_is_closed_to_others(root: Path, tmp_path: Path) -> None:
+    for folder in (root, root / "inner", tmp_path / "outside"):
+        folder.chmod(0o755)
+    with Tree(root) as tree:
+        tree.restrict()
+        tree.restrict("inner")
+        with pytest.raises((PathRefused, OSError)):
+            tree.restrict("up")
+    assert {path.stat().st_mode & 0o777 for path in (root, root / "inner")} == {0o700}
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
