@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from skillrun.language.diagnostics import hanging
-from skillrun.people.person import WORDED
+from skillrun.people.answers import WORDED
 
 Data = Mapping[str, Any]
 

@@ -14,7 +14,8 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _STEERING: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Escape sequences with what belongs to them; no quote or bracket of JSON that stands beside one goes with it.
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n\"\\]*\x07")
-_STRANGE: Final = re.compile(f"{_LINE_END.pattern}|{_SURROGATE.pattern}|{_STEERING.pattern}")
+# One of all these.
+_STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 Plain = TypeVar("Plain")
 

@@ -165,10 +165,10 @@ def _integer(written: str) -> int:
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of its fields; one that is given twice could mean either."""
-    value = {clean(name): one for name, one in pairs}
-    if len(value) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs) or (not "".join(value).isprintable() and len(set(map(clean, value))) < len(pairs)):
         names = [clean(name) for name, _ in pairs]
-        twice = next(name for name in value if names.count(name) > 1)
+        twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the field {shown(twice)} is given twice")
     return value
 

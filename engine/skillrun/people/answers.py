@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean, printable
 
 Question = Mapping[str, Any]
+WORDED: Final = "worded during the run"
+"""What is said of a question whose words are not the workflow's own."""
 
 
 class AnswerUnfit(SkillrunError):

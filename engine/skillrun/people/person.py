@@ -11,16 +11,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import UsageError
-from skillrun.people.answers import Question, by_default, default_of
+from skillrun.people.answers import WORDED, Question, by_default, default_of
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.terminal import Terminal
-
-WORDED: Final = "worded during the run"
-"""What is said of a question whose words are not the workflow's own."""
 
 
 @dataclass(frozen=True)

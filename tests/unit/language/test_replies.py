@@ -98,6 +98,7 @@ def test_of_several_values_none_is_taken(text: str) -> None:
         f'["a", \n{DECOY}\n',
         '{"questions": [], "questions": [{"text": "a", "priority": 1}]}',
         '{"questions": [{"text": "a", "priority": 1}], "q\\u0075estions": []}',
+        '{"questions": [{"text": "a", "priority": 1}], "questions\\u0000": []}',
         f"{DECOY} {'[0] ' * 2000}\n{WRITTEN}",
     ],
 )
