@@ -48,6 +48,7 @@ class State:
     budget: dict[str, float] = field(default_factory=dict)
     project: str = ""
     override: str = ""
+    typed: list[str] = field(default_factory=list)  # inputs that the user typed and that are paths
     schema_version: int = SCHEMA_VERSION
 
 

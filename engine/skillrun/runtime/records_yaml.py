@@ -11,7 +11,7 @@ import yaml
 from skillrun.language.diagnostics import Problems, SkillrunError, render
 from skillrun.language.document import parse_document
 from skillrun.language.scalars import plain_value
-from skillrun.language.source import plain, read_source
+from skillrun.language.source import Source, plain, read_source
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -41,7 +41,15 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
 def from_frontmatter(path: Path) -> tuple[dict[str, Any], str]:
     """What `to_frontmatter` wrote. Raises SkillrunError when the file cannot be read."""
     problems = Problems()
-    source = read_source(path, str(path), problems)
+    return _parsed(read_source(path, str(path), problems), str(path), problems)
+
+
+def frontmatter_of(text: str, path: str) -> tuple[dict[str, Any], str]:
+    """The same of a text that was read from `path`."""
+    return _parsed(Source.of(text, path), path, Problems())
+
+
+def _parsed(source: Source | None, path: str, problems: Problems) -> tuple[dict[str, Any], str]:
     document = parse_document(source, problems) if source is not None else None
     if document is None or problems.errors:
         found = "\n".join(render(problem) for problem in problems)

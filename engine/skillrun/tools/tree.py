@@ -12,8 +12,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from skillrun.language.schemas import shown
 from skillrun.tools.paths import PathRefused
@@ -26,6 +27,14 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 Kind = Literal["file", "folder", "link", "other"]
+
+
+class Opened(NamedTuple):
+    """A file or folder that is open for reading, and its name with every link followed; `.` for the tree's own."""
+
+    descriptor: int
+    name: str
+    is_folder: bool
 
 
 class Tree:
@@ -58,21 +67,30 @@ class Tree:
         with suppress(OSError, AttributeError):
             self.close()
 
-    def open(self, name: str) -> int:
-        """The descriptor, for reading, of the regular file with this name; the caller closes it."""
-        with self._walked(name) as (folder, leaf):
-            descriptor = os.open(leaf, _FILE, dir_fd=folder)
-        try:
-            self._check(name, os.fstat(descriptor))
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
+    def open(self, name: str, *, follow: bool = True) -> int:
+        """The descriptor, for reading, of the regular file with this name; the caller closes it.
 
-    def read(self, name: str, limit: int) -> bytes:
+        Without `follow` one that is a link itself fails with ELOOP.
+        """
+        with self._walked(name) if follow else self.place(name) as (folder, leaf):
+            return self._opened(name, folder, leaf)
+
+    def read(self, name: str, limit: int, *, follow: bool = True) -> bytes:
         """The content of a regular file: at most `limit` bytes, and one more where it is larger."""
-        with os.fdopen(self.open(name), "rb") as file:
+        with os.fdopen(self.open(name, follow=follow), "rb") as file:
             return file.read(limit + 1)
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Opened]:
+        """The regular file or folder with this name, and where it really is: what is judged by that is what is open."""
+        trail: list[str] = []
+        with self._walked(name, trail) as (folder, leaf):
+            is_folder = stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode)
+            descriptor = os.open(leaf, _OPENED, dir_fd=folder) if is_folder else self._opened(name, folder, leaf)
+        try:
+            yield Opened(descriptor, "/".join(trail) or ".", is_folder)
+        finally:
+            os.close(descriptor)
 
     def stat(self, name: str) -> os.stat_result:
         """What is known of the file or folder with this name; of a link, of where it leads."""
@@ -101,8 +119,7 @@ class Tree:
         """The names in a folder, sorted, and what each is; a link is one, wherever it leads."""
         descriptor = self._folder(name)
         try:
-            with os.scandir(descriptor) as found:
-                return sorted((entry.name, _kind(entry)) for entry in found)
+            return entries(descriptor)
         finally:
             os.close(descriptor)
 
@@ -135,6 +152,19 @@ class Tree:
         with self._walked(name) as (folder, leaf):
             return os.open(leaf, _OPENED, dir_fd=folder)
 
+    def _opened(self, name: str, folder: int, leaf: str) -> int:
+        """A regular file in a folder; what is none is not opened, for that alone can do something."""
+        found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISLNK(found.st_mode):
+            self._check(name, found)
+        descriptor = os.open(leaf, _FILE, dir_fd=folder)
+        try:
+            self._check(name, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
     def _check(self, name: str, found: os.stat_result) -> None:
         """Raises PathRefused unless this is a regular file that belongs to the folder alone."""
         if stat.S_ISDIR(found.st_mode):
@@ -145,9 +175,10 @@ class Tree:
             raise PathRefused(f"{shown(name)} has another name somewhere (a hard link)")
 
     @contextmanager
-    def _walked(self, name: str) -> Iterator[tuple[int, str]]:
+    def _walked(self, name: str, trail: list[str] | None = None) -> Iterator[tuple[int, str]]:
         """The descriptor of the folder that a name leads to, every link followed, and the last part in it, which was no
-        link when it was looked at; `.` for the folder itself."""
+        link when it was looked at; `.` for the folder itself. `trail` becomes the parts of the real name."""
+        trail = [] if trail is None else trail
         todo = _checked(name).split("/")[::-1]
         if name.startswith("/"):
             raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
@@ -163,6 +194,7 @@ class Tree:
                     if len(walked) == 1:
                         raise PathRefused(f"{shown(name)} leads out of its folder", "It goes up with `..`.")
                     os.close(walked.pop())
+                    trail.pop()
                     continue
                 target = self._target(walked[-1], part, name)
                 if target is not None:
@@ -171,13 +203,16 @@ class Tree:
                         raise PathRefused(f"{shown(name)} is no path that can be followed")
                     if target.startswith("/"):
                         target = self._below(target, name)
+                        trail.clear()
                         while len(walked) > 1:
                             os.close(walked.pop())
                     todo += target.split("/")[::-1]
                 elif any(each not in ("", ".") for each in todo):
                     walked.append(os.open(part, _FOLDER, dir_fd=walked[-1]))
+                    trail.append(part)
                 else:
                     leaf = part
+                    trail.append(part)
             yield walked[-1], leaf
         except OSError as error:
             if error.errno == errno.ELOOP:  # a link since it was looked at
@@ -207,6 +242,12 @@ class Tree:
         raise PathRefused(f"{shown(name)} leads out of its folder", "A symbolic link in it leads out.")
 
 
+def entries(descriptor: int, most: int | None = None) -> list[tuple[str, Kind]]:
+    """The names in an open folder, sorted, and what each is: all, or at most so many of those that come first."""
+    with os.scandir(descriptor) as found:
+        return sorted((entry.name, _kind(entry)) for entry in islice(found, most))
+
+
 def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_symlink():
         return "link"
@@ -221,4 +262,8 @@ def _checked(name: str) -> str:
         raise PathRefused(f"the path {shown(name)} has a NUL character in it")
     if len(name) > LONGEST:
         raise PathRefused(f"a path has at most {LONGEST:,} characters, and this one has {len(name):,}")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise PathRefused(f"the path {shown(name)} has half a character in it") from None
     return name

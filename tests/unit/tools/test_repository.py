@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import Problems
 from skillrun.language.document import parse_document
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from skillrun.language.secrets import secret_names
 from skillrun.language.source import read_source
-from skillrun.tools.repository import MAX_HITS, MAX_LINE, MAX_RESULT, TOOLS, Repository
+from skillrun.tools.readable import Readable
+from skillrun.tools.repository import MAX_HITS, MAX_LINE, MAX_RESULT, TOOLS, Repository, specs
+from skillrun.tools.tree import Tree
 
 SECRET = "the secret of the folder next door"
+SECRETS = secret_names(Library([Root(package_library(), "skillrun:", "library")]))
 DESCRIPTIONS = Path(__file__).parents[3] / "skills" / "system" / "tools.md"
 
 
@@ -48,7 +54,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def ask(root: Path, tool: str, /, **arguments: Any) -> str:
-    return asyncio.run(Repository(root).run(tool, arguments))
+    return asyncio.run(Repository(lambda: Readable(Tree(root, links=True), SECRETS)).run(tool, arguments))
 
 
 def test_a_file_is_read_with_line_numbers(root: Path) -> None:
@@ -103,7 +109,7 @@ def test_an_unknown_tool_is_an_answer(root: Path) -> None:
 
 def test_a_pipe_is_not_waited_for(root: Path) -> None:
     os.mkfifo(root / "pipe")
-    assert ask(root, "Read", path="pipe") == "error: `pipe` is no file"
+    assert ask(root, "Read", path="pipe") == "error: `pipe` is no regular file."
     assert ask(root, "Grep", pattern="x", path="pipe") == "(no hits)"
 
 
@@ -128,7 +134,8 @@ def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
 
 
 def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillrun.tools.repository.SEARCH_SECONDS", 0.2)
+    for module in ("readable", "repository"):
+        monkeypatch.setattr(f"skillrun.tools.{module}.SECONDS", 0.2)
     (root / "evil.txt").write_text("a" * 5000 + "!")
     answer = ask(root, "Grep", pattern="(a+)+b", path="evil.txt")
     assert answer == "(stopped in evil.txt after 0.2 seconds; use a simpler pattern or a narrower path)"
@@ -154,9 +161,21 @@ def test_list_shows_one_folder(root: Path) -> None:
     assert ask(root, "List", path="README.md") == "error: `README.md` is a file; use Read"
 
 
-@pytest.mark.parametrize("path", [".git/config", "node_modules/x/index.js", "build/out.py", "run.log", ".GIT/config"])
-def test_what_is_no_source_is_not_there(root: Path, path: str) -> None:
-    assert ask(root, "Read", path=path) == f"error: there is no `{path}`"
+@pytest.mark.parametrize(
+    ("path", "because"),
+    [
+        (".git/config", "`.git` is never shown"),
+        (".GIT/config", "`.git` is never shown"),
+        ("node_modules/x/index.js", "`node_modules` is never shown"),
+        ("build/out.py", "git ignores it"),
+        ("run.log", "git ignores it"),
+        (".env", "its name is one of those that hold secrets"),
+        ("sub/.SSH/config", "its name is one of those that hold secrets"),
+    ],
+)
+@pytest.mark.finding("FZ12")
+def test_what_is_withheld_is_said_to_be_so(root: Path, path: str, because: str) -> None:
+    assert ask(root, "Read", path=path) == f"error: `{path}` is withheld: {because}."
 
 
 @pytest.mark.parametrize(
@@ -207,7 +226,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
     assert document is not None
     described = {section.name: section.text.value for section in document.sections}
     assert list(described) == list(TOOLS)
-    for spec in Repository(DESCRIPTIONS.parent).specs(described):
+    for spec in specs(described):
         assert spec["description"]
         assert "\n- `" not in spec["description"]
         for parameter in spec["parameters"]["properties"].values():
@@ -215,7 +234,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
 
 
 def test_only_the_tools_that_are_named_are_given() -> None:
-    (spec,) = Repository(Path()).specs({"Read": "Reads.\n- `path`: The file."})
+    (spec,) = specs({"Read": "Reads.\n- `path`: The file."})
     assert (spec["name"], spec["description"]) == ("Read", "Reads.")
     assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
     assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}
