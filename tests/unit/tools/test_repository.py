@@ -111,7 +111,7 @@ def test_a_pipe_is_not_waited_for(root: Path) -> None:
     os.mkfifo(root / "pipe")
     assert ask(root, "Read", path="pipe") == "error: `pipe` is no regular file."
     assert ask(root, "Grep", pattern="x", path="pipe") == "error: `pipe` is no regular file."
-    assert ask(root, "Grep", pattern="x") == "(no hits)"
+    assert "pipe" not in ask(root, "Grep", pattern="x")
 
 
 def test_grep_lists_the_lines_that_match_in_a_fixed_order(root: Path) -> None:
