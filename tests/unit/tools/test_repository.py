@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -251,3 +252,95 @@ def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_
     assert ask(root, "Read", path="runs/one/.run/transcript.ndjson").startswith("error:")
     assert ask(root, "Grep", pattern="def", path="runs/one/.run").startswith("error:")
     assert ask(root, "List", path="runs/one") == "design.md"
+
+
+@pytest.mark.finding("FZ14")
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Read", {"path": "c/" * 2_000_000}),
+        ("Read", {"path": "src/" + "../src/" * 600_000 + "app.py"}),
+        ("Grep", {"pattern": "x", "path": "c/" * 2_000_000}),
+        ("Grep", {"pattern": "x", "glob": "**/" * 1_500_000}),
+        ("Grep", {"pattern": "x" * 5_000_000}),
+        ("Glob", {"pattern": "{a,b}" * 800_000}),
+        ("List", {"path": "\n" * 4_000_000}),
+        ("Read", {"n" * 5_000_000: 1, "path": "README.md"}),
+        ("n" * 5_000_000, {}),
+        ("Read", {"path": "README.md", "offset": 10**4_000}),
+        ("Read", {"path": ["x"] * 1_000_000}),
+        ("Read", {f"name{number}": number for number in range(100_000)}),
+    ],
+)
+def test_what_is_too_large_is_refused_at_once_and_not_repeated(
+    root: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    started = time.monotonic()
+    answer = ask(root, tool, **arguments)
+    assert answer.startswith("error:")
+    assert len(answer) < 300
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.row("Z6")
+def test_a_deep_and_a_wide_tree_end(root: Path) -> None:
+    place = root / "deep"
+    for _ in range(100):
+        place = place / "d"
+    place.mkdir(parents=True)
+    (place / "far-down.txt").write_text("x")
+    (root / "wide").mkdir()
+    for number in range(3000):
+        (root / "wide" / f"{number}.txt").touch()
+    answer = ask(root, "Glob", pattern="*.txt")
+    assert len(answer) <= MAX_RESULT + 100
+    assert "far-down" not in answer
+    assert ask(root, "List", path="wide").endswith("more)")
+
+
+@pytest.mark.finding("FZ12")
+@pytest.mark.row("Z5")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            ".env",
+            ".ENV",
+            ".env.local",
+            "Server.PEM",
+            "a.key",
+            "id_rsa",
+            "id_ed25519.pub",
+            ".npmrc",
+            ".netrc",
+            ".pypirc",
+        ),
+        *(".git-credentials", ".aws/credentials", ".ssh/config", ".gnupg/x", "x/.kube/config", ".docker/config.json"),
+        *("a.p12", "a.pfx", "a.jks", "a.keystore", "x.tfstate", ".htpasswd", "secrets.yml", "Secrets.yaml", "a.kdbx"),
+        *("service-account-prod.json", ".e\u200dnv", "sub/.env/x", ".bash_history"),
+    ],
+)
+def test_names_that_hold_secrets_are_withheld_from_all_tools(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(SECRET)
+    (root / "link").symlink_to(name)
+    assert "is withheld: its name is one of those" in ask(root, "Read", path=name)
+    assert "is withheld: its name is one of those" in ask(root, "Read", path="link")
+    own = name.rpartition("/")[2]
+    for answer in (ask(root, "Grep", pattern="secret"), ask(root, "Glob", pattern="*"), ask(root, "List")):
+        assert SECRET not in answer
+        assert own not in answer
+        assert "link" not in answer
+
+
+@pytest.mark.parametrize("name", [".env.example", ".env.sample", "environment.py", "keys.py", "src/credentials/a.py"])
+def test_names_that_only_look_alike_are_shown(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text("shown\n")
+    assert ask(root, "Read", path=name).endswith("\tshown")
+
+
+def test_a_name_that_is_withheld_is_said_to_be_so_whether_it_is_there_or_not(root: Path) -> None:
+    assert "is withheld" in ask(root, "Read", path="nowhere/.env")
+    assert ask(root, "Read", path="nowhere/env") == "error: there is no `nowhere/env`"
