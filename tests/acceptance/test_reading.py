@@ -56,9 +56,7 @@ def clone(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
         origin, folder = tmp_path / "origin", tmp_path / "clone"
         files = {
             "workflows/look.md": WORKFLOW.replace("REPOSITORY", json.dumps(repository)),
-            "skills/look/look.md": PHASE.replace("STEP", step).replace(
-                "NOTES", "{{ notes.text }}" if "notes" in step else ""
-            ),
+            "skills/look/look.md": phase(step),
             "roles/looker.md": ROLE,
             "src/app.py": "print('hello')\n",
             ".env.example": "KEY=\n",
@@ -92,7 +90,9 @@ def clone(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def phase(step: str) -> str:
-    return PHASE.replace("STEP", step).replace("NOTES", "{{ notes.text }}" if "notes" in step else "")
+    """A phase with a step, and the section of its agent."""
+    text = PHASE.replace("STEP", step).replace("NOTES", "{{ notes.text }}" if "notes" in step else "")
+    return text if AGENT in step else text.partition("## seen")[0]
 
 
 def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
         {"address": "look/look/seen/*/1.1", "calls": [{"name": tool, "arguments": given} for tool, given in calls]},
         {"address": "*", "text": "Seen."},
     ]
-    (folder / "script.yaml").write_text(json.dumps(rules))
-    return "--script", "script.yaml"
+    (folder.parent / "script.yaml").write_text(json.dumps(rules))
+    return "--script", "../script.yaml"
 
 
 def results(folder: Path) -> list[str]:
@@ -139,7 +139,7 @@ def test_tools_show_nothing_from_outside_no_secret_and_nothing_that_git_ignores(
     assert "its name is one of those that hold secrets" in refused[READS.index("env")]
     assert "git ignores it" in refused[READS.index("pkg/token.txt")]
     assert set(files.split("\n")) == {
-        *(".env.example", ".gitignore", "near.py", "script.yaml", "pkg/.gitignore", "roles/looker.md"),
+        *(".env.example", ".gitignore", "near.py", "pkg/.gitignore", "roles/looker.md"),
         *("skills/look/look.md", "src/app.py", "workflows/look.md"),
     }
     assert "home" not in top
@@ -313,7 +313,6 @@ def test_what_a_model_asks_for_is_refused_and_not_repeated_where_it_is_too_large
         ("Grep", {"pattern": large}),
         ("Glob", {"pattern": large}),
         ("Glob", {"pattern": "{a,b}" * 90}),
-        ("Read", {large: "x", "path": "src/app.py"}),
         ("Read", {"path": [[large]]}),
         ("Read", {"path": "src/app.py", "offset": 10**4000}),
         (large, {}),

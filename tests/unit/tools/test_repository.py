@@ -304,21 +304,17 @@ def test_a_deep_and_a_wide_tree_end(root: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        *(".env", ".ENV", ".env.local", "Server.PEM", "a.key", "id_rsa", "id_ed25519.pub", ".npmrc", ".netrc"),
         *(
-            ".env",
-            ".ENV",
-            ".env.local",
-            "Server.PEM",
-            "a.key",
-            "id_rsa",
-            "id_ed25519.pub",
-            ".npmrc",
-            ".netrc",
-            ".pypirc",
+            ".git-credentials",
+            ".aws/credentials",
+            ".ssh/config",
+            ".gnupg/ring",
+            "x/.kube/config",
+            ".docker/config.json",
         ),
-        *(".git-credentials", ".aws/credentials", ".ssh/config", ".gnupg/x", "x/.kube/config", ".docker/config.json"),
         *("a.p12", "a.pfx", "a.jks", "a.keystore", "x.tfstate", ".htpasswd", "secrets.yml", "Secrets.yaml", "a.kdbx"),
-        *("service-account-prod.json", ".e\u200dnv", "sub/.env/x", ".bash_history"),
+        *("service-account-prod.json", ".e\u200dnv", "sub/.env/inner", ".pypirc", ".bash_history"),
     ],
 )
 def test_names_that_hold_secrets_are_withheld_from_all_tools(root: Path, name: str) -> None:
