@@ -107,7 +107,15 @@ async def _evaluate(
 
     person = open_person(unattended=job.unattended, answers=job.answers, interactive=job.interactive)
     session = loaded.session(
-        gateway, person, heard, override=job.model, budget=job.budget, keeps_reads=False, rerun=rerun, share=job.share
+        gateway,
+        person,
+        heard,
+        override=job.model,
+        budget=job.budget,
+        keeps_reads=False,
+        typed=job.typed,
+        rerun=rerun,
+        share=job.share,
     )
     started = time.monotonic()
     try:

@@ -5,7 +5,7 @@ Spends nothing and asks nobody. The lengths of the replies are guesses, and with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,7 +49,11 @@ class Rehearsal:
 
 
 async def rehearsed(
-    loaded: Loaded, inputs: dict[str, Any], override: str, script: Iterable[Mapping[str, Any]] = ()
+    loaded: Loaded,
+    inputs: dict[str, Any],
+    override: str,
+    script: Iterable[Mapping[str, Any]] = (),
+    typed: Collection[str] = (),
 ) -> Rehearsal:
     """The rehearsal of a run that starts from nothing."""
     phases: dict[str, Spent] = {}
@@ -64,16 +68,18 @@ async def rehearsed(
             models.update(event.models)
 
     gateway = ScriptedGateway(script, price=loaded.catalogue.price)
-    outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override), inputs)
+    outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override, typed=typed), inputs)
     places = loaded.catalogue.places(models.values())
     return Rehearsal(outcome, phases, sum(phases.values(), Spent()), gateway.sent, models, places)
 
 
-async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> dict[str, Any] | None:
+async def estimated(
+    loaded: Loaded, inputs: dict[str, Any], override: str, typed: Collection[str]
+) -> dict[str, Any] | None:
     """`run.estimate` for a workflow that reads it: calls, tokens and price of a rehearsal that went through."""
     if not any("run.estimate" in source.text for source in loaded.program.library.files.values()):
         return None
-    rehearsal = await rehearsed(loaded, inputs, override)
+    rehearsal = await rehearsed(loaded, inputs, override, typed=typed)
     if rehearsal.outcome.status != "completed":
         return None
     total = rehearsal.total

@@ -28,6 +28,7 @@ class Job:
 
     loaded: Loaded
     inputs: dict[str, Any]
+    typed: frozenset[str]
     dry_run: bool
     unattended: bool
     interactive: bool
@@ -95,13 +96,14 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     loaded = load(name, out)
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
     typed = {field.name: _value(values[_key(field)]) for field in loaded.program.workflow.inputs}
-    inputs, warnings = checked_inputs(loaded.program, {key: value for key, value in typed.items() if value is not None})
+    typed = {name: value for name, value in typed.items() if value is not None}
+    inputs, warnings = checked_inputs(loaded.program, typed)
     for warning in warnings:
         out.note(f"warning: {warning}")
     chosen["script"] = read_script(chosen["script"], out)
     if chosen["script"] is not None:
         chosen["model"] = chosen["model"] or "scripted:default"
-    job = Job(loaded, inputs, **chosen)
+    job = Job(loaded, inputs, frozenset(typed), **chosen)
     spends = job.script is None and not job.dry_run
     loaded.check_models(job.model, keys=spends)
     if spends:
@@ -118,7 +120,7 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
 
         from skillrun.cli.rehearsal import rehearsed, report
 
-        return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or ())), out)
+        return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or (), job.typed)), out)
     from skillrun.cli.running import run_new
 
     return run_new(job, out)

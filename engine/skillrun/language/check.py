@@ -21,6 +21,7 @@ from skillrun.language.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.names import RECORDS, SYSTEM, base_names, seats_type
 from skillrun.language.parse import check_kind
 from skillrun.language.scope import Scope
+from skillrun.language.secrets import check_secret_names
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, TEXT, Type, of_schema, record
 from skillrun.language.verbs import check_steps
@@ -159,6 +160,7 @@ class Checker:
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
+        check_secret_names(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
     def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:

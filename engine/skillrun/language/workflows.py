@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillrun.language.configuration import check_modes
 from skillrun.language.contracts import declared
@@ -15,12 +15,15 @@ from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
+from skillrun.language.schemas import shown
 from skillrun.language.scope import Place, Scope
 from skillrun.language.types import ANY, TEXT, Type, identifier, record
 from skillrun.language.verbs import check_step, check_steps
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
+
+OUTSIDE: Final = 'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
 
 
 class WorkflowCheck:
@@ -134,6 +137,7 @@ class WorkflowCheck:
             scope.printed(workflow.preamble)
         if workflow.repository is not None:
             scope.value(workflow.repository)
+            check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
             Scope(self.checker, self.settings, before, self.problems).value(workflow.hint)
@@ -182,6 +186,20 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
         else:
             problems.report(phases[name].span, "unreachable", f"`{name}` is never reached: it follows a cycle")
     return done
+
+
+def check_repository(value: Value, problems: Problems) -> None:
+    """A folder that is written out lies in the project; where links lead is seen when it is opened."""
+    folder = value.literal
+    if not isinstance(folder, str):
+        return
+    depth = 0
+    for part in folder.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if depth < 0 or folder.startswith("/"):
+            message = f"the folder {shown(folder)} is not in the project"
+            problems.report(value.span, "repository", message, OUTSIDE)
+            return
 
 
 def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Problems) -> None:

@@ -58,6 +58,7 @@ class Session:
     cache: Path | None = None
     keeps_reads: bool = True
     estimate: Mapping[str, Any] | None = None
+    typed: Collection[str] = ()  # inputs that the user gave, other than by default
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
     share: bool = False  # what a new run writes may be read by others
     adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
@@ -108,6 +109,7 @@ class Run:
     lost: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
+    told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
 

@@ -10,6 +10,7 @@ from skillrun.language.expressions import ABSENT
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.files import digest
 from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.tools import tell_repository
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
     "artifacts": [],
@@ -45,6 +46,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
+    tell_repository(run, names["repository"])
     failures: dict[str, int] = {}
     for summary in over:
         failures |= summary.get("failures") or {}

@@ -154,7 +154,7 @@ def disown(state: State, program: Program, claims: Claims, project: Path) -> Non
         )
     for name, _, _ in claims.models:
         del state.models[name]
-    state.project, state.override, state.share = str(project), "", False
+    state.project, state.override, state.typed, state.share = str(project), "", [], False
     state.budget = dict(program.engine.get("budgets") or {})
 
 
@@ -163,6 +163,7 @@ def _powers(program: Program, state: State) -> dict[str, Any]:
         "workflow": state.workflow,
         "project": state.project,
         "inputs": _paths(program, state),
+        "typed": state.typed,
         "override": state.override,
         "models": state.models,
         "budget": {name: float(limit) for name, limit in state.budget.items()},

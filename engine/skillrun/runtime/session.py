@@ -18,7 +18,9 @@ from typing import Any, Final
 
 from skillrun.language.border import clean
 from skillrun.language.check import Program
+from skillrun.language.definitions import Workflow
 from skillrun.language.diagnostics import SkillrunError, UsageError
+from skillrun.language.fields import Field
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import admitted, decided, shares
 from skillrun.runtime.bodies import fits
@@ -47,8 +49,8 @@ def checked_inputs(
 ) -> tuple[dict[str, Any], list[str]]:
     """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
-    for one in program.workflow.inputs:
-        if one.type.kind == "path" and one.name in values and not one.array:
+    for one in path_inputs(program.workflow):
+        if one.name in values:
             path = (project or Path.cwd()) / values[one.name]
             if not path.exists():
                 errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
@@ -218,7 +220,13 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
         override=session.override,
         share=shares(session),
         estimate=dict(session.estimate) if session.estimate is not None else None,
+        typed=[one.name for one in path_inputs(program.workflow) if one.name in session.typed],
     )
+
+
+def path_inputs(workflow: Workflow) -> list[Field]:
+    """The inputs that name one file or folder."""
+    return [field for field in workflow.inputs if field.type.kind == "path" and not field.array]
 
 
 def environment(environ: Mapping[str, str]) -> str:

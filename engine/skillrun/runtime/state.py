@@ -43,6 +43,7 @@ class State:
     budget: dict[str, float] = field(default_factory=dict)
     project: str = ""
     override: str = ""
+    typed: list[str] = field(default_factory=list)  # inputs that the user typed and that are paths
     share: bool = False
     seal: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -87,7 +88,7 @@ def _fits(key: str, value: Any) -> bool:
         return is_whole(value) and 1 <= value <= MOST_ROUNDS
     if not isinstance(value, type(usual)) or (isinstance(value, bool) and not isinstance(usual, bool)):
         return False
-    if key == "phase":
+    if key in ("phase", "typed"):
         return all(isinstance(name, str) for name in value)
     if key in TEXTS:
         return all(isinstance(one, str) for one in value.values())

@@ -13,8 +13,9 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from skillrun.language.schemas import shown
 from skillrun.tools.paths import PathRefused
@@ -31,6 +32,14 @@ NO_LINKS: Final = "nothing here may be a link, and skillrun writes none: remove 
 SPECIAL: Final = "only regular files belong here, and skillrun writes no others: remove it"
 
 Kind = Literal["file", "folder", "link", "other"]
+
+
+class Opened(NamedTuple):
+    """A file or folder that is open for reading, and its name with every link followed; `.` for the tree's own."""
+
+    descriptor: int
+    name: str
+    is_folder: bool
 
 
 class Tree:
@@ -63,27 +72,32 @@ class Tree:
         with suppress(OSError, AttributeError):
             self.close()
 
-    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True) -> int:
         """The descriptor of the regular file with this name, for reading; the caller closes it.
 
         `flags` may say otherwise: to write, to append, to create it with this mode. Nothing is emptied by opening.
-        """
-        with self._walked(name) as (folder, leaf):
-            if flags != os.O_RDONLY:  # opening a FIFO or a device to write may wait, or do something
-                with suppress(FileNotFoundError):
-                    self._check(name, os.stat(leaf, dir_fd=folder, follow_symlinks=False))
-            descriptor = os.open(leaf, flags | _FILE, mode, dir_fd=folder)
-        try:
-            self._check(name, os.fstat(descriptor))
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
 
-    def read(self, name: str, limit: int) -> bytes:
+        Without `follow` one that is a link itself fails with ELOOP.
+        """
+        with self._walked(name) if follow else self.place(name) as (folder, leaf):
+            return self._opened(name, folder, leaf, flags, mode)
+
+    def read(self, name: str, limit: int, *, follow: bool = True) -> bytes:
         """The content of a regular file: at most `limit` bytes, and one more where it is larger."""
-        with os.fdopen(self.open(name), "rb") as file:
+        with os.fdopen(self.open(name, follow=follow), "rb") as file:
             return file.read(limit + 1)
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Opened]:
+        """The regular file or folder with this name, and where it really is: what is judged by that is what is open."""
+        trail: list[str] = []
+        with self._walked(name, trail) as (folder, leaf):
+            is_folder = stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode)
+            descriptor = os.open(leaf, _OPENED, dir_fd=folder) if is_folder else self._opened(name, folder, leaf)
+        try:
+            yield Opened(descriptor, "/".join(trail) or ".", is_folder)
+        finally:
+            os.close(descriptor)
 
     def stat(self, name: str) -> os.stat_result:
         """What is known of the file or folder with this name; of a link, of where it leads."""
@@ -128,8 +142,7 @@ class Tree:
         """The names in a folder, sorted, and what each is; a link is one, wherever it leads."""
         descriptor = self._folder(name)
         try:
-            with os.scandir(descriptor) as found:
-                return sorted((entry.name, _kind(entry)) for entry in found)
+            return entries(descriptor)
         finally:
             os.close(descriptor)
 
@@ -179,6 +192,21 @@ class Tree:
         with self._walked(name) as (folder, leaf):
             return os.open(leaf, _OPENED, dir_fd=folder)
 
+    def _opened(self, name: str, folder: int, leaf: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+        """A regular file in a folder; what is none is not opened where that alone could do something, or wait."""
+        if self.links or flags != os.O_RDONLY:
+            with suppress(FileNotFoundError):
+                found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+                if not stat.S_ISLNK(found.st_mode):
+                    self._check(name, found)
+        descriptor = os.open(leaf, flags | _FILE, mode, dir_fd=folder)
+        try:
+            self._check(name, os.fstat(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
     def _check(self, name: str, found: os.stat_result) -> None:
         """Raises PathRefused unless this is a regular file that belongs to the folder alone."""
         if stat.S_ISDIR(found.st_mode):
@@ -189,9 +217,11 @@ class Tree:
             raise PathRefused(f"{shown(name)} has another name somewhere (a hard link)", NO_LINKS)
 
     @contextmanager
-    def _walked(self, name: str) -> Iterator[tuple[int, str]]:
+    def _walked(self, name: str, trail: list[str] | None = None) -> Iterator[tuple[int, str]]:
         """The descriptor of the folder that a name leads to, every link followed, and the last part in it; `.` for the
-        folder itself. That part was no link when it was looked at; without `links` whoever opens it finds out."""
+        folder itself. That part was no link when it was looked at; without `links` whoever opens it finds out.
+        `trail` becomes the parts of the real name."""
+        trail = [] if trail is None else trail
         todo = _checked(name).split("/")[::-1]
         if name.startswith("/"):
             raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
@@ -207,6 +237,7 @@ class Tree:
                     if len(walked) == 1:
                         raise PathRefused(f"{shown(name)} leads out of its folder", "It goes up with `..`.")
                     os.close(walked.pop())
+                    trail.pop()
                     continue
                 target = self._target(walked[-1], part) if self.links else None
                 if target is not None:
@@ -215,13 +246,16 @@ class Tree:
                         raise PathRefused(f"{shown(name)} is no path that can be followed")
                     if target.startswith("/"):
                         target = self._below(target, name)
+                        trail.clear()
                         while len(walked) > 1:
                             os.close(walked.pop())
                     todo += target.split("/")[::-1]
                 elif any(each not in ("", ".") for each in todo):
                     walked.append(os.open(part, _FOLDER, dir_fd=walked[-1]))
+                    trail.append(part)
                 else:
                     leaf = part
+                    trail.append(part)
             last = leaf
             yield walked[-1], leaf
         except OSError as error:
@@ -260,6 +294,12 @@ def _opened(path: Path, *, links: bool) -> int:
         raise
 
 
+def entries(descriptor: int, most: int | None = None) -> list[tuple[str, Kind]]:
+    """The names in an open folder, sorted, and what each is: all, or at most so many of those that come first."""
+    with os.scandir(descriptor) as found:
+        return sorted((entry.name, _kind(entry)) for entry in islice(found, most))
+
+
 def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_symlink():
         return "link"
@@ -274,4 +314,8 @@ def _checked(name: str) -> str:
         raise PathRefused(f"the path {shown(name)} has a NUL character in it")
     if len(name) > LONGEST:
         raise PathRefused(f"a path has at most {LONGEST:,} characters, and this one has {len(name):,}")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise PathRefused(f"the path {shown(name)} has half a character in it") from None
     return name

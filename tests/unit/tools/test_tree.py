@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.tools.paths import PathRefused
-from skillrun.tools.tree import Tree
+from skillrun.tools.tree import Tree, entries
 
 SECRET = b"secret"
 
@@ -216,3 +216,40 @@ def test_a_folder_is_closed_to_others(root: Path, tmp_path: Path) -> None:
             tree.restrict("up")
     assert {path.stat().st_mode & 0o777 for path in (root, root / "inner")} == {0o700}
     assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("name", "real"),
+    [
+        ("near", "inner/file.txt"),
+        ("round/file.txt", "inner/file.txt"),
+        ("whole/deep/up", "inner/file.txt"),
+        ("./inner//deep/..", "inner"),
+        ("whole", "inner"),
+        (".", "."),
+        ("inner/..", "."),
+    ],
+)
+def test_what_is_open_says_where_it_really_is(root: Path, name: str, real: str) -> None:
+    with Tree(root, links=True) as tree, tree.opened(name) as found:
+        assert (found.name, found.is_folder) == (real, real != "inner/file.txt")
+        assert os.path.samestat(os.fstat(found.descriptor), (root / real).stat())
+
+
+def test_an_open_folder_is_listed_in_part(root: Path) -> None:
+    with Tree(root) as tree, tree.opened("inner") as found:
+        assert entries(found.descriptor) == [("deep", "folder"), ("file.txt", "file")]
+        assert len(entries(found.descriptor, 1)) == 1
+
+
+def test_a_link_itself_can_be_left_unfollowed(root: Path) -> None:
+    with Tree(root, links=True) as tree:
+        assert tree.read("whole/file.txt", 100, follow=False) == b"text"
+        with pytest.raises(OSError, match="symbolic links"):
+            tree.read("near", 100, follow=False)
+
+
+@pytest.mark.row("Z3")
+def test_half_a_character_is_no_name(root: Path) -> None:
+    with Tree(root) as tree:
+        assert "half a character" in refused(tree, "a\ud800")
