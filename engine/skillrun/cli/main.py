@@ -133,7 +133,10 @@ def _bug(error: Exception) -> int:
     import tempfile
     import traceback
 
+    from skillrun.models.redaction import Redactor
+
+    redactor = Redactor.of_environment(os.environ)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="skillrun-", suffix=".log", delete=False) as log:
-        log.write("".join(traceback.format_exception(error)))
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
+        log.write(redactor.known("".join(traceback.format_exception(error))))
+    said = redactor.known(f"{type(error).__name__}: {error}").splitlines()[0]
     return _refused(f"this is a bug in skillrun ({said})", f"please report it and attach {log.name}", BUG)

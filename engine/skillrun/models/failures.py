@@ -38,12 +38,9 @@ def model_error(error: Exception, provider: Provider, model: str, redactor: Reda
     from skillrun.models.transport import AnswerRefused
 
     refused = _cause(error, AnswerRefused)
-    status = getattr(error, "status_code", None)
     if refused is not None:
         return ModelError("other", f"the answer of {provider.name} {refused}", next_step=_WHERE)
-    if isinstance(status, int) and 300 <= status < 400:
-        message = f"{provider.name} answers with a redirect (HTTP {status}), which is not followed"
-        return ModelError("other", message, next_step=_WHERE)
+    status = getattr(error, "status_code", None)
     kind = _kind(error)
     what, step = _WORDS.get(kind, ("{provider} does not accept the request to `{model}`", ""))
     if kind == "other" and status is None:

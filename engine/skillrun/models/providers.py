@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -80,6 +81,8 @@ class Backend:
     def prepare(self, name: str) -> Model[Any]:
         """Imports and sets up what calls to the model need: more than a second, so best done in a thread first."""
         if name not in self._models:
+            # What it warns of, a usage that cannot be, is told to the user in our own words.
+            warnings.filterwarnings("ignore", "Failed to extract usage")
             self._client = self._client or _client(self.provider, self._key)
             self._models[name] = _model(self.provider, self._client, name)
         return self._models[name]
@@ -232,10 +235,12 @@ def _size(value: Any, depth: int = 0) -> int:
     if depth > MAX_DEPTH:
         raise ModelError("other", f"the arguments of a tool are nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        return sum(len(str(key)) + 4 + _size(item, depth + 1) for key, item in value.items()) + 2
+        return sum(len(str(key)) + 6 + _size(item, depth + 1) for key, item in value.items()) + 2
     if isinstance(value, list):
-        return sum(_size(item, depth + 1) + 1 for item in value) + 2
-    return len(value) if isinstance(value, str) else 8 + (value.bit_length() if isinstance(value, int) else 0) // 3
+        return sum(_size(item, depth + 1) + 2 for item in value) + 2
+    if isinstance(value, str):
+        return len(value) + 2
+    return 8 + value.bit_length() // 3 if isinstance(value, int) else 24
 
 
 def _client(provider: Provider, key: str) -> Any:
@@ -285,8 +290,8 @@ def _check(provider: Provider, key: str) -> None:
         raise ModelError("auth", f"{provider.key} holds a character that no key has", next_step=step)
     url = None
     with suppress(httpx2.InvalidURL, ValueError, TypeError):
-        url = httpx2.URL(provider.base_url)
         urlsplit(provider.base_url).port  # noqa: B018 -- raises where it is no port
+        url = httpx2.URL(provider.base_url)
     if url is None or url.scheme not in {"http", "https"} or not url.host:
         message = f"the base_url of {provider.name} is no address of the form https://host/path"
         raise ModelError(

@@ -35,7 +35,11 @@ def http_client(kind: Callable[..., httpx2.AsyncClient], key: str, *, here: bool
         request.headers["Accept-Encoding"] = "gzip"
         request.headers["Authorization"] = f"Bearer {key}"
 
-    hooks = {"request": [own_headers], "response": [bounded(MAX_BODY)]}
+    async def no_redirect(response: httpx2.Response) -> None:
+        if 300 <= response.status_code < 400:
+            raise AnswerRefused(f"is a redirect (HTTP {response.status_code}), which is not followed")
+
+    hooks = {"request": [own_headers], "response": [no_redirect, bounded(MAX_BODY)]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport(trust_env=False)} if here else {}
     return kind(follow_redirects=False, event_hooks=hooks, **more)
 
