@@ -51,13 +51,13 @@ def everything(done: Done, *folders: Path) -> str:
 @pytest.mark.parametrize(
     "answer",
     [
-        {**anthropic.message(anthropic.text(f"# Hi\n\nYour key is {KEY}, or {OTHER[:14]}.")).body, "model": f"m-{KEY}"},
-        {"type": "error", "error": {"type": "x", "message": "x" * 280 + f" {KEY} {OTHER}"}},
+        anthropic.stream(f"# Hi\n\nYour key is {KEY}, or {OTHER[:14]}.", model=f"m-{KEY}"),
+        anthropic.error(400, "x", "x" * 280 + f" {KEY} {OTHER}"),
     ],
     ids=["reply", "error"],
 )
-def test_a_key_that_a_provider_sends_back_is_in_no_file(answer: Any, run: Any, home: Path) -> None:
-    done, folder = run(Answer(answer, 400 if answer["type"] == "error" else 200))
+def test_a_key_that_a_provider_sends_back_is_in_no_file(answer: Answer, run: Any, home: Path) -> None:
+    done, folder = run(answer)
     text = everything(done, folder, home)
     for key in (KEY, OTHER):
         assert [key[at : at + 8] for at in range(len(key) - 7) if key[at : at + 8].lower() in text] == []
@@ -70,16 +70,19 @@ def test_a_key_that_a_provider_sends_back_is_in_no_file(answer: Any, run: Any, h
     "body",
     [
         {**anthropic.message().body, "content": "text"},
-        {**anthropic.message().body, "content": [None]},
         "[" * 200_000,
-        '{"content":' * 100_000,
-        {},
         [],
+        "data: " + "[" * 200_000 + "\n\n",
+        "data: 5\n\n",
+        'event: message_start\ndata: {"type": "message_start", "message": 5}\n\n',
+        'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 99, "delta": {}}\n\n',
+        'data: {"type": "message_start"' + ', "a": {"b": ' * 1000 + "\n\n",
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_an_answer_that_is_none_is_a_failed_call_and_no_bug(body: Any, run: Any) -> None:
-    done, _ = run(Answer(body))
+    events = isinstance(body, str) and "data:" in body
+    done, _ = run(Answer(body, headers={"Content-Type": "text/event-stream"} if events else {}))
     assert done.code == 1, done.err
     assert "this is a bug" not in done.err
     assert "Traceback" not in done.err
@@ -87,7 +90,7 @@ def test_an_answer_that_is_none_is_a_failed_call_and_no_bug(body: Any, run: Any)
 
 @pytest.mark.finding("FZ14")
 def test_a_reply_of_ten_megabytes_is_never_kept(run: Any) -> None:
-    done, folder = run(anthropic.message(anthropic.text("a" * 10_000_000)))
+    done, folder = run(anthropic.stream("a" * 10_000_000))
     assert done.code == 1
     assert "is longer than 1,000,000 characters" in done.out + done.err
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 2_000_000
@@ -96,7 +99,7 @@ def test_a_reply_of_ten_megabytes_is_never_kept(run: Any) -> None:
 @pytest.mark.finding("FZ19")
 def test_usage_that_a_provider_makes_up_does_not_pay_a_budget_back(run: Any) -> None:
     usage = {"input_tokens": -(10**15), "output_tokens": -(10**15)}
-    done, _ = run(anthropic.message(anthropic.text("# Hello\n\nAda."), usage=usage), "--json")
+    done, _ = run(anthropic.stream("# Hello\n\nAda.", usage=usage), "--json")
     told = json.loads(done.out)
     assert told["usage"]["input"] > 0
     assert told["usage"]["output"] > 0
