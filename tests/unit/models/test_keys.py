@@ -135,6 +135,7 @@ def test_nothing_of_the_sdks_environment_goes_out(
         converse(wire, request(model), environ=KEYS, **(own if keyless else {}))
     (asked,) = wire.asked
     assert "canary" not in json.dumps([asked.path, asked.headers, asked.body])
+    assert not [name for name in asked.headers if name.startswith("openai-")]
     expected = "no-key" if keyless or model == LLAMA else KEY
     assert asked.headers["authorization"] == f"Bearer {expected}"
     assert os.environ["OPENAI_PROJECT_ID"] == "canary5"
