@@ -9,11 +9,11 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillrun.language.replies import MAX_REPLY
+from skillrun.models.clients import sdk_client
 from skillrun.models.failures import model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
 from skillrun.models.redaction import Redactor
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
 OUTPUT_TOOL = "reply"
-NO_KEY = "no-key"  # the SDKs refuse an empty one
 NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """What a model's name may be, where a provider tells one."""
 MOST_NAMES: Final = 10_000
@@ -83,7 +82,7 @@ class Backend:
         if name not in self._models:
             # What it warns of, a usage that cannot be, is told to the user in our own words.
             warnings.filterwarnings("ignore", "Failed to extract usage")
-            self._client = self._client or _client(self.provider, self._key)
+            self._client = self._client or sdk_client(self.provider, self._key)
             self._models[name] = _model(self.provider, self._client, name)
         return self._models[name]
 
@@ -114,7 +113,7 @@ async def list_models(provider: Provider, key: str, seconds: float) -> list[str]
     import asyncio
 
     redactor = Redactor([key])
-    client = _client(provider, key)
+    client = sdk_client(provider, key)
     names: list[str] = []
     try:
         async with asyncio.timeout(seconds):
@@ -241,65 +240,6 @@ def _size(value: Any, depth: int = 0) -> int:
     if isinstance(value, str):
         return len(value) + 2
     return 8 + value.bit_length() // 3 if isinstance(value, int) else 24
-
-
-def _client(provider: Provider, key: str) -> Any:
-    """The provider's SDK with everything given that it would look for in the environment. Raises `ModelError`."""
-    from skillrun.models.transport import http_client
-
-    _check(provider, key)
-    here = provider.kind == "embedded"
-    if provider.kind == "anthropic":
-        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
-
-        # No time-out of its own: with the SDK's, a call for a long reply is streamed; the gateway keeps the clock.
-        client: Any = AsyncAnthropic(
-            api_key=key or NO_KEY,
-            base_url=provider.base_url,
-            max_retries=0,
-            open_telemetry=False,
-            http_client=http_client(DefaultAsyncHttpxClient, key or NO_KEY, here=here),
-        )
-    else:
-        from openai import AsyncOpenAI
-        from openai import DefaultAsyncHttpxClient as OpenAIClient
-
-        client = AsyncOpenAI(
-            api_key=key or NO_KEY,
-            admin_api_key="",
-            organization="",
-            project="",
-            webhook_secret="",
-            base_url=provider.base_url,
-            max_retries=0,
-            timeout=provider.timeout,
-            http_client=http_client(OpenAIClient, key or NO_KEY, here=here),
-        )
-    client._custom_headers = {}  # noqa: SLF001 -- those of the environment, for which the SDKs have no switch
-    return client
-
-
-def _check(provider: Provider, key: str) -> None:
-    """Raises `ModelError` for a key and an address that HTTP cannot carry; neither is shown."""
-    from urllib.parse import urlsplit
-
-    import httpx2
-
-    if not all("!" <= character <= "~" for character in key):
-        step = f"Set {provider.key} again: it is printable ASCII, without blanks and line ends."
-        raise ModelError("auth", f"{provider.key} holds a character that no key has", next_step=step)
-    url = None
-    with suppress(httpx2.InvalidURL, ValueError, TypeError):
-        urlsplit(provider.base_url).port  # noqa: B018 -- raises where it is no port
-        url = httpx2.URL(provider.base_url)
-    if url is None or url.scheme not in {"http", "https"} or not url.host:
-        message = f"the base_url of {provider.name} is no address of the form https://host/path"
-        raise ModelError(
-            "invalid_request", message, next_step="Correct it in config/models.yaml or in the environment."
-        )
-    if url.userinfo:
-        message = f"the base_url of {provider.name} holds a user or a password, which is not sent"
-        raise ModelError("invalid_request", message, next_step="Name a variable that holds the key as its `key`.")
 
 
 def _model(provider: Provider, client: Any, name: str) -> Model[Any]:

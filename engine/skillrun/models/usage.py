@@ -40,14 +40,14 @@ def plausible(told: RequestUsage, request: Request, reply: Reply, most: int) -> 
 def _bounded(what: str, told: Any, texts: list[str], highest: int, doubts: list[str]) -> int:
     number = _number(told)
     if number is not None and number > highest:
-        doubts.append(f"{what}: {number:.3g} tokens")
+        doubts.append(f"{what}: {_shown(number)}")
         return highest
     # The estimate is dear, and only wanted where a number is small for the length of the text.
     if number is not None and number > 0 and number * 2 * TIMES >= sum(map(len, texts)):
         return number
     estimate = sum(map(estimate_tokens, texts))
     if number is None or number < estimate / TIMES:
-        doubts.append(f"{what}: {'nothing' if number is None else f'{number:.3g} tokens'}")
+        doubts.append(f"{what}: {_shown(number)}")
         return estimate
     return number
 
@@ -55,9 +55,13 @@ def _bounded(what: str, told: Any, texts: list[str], highest: int, doubts: list[
 def _part(what: str, told: Any, whole: int, doubts: list[str]) -> int:
     number = _number(told)
     if number is None or not 0 <= number <= whole:
-        doubts.append(f"{what}: {told if number is None else number:.3g} tokens")
+        doubts.append(f"{what}: {_shown(number)}")
         return 0 if number is None else max(0, min(number, whole))
     return number
+
+
+def _shown(number: int | None) -> str:
+    return "nothing" if number is None else f"{max(-(10**18), min(number, 10**18)):.3g} tokens"
 
 
 def _number(told: Any) -> int | None:
