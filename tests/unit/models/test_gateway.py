@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.models import failures
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import ModelError
+from skillrun.models.redaction import Redactor
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
 from tests.unit.models.conversation import KEY, converse
@@ -146,12 +146,12 @@ def test_no_key_stands_in_an_error(answer: Answer) -> None:
     "secret", ["sk-ant-api03-Ab_c-123456", "AIzaSyA1234567890abc", "gsk_abcdefghij", "sk-abc***xyz"]
 )
 def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
-    assert secret not in failures.redact(f"wrong key: {secret}!")
+    assert secret not in Redactor().error(f"wrong key: {secret}!")
 
 
 def test_ordinary_words_stay_in_an_error() -> None:
     text = "the key-value store asks for a task-list, risk-free"
-    assert failures.redact(text) == text
+    assert Redactor().error(text) == text
 
 
 def test_a_missing_key_is_told_before_anything_is_sent() -> None:
