@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from skillrun.language import source as nodes
 from skillrun.language.configuration import merge
 from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
-from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.document import parse_config, parse_document
 from skillrun.language.parse import (
     Bank,
@@ -30,7 +30,7 @@ from skillrun.language.parse import (
     parse_workflow,
 )
 from skillrun.language.roots import Root
-from skillrun.language.source import Document, Source, plain, read_source
+from skillrun.language.source import MAX_BYTES, MAX_PROSE, Document, Source, plain, read_source
 
 T = TypeVar("T")
 
@@ -123,8 +123,14 @@ class Library:
             places = self._places.get(f"config/{name}.yaml", ())
             found = (self._made(*place, "config", parse_config) for place in places)
             layers = tuple(layer for layer in found if layer is not None)
-            self._configs[name] = Config(name, merge(layers, self.problems), layers) if layers else None
+            self._configs[name] = self._merged(name, layers) if layers else None
         return self._configs[name]
+
+    def _merged(self, name: str, layers: tuple[nodes.Mapping, ...]) -> Config | None:
+        try:
+            return Config(name, merge(layers, self.problems), layers)
+        except GivenUp:
+            return None
 
     def skill(self, name: str) -> Document | None:
         """The file of the skill `area/name`, of whatever kind."""
@@ -162,7 +168,10 @@ class Library:
         if file.source is None:
             return None
         if what not in file.parsed:
-            file.parsed[what] = make(file.source, file.problems)
+            try:
+                file.parsed[what] = make(file.source, file.problems)
+            except GivenUp:
+                file.parsed[what] = None
             self._collect(file.problems)
         found: T | None = file.parsed[what]
         return found
@@ -174,7 +183,8 @@ class Library:
             file = self._earlier.get(path)
             if file is None or file.stamp != stamp:
                 problems = Problems()
-                file = ReadFile(stamp, read_source(path, root.shown + relative, problems), problems=problems)
+                most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
+                file = ReadFile(stamp, read_source(path, root.shown + relative, problems, most), problems=problems)
             self.read[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source

@@ -5,6 +5,8 @@ Owns the values and the reading of a file; `yaml` and `document` parse it.
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +19,10 @@ from typing import Any, Final, NamedTuple
 from skillrun.language.diagnostics import Problem, Problems
 
 MAX_BYTES: Final = 1_000_000
+MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else
+
+NO_FILE: Final = errno.EISDIR  # what a folder, a device or a pipe is refused with
+_SAVE: Final = "save the file with the encoding UTF-8"
 
 # (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
 Runs = tuple[tuple[int, int], ...]
@@ -211,29 +217,41 @@ def plain(node: Node) -> Any:
             return {name: plain(entry.value) for name, entry in node.entries.items()}
 
 
-def read_source(path: Path, shown: str, problems: Problems) -> Source | None:
-    """Read a UTF-8 file; whatever is in the way is a problem, and then there is no source."""
+def read_source(path: Path, shown: str, problems: Problems, most: int = MAX_BYTES) -> Source | None:
+    """Read a UTF-8 file of at most so many bytes; whatever is in the way is a problem, and then there is no source."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
-            return None
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, most + 1)
     except OSError as error:
-        problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
+        message = (
+            "this is not a file" if error.errno == NO_FILE else f"the file cannot be read: {error.strerror or error}"
+        )
+        problems.add(Problem(shown, 1, 1, "unreadable", message))
         return None
-    if len(content) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES:,} bytes"
+    if len(content) > most:
+        message = f"the file is larger than {most:,} bytes"
         problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))
         return None
     try:
-        return Source(path, shown, _normalised(content.decode("utf-8")))
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         before = _normalised(content[: error.start].decode("utf-8"))
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
-        problems.add(Problem(shown, line, column, "encoding", message, "save the file with the encoding UTF-8"))
+        problems.add(Problem(shown, line, column, "encoding", message, _SAVE))
         return None
+    if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
+        problems.add(Problem(shown, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
+        return None
+    return Source(path, shown, _normalised(text))
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The first bytes of a regular file. Raises OSError, for anything else with `NO_FILE`; it never waits for one."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(NO_FILE, "this is not a file")
+        return file.read(most)
 
 
 def _normalised(text: str) -> str:
