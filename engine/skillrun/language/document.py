@@ -31,7 +31,7 @@ class Heading(NamedTuple):
 
 def parse_document(source: Source, problems: Problems) -> Document | None:
     """The parts of a markdown file; nothing when its frontmatter is broken."""
-    front, start = _front(source, problems)
+    front, start = frontmatter(source, problems)
     headings, escapes = outline(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
@@ -81,7 +81,7 @@ def _name(line: str) -> str:
     return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
 
 
-def _front(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
+def frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
     """The frontmatter, and where the body starts."""
     opening = _OPENING.match(source.text)
     if not opening:

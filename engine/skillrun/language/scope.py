@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jinja2 import nodes
 
-from skillrun.collaboration.signals import suspicious
+from skillrun.collaboration.patterns import refused
 from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
@@ -170,7 +170,7 @@ class Scope:
     def _patterns(self, template: Template, argument: nodes.Expr, patterns: Type) -> None:
         """Check the regular expressions that are searched for."""
         for pattern in _texts(patterns.values or ()):
-            if reason := suspicious(pattern):
+            if reason := refused(pattern):
                 for span in self._written(template, argument, pattern):
                     self.report(span, "pattern", reason)
 

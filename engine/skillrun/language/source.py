@@ -5,9 +5,6 @@ Owns the values and the reading of a file; `yaml` and `document` parse it.
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.regular import NO_FILE, read_regular
 
 MAX_BYTES: Final = 1_000_000
 MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else
 
-NO_FILE: Final = errno.EISDIR  # what a folder, a device or a pipe is refused with
 _SAVE: Final = "save the file with the encoding UTF-8"
 
 # (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
@@ -243,15 +240,6 @@ def read_source(path: Path, shown: str, problems: Problems, most: int = MAX_BYTE
         problems.add(Problem(shown, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
         return None
     return Source(path, shown, _normalised(text))
-
-
-def read_regular(path: Path, most: int) -> bytes:
-    """The first bytes of a regular file. Raises OSError, for anything else with `NO_FILE`; it never waits for one."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(NO_FILE, "this is not a file")
-        return file.read(most)
 
 
 def _normalised(text: str) -> str:

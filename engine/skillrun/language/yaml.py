@@ -24,7 +24,7 @@ from yaml.events import (
 )
 
 from skillrun.language.diagnostics import GivenUp, Problems
-from skillrun.language.scalars import plain_value, runs_of
+from skillrun.language.scalars import is_number, plain_value, runs_of
 from skillrun.language.slips import Slip, explain, unquoted
 from skillrun.language.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
 
@@ -114,6 +114,9 @@ class _Builder:
             meaning = plain_value(value)
             if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
+            if is_number(value):
+                message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
+                self.refuse(start, "number", message, "put it in quotes where it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
                 hint = "put a quote in front, or the whole value in the other kind of quotes"
                 self.refuse(start, "quote", "a quote closes this value and none opens it", hint)

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skillrun.collaboration.patterns import MAX_PATTERN, lines_with, refused
 from skillrun.language.schemas import Shape
 from skillrun.tools.paths import PathRefused, confined
 
@@ -28,7 +29,6 @@ MAX_LINE: Final = 400  # characters
 MAX_FILE: Final = 5_000_000  # bytes
 MAX_FILES: Final = 20_000
 MAX_HITS: Final = 100
-MAX_PATTERN: Final = 500  # characters
 SEARCH_SECONDS: Final = 5.0
 
 
@@ -104,14 +104,8 @@ class Repository:
         return "\n".join(kept)
 
     def _grep(self, pattern: str, path: str = ".", glob: str | None = None) -> str:
-        import regex  # type: ignore[import-untyped]  # unlike `re` it can be told when to give up
-
-        if len(pattern) > MAX_PATTERN:
-            raise _Failed(f"the pattern is longer than {MAX_PATTERN} characters")
-        try:
-            compiled = regex.compile(pattern)
-        except (regex.error, OverflowError, RecursionError, ValueError) as error:
-            raise _Failed(f"`{pattern}` is no regular expression: {error}") from None
+        if reason := refused(pattern):
+            raise _Failed(reason)
         until = time.monotonic() + SEARCH_SECONDS
         wanted = _glob_spec(glob) if glob else None
         hits: list[str] = []
@@ -120,7 +114,7 @@ class Repository:
             if wanted is not None and not wanted.match_file(shown):
                 continue
             try:
-                hits += islice(_hits(compiled, self._text(place, shown), shown, until), MAX_HITS + 1)
+                hits += islice(_hits(pattern, self._text(place, shown), shown, until), MAX_HITS + 1)
             except TimeoutError:
                 slow = f"stopped in {shown} after {SEARCH_SECONDS:g} seconds"
                 ended = f"({slow}; use a simpler pattern or a narrower path)"
@@ -240,14 +234,10 @@ def _glob_spec(pattern: str) -> GitIgnoreSpec:
         raise _Failed(f"`{pattern}` is no pattern: {error}") from None
 
 
-def _hits(compiled: Any, text: str, shown: str, until: float) -> Iterator[str]:
+def _hits(pattern: str, text: str, shown: str, until: float) -> Iterator[str]:
     """The lines in which the pattern is found. Raises TimeoutError."""
-    for number, line in enumerate(text.split("\n"), 1):
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if compiled.search(line, timeout=left, concurrent=True):
-            yield f"{shown}:{number}: {_short(line.strip())}"
+    for number, line in lines_with(pattern, text.split("\n"), until - time.monotonic()):
+        yield f"{shown}:{number}: {_short(line.strip())}"
 
 
 def _joined(lines: list[str], ended: str, nothing: str) -> str:
