@@ -182,20 +182,18 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> Non
 
 
 def read_script(path: Path | None, out: Output) -> Script:
-    """The replies of a scripted model. Raises UsageError where the file is no list of mappings."""
-    from skillrun.language.diagnostics import Problems, UsageError
+    """The replies of a scripted model; prints what is wrong with them, and ends the command."""
+    from skillrun.language.diagnostics import Problems
     from skillrun.language.source import plain, read_source
     from skillrun.language.yaml import parse_yaml
+    from skillrun.models.scripted import check_script
 
     if path is None:
         return None
     problems = Problems()
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source else None
+    if node is not None:
+        check_script(node, problems)
     refuse(problems, out)
-    rules = plain(node) if node is not None else []
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise UsageError(
-            f"{path} is no script", "it is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
-        )
-    return rules
+    return plain(node) if node is not None else []

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.contracts import declared
 from skillrun.language.definitions import Phase, PhaseUse, Protocol, Workflow
-from skillrun.language.diagnostics import Problems, Severity
+from skillrun.language.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
@@ -61,12 +61,14 @@ def check_library(library: Library, commands: Collection[str] = ()) -> list[Prog
     with _undisturbed():
         checker = Checker(library, commands)
         programs = [checker.workflow(name) for name in library.names("workflows")]
-        for name in library.names("config"):
-            checker.lookups.config(name)
-        for name in library.names("roles"):
-            checker.lookups.role(name)
-        for name in library.skills():
-            checker.skill(name)
+        for check, names in (
+            (checker.lookups.config, library.names("config")),
+            (checker.lookups.role, library.names("roles")),
+            (checker.skill, library.skills()),
+        ):
+            for name in names:
+                with suppress(GivenUp):
+                    check(name)
         checker.engine_files()
         return [program for program in programs if program is not None]
 
@@ -108,7 +110,9 @@ class Checker:
     def workflow(self, name: str) -> Program | None:
         if name not in self._programs:
             self._open.append(name)
-            self._programs[name] = self._workflow(name)
+            self._programs[name] = None
+            with suppress(GivenUp):
+                self._programs[name] = self._workflow(name)
             self._open.pop()
         return self._programs[name]
 
@@ -149,6 +153,10 @@ class Checker:
 
     def engine_files(self) -> None:
         """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read."""
+        with suppress(GivenUp):
+            self._engine_files()
+
+    def _engine_files(self) -> None:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from skillrun.language import source as nodes
 from skillrun.language.configuration import merge
 from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
-from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.document import parse_config, parse_document
-from skillrun.language.models_yaml import vetted
+from skillrun.language.models_yaml import Layers, vetted
 from skillrun.language.parse import (
     Bank,
     check_kind,
@@ -31,7 +31,7 @@ from skillrun.language.parse import (
     parse_workflow,
 )
 from skillrun.language.roots import Root, leads_out
-from skillrun.language.source import Document, Source, leading_out, plain, read_source
+from skillrun.language.source import MAX_BYTES, MAX_PROSE, Document, Source, leading_out, plain, read_source
 
 T = TypeVar("T")
 
@@ -130,11 +130,17 @@ class Library:
             places = self._places.get(f"config/{name}.yaml", ())
             found = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
             named = tuple((root, layer) for root, layer in found if layer is not None)
+            self._configs[name] = self._merged(name, named) if named else None
+        return self._configs[name]
+
+    def _merged(self, name: str, named: Layers) -> Config | None:
+        try:
             if name == "models":
                 named = vetted(named, self.problems)
             roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-            self._configs[name] = Config(name, merge(layers, self.problems), layers, roots) if layers else None
-        return self._configs[name]
+            return Config(name, merge(layers, self.problems), layers, roots)
+        except GivenUp:
+            return None
 
     def skill(self, name: str) -> Document | None:
         """The file of the skill `area/name`, of whatever kind."""
@@ -172,7 +178,10 @@ class Library:
         if file.source is None:
             return None
         if what not in file.parsed:
-            file.parsed[what] = make(file.source, file.problems)
+            try:
+                file.parsed[what] = make(file.source, file.problems)
+            except GivenUp:
+                file.parsed[what] = None
             self._collect(file.problems)
         found: T | None = file.parsed[what]
         return found
@@ -184,9 +193,9 @@ class Library:
             file = self._earlier.get(path)
             if file is None or file.stamp != stamp:
                 problems = Problems()
-                file = ReadFile(
-                    stamp, read_source(path, root.shown + relative, problems, root.inside), problems=problems
-                )
+                most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
+                source = read_source(path, root.shown + relative, problems, most, root.inside)
+                file = ReadFile(stamp, source, problems=problems)
             self.read[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source

@@ -173,10 +173,10 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
             if after not in phases:
                 message = f"`{use.name}` follows `{after}`, which is no phase"
                 problems.report(span, "unknown-phase", message, did_you_mean(after, phases))
-    done: list[str] = []
+    done: dict[str, None] = {}
     pending = list(phases)
     while ready := [name for name in pending if all(one in done or one not in phases for one in phases[name].after)]:
-        done += ready
+        done |= dict.fromkeys(ready)
         pending = [name for name in pending if name not in done]
     for name in pending:
         around = workflow.ancestors(name)
@@ -185,7 +185,7 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
             problems.report(phases[name].span, "cycle", f"`{name}` follows itself", hint)
         else:
             problems.report(phases[name].span, "unreachable", f"`{name}` is never reached: it follows a cycle")
-    return done
+    return list(done)
 
 
 def check_repository(value: Value, problems: Problems) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from skillrun.collaboration.patterns import MAX_PATTERN, lines_with, refused
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import Shape, shown
 from skillrun.tools.ignored import Rules
@@ -23,7 +24,6 @@ MAX_RESULT: Final = 12_000  # characters
 MAX_LINE: Final = 400  # characters
 MAX_FILE: Final = 5_000_000  # bytes
 MAX_HITS: Final = 100
-MAX_PATTERN: Final = 500  # characters
 MAX_ARGUMENTS: Final = 20
 MAX_NUMBER: Final = 1_000_000_000
 
@@ -107,14 +107,8 @@ def _read(folder: Readable, path: str, offset: int = 1, limit: int | None = None
 
 
 def _grep(folder: Readable, pattern: str, path: str = ".", glob: str | None = None) -> str:
-    import regex  # type: ignore[import-untyped]  # unlike `re` it can be told when to give up
-
-    if len(pattern) > MAX_PATTERN:
-        raise _Failed(f"the pattern is longer than {MAX_PATTERN} characters")
-    try:
-        compiled = regex.compile(pattern)
-    except (regex.error, OverflowError, RecursionError, ValueError) as error:
-        raise _Failed(f"{shown(pattern)} is no regular expression: {error}") from None
+    if reason := refused(pattern):
+        raise _Failed(reason)
     wanted = _glob_rules(glob) if glob else None
     hits: list[str] = []
     ended, name = "", path
@@ -128,7 +122,7 @@ def _grep(folder: Readable, pattern: str, path: str = ".", glob: str | None = No
                 raise
             except (_Failed, SkillrunError, OSError):
                 continue
-            hits += islice(_hits(compiled, text, one_line(name), folder.until), MAX_HITS + 1)
+            hits += islice(_hits(pattern, text, one_line(name), folder.until), MAX_HITS + 1)
             if len(hits) > MAX_HITS:
                 ended = f"(more than {MAX_HITS} hits; use a narrower pattern, path or glob)"
                 break
@@ -223,14 +217,10 @@ def _glob_rules(pattern: str) -> Rules:
         raise _Failed(f"{shown(pattern)} is no pattern") from None
 
 
-def _hits(compiled: Any, text: str, shown: str, until: float) -> Iterator[str]:
+def _hits(pattern: str, text: str, shown: str, until: float) -> Iterator[str]:
     """The lines in which the pattern is found. Raises TimeoutError."""
-    for number, line in enumerate(text.split("\n"), 1):
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if compiled.search(line, timeout=left, concurrent=True):
-            yield f"{shown}:{number}: {_short(line.strip())}"
+    for number, line in lines_with(pattern, text.split("\n"), until - time.monotonic()):
+        yield f"{shown}:{number}: {_short(line.strip())}"
 
 
 def _joined(lines: list[str], ended: str, nothing: str) -> str:
