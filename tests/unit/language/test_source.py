@@ -111,5 +111,5 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) 
 def test_what_is_no_regular_file_is_not_read_and_makes_nobody_wait(tmp_path: Path, inside: bool) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     problems = Problems()
-    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, tmp_path if inside else None) is None
+    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, inside=tmp_path if inside else None) is None
     assert [problem.message for problem in problems] == ["this is not a file"]
