@@ -30,7 +30,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
             first = told(run)
-            assert first[0] == "starting dev-greeting in runs/dev-greeting"
+            assert first[0] == f"starting dev-greeting in {folder / 'runs' / 'dev-greeting'}"
             assert [line[:9] for line in first if "completed" in line].count("completed") == 1
             assert first[-1].endswith("0 reused, 2 asked, 2 artifacts changed")
             send.write_text(text.replace("To ", "For "))

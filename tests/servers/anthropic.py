@@ -59,9 +59,9 @@ def models(*names: str) -> Answer:
     return Answer({"data": listed, "has_more": False, "first_id": names[0], "last_id": names[-1]})
 
 
-def stream(words: str) -> Answer:
+def stream(words: str, usage: dict[str, int] | None = None, **more: Any) -> Answer:
     """A short reply as server-sent events: what a call with a very large limit gets."""
-    start: dict[str, Any] = message(stop_reason=None).body
+    start: dict[str, Any] = message(stop_reason=None, usage=usage, **more).body
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -70,7 +70,7 @@ def stream(words: str) -> Answer:
         {
             "type": "message_delta",
             "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-            "usage": {"output_tokens": 7},
+            "usage": {"output_tokens": (usage or {}).get("output_tokens", 7)},
         },
         {"type": "message_stop"},
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -20,8 +19,11 @@ from skillrun.language.library import Library
 from skillrun.models.messages import Gateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.lock import hold
-from skillrun.runtime.session import open_journal
+from skillrun.runtime.opening import new_folder, open_journal
+from skillrun.runtime.state import STATE
+from skillrun.tools.tree import Tree
 
 BROKEN: Final = "the last good version stays in force; mend the file and save it"
 RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
@@ -58,8 +60,8 @@ def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
 
 
 async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
-    folder = job.runs / (job.slug or f"dev-{workflow}")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = new_folder(job.runs, job.slug or f"dev-{workflow}", shared=job.share)
+    RunFolder(folder).check()
     changes = Changes(asyncio.get_running_loop())
     gateway = job.loaded.gateway(job.script, out.note)
     library = job.loaded.program.library
@@ -78,7 +80,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                 out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
                 library = Library(library.roots, library)  # what was not saved is not read again
                 try:
-                    loaded = load(workflow, out, library, said=BROKEN)
+                    loaded = load(workflow, out, library, said=BROKEN, trusted=job.trust_project)
                 except click.exceptions.Exit:
                     loaded = None
                 out.line(f"checked in {(time.monotonic() - started) * 1000:.0f} ms")
@@ -90,10 +92,10 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
 
 
 async def _evaluate(
-    loaded: Loaded, job: Job, gateway: Gateway, folder: Path, journal: Any, rerun: frozenset[str], out: Output
+    loaded: Loaded, job: Job, gateway: Gateway, folder: Tree, journal: Any, rerun: frozenset[str], out: Output
 ) -> bool:
     """One turn, and what it came to; whether to go on watching."""
-    first = not (folder / "state.md").exists()
+    first = folder.known(STATE) is None
 
     def heard(event: Event) -> None:
         if not first and isinstance(event, CallStarted):
@@ -105,7 +107,15 @@ async def _evaluate(
 
     person = open_person(unattended=job.unattended, answers=job.answers, interactive=job.interactive)
     session = loaded.session(
-        gateway, person, heard, override=job.model, budget=job.budget, keeps_reads=False, rerun=rerun
+        gateway,
+        person,
+        heard,
+        override=job.model,
+        budget=job.budget,
+        keeps_reads=False,
+        typed=job.typed,
+        rerun=rerun,
+        share=job.share,
     )
     started = time.monotonic()
     try:

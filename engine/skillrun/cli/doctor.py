@@ -44,7 +44,10 @@ def doctor(runs: Path, json: bool) -> int:
     library = open_library()
     found = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), _local(), _library(library)]
     if not library.problems.errors:
-        found += _models(open_catalogue(library), cache_folder())
+        try:
+            found += _models(open_catalogue(library), cache_folder())
+        except SkillrunError as error:  # an address of the environment that cannot be used
+            found.append(Finding("missing", "models", error.message, error.next_step))
     found += [_writable("cache", cache_folder()), _writable("runs", runs)]
     rows = [(f"{one.state:7}  {one.what}", f"{one.text}{'; ' if one.hint else ''}{one.hint}") for one in found]
     out.line(listed(rows))
@@ -73,12 +76,19 @@ def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
         if provider.key:
             state, text = ("ok", "set") if provider.ready(os.environ) else ("note", "not set")
             yield Finding(state, provider.key, text)
+    used: dict[str, None] = {}
     for tier in catalogue.tiers:
         try:
             resolved = catalogue.resolve(tier, os.environ, os.environ.get("SKILLRUN_MODEL", ""))
+            used[resolved.provider] = None
             yield Finding("ok", tier, f"{resolved.model} ({resolved.why})")
         except SkillrunError as error:
             yield Finding("missing", tier, error.message, error.next_step)
+    for name, provider in catalogue.providers.items():
+        if provider.barred:
+            yield Finding("note", name, provider.where, "`skillrun trust` shows what this project wants, and asks")
+        elif name in used and provider.where:
+            yield Finding("ok", name, provider.where)
     settings = catalogue.embedded
     if settings is not None:
         kept = cache / "models" / settings.sha256[:12] / Path(settings.file).name

@@ -5,6 +5,7 @@ Reads the frontmatter alone, so that it is quick; whether a file is right is for
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -14,10 +15,14 @@ import click
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
-from skillrun.language.roots import search_path
+from skillrun.language.roots import leads_out, open_file, search_path
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
-LARGEST: Final = 1_000_000
+BEGINNING: Final = 4_000  # bytes of a file in which its description stands, as a rule
+# One line of words that means nothing else in YAML, so that the usual file is read without a YAML parser.
+_PLAIN: Final = re.compile(
+    rb"\A---\r?\n(?:[a-z]+: [A-Za-z0-9_-]+\r?\n)*description: ([A-Za-z]+,? [A-Za-z0-9 ,.;()/+-]*)\r?\n(?=[A-Za-z-])"
+)
 BROKEN: Final = "(cannot be read: `skillrun validate` says why)"
 
 
@@ -44,9 +49,9 @@ def items(project: Path, folder: str) -> list[Item]:
     """The markdown files of a folder by name, each from the first root that has it."""
     found: dict[str, Item] = {}
     for root in search_path(project):
-        for path in (root.path / folder).glob("[!.]*.md"):
+        for path in (root.path / folder).glob("[!.]*.md") if not leads_out(root.path / folder, root.inside) else ():
             if path.stem not in found:
-                found[path.stem] = Item(path.stem, _description(path), root.name)
+                found[path.stem] = Item(path.stem, _description(path, root.inside), root.name)
     return sorted(found.values(), key=lambda item: item.name)
 
 
@@ -54,17 +59,28 @@ def has_workflow(project: Path, name: str) -> bool:
     return any((root.path / "workflows" / f"{name}.md").is_file() for root in search_path(project))
 
 
-def _description(path: Path) -> str:
-    """The description with every scalar as text; BROKEN where there is no reading it."""
-    import yaml
-
+def _description(path: Path, inside: Path | None) -> str:
+    """The description as it is written; BROKEN where there is no reading it."""
     try:
-        if path.stat().st_size > LARGEST:
-            return BROKEN
-        text = path.read_text(encoding="utf-8-sig")
-        front = {}
-        if text.startswith("---"):
-            front = yaml.load(text.split("\n---", 1)[0][3:], Loader=yaml.CBaseLoader)  # noqa: S506 (makes only texts, lists and mappings)
-        return " ".join(front.get("description", "").split())
-    except (OSError, ValueError, AttributeError, yaml.YAMLError, RecursionError):
+        with open_file(path, inside) as file:
+            plain = _PLAIN.search(file.read(BEGINNING))
+    except OSError:
         return BROKEN
+    return plain[1].decode("ascii").strip() if plain else _read(path, inside)
+
+
+def _read(path: Path, inside: Path | None) -> str:
+    """The description of a file whose frontmatter has to be read as YAML for it."""
+    from skillrun.language.diagnostics import Problems
+    from skillrun.language.document import frontmatter
+    from skillrun.language.source import MAX_PROSE, Scalar, read_source
+
+    problems = Problems()
+    source = read_source(path, path.name, problems, MAX_PROSE, inside)
+    front = frontmatter(source, problems)[0] if source is not None else None
+    node = front.get("description") if front is not None else None
+    if problems.errors or (node is not None and not isinstance(node, Scalar)):
+        return BROKEN
+    if node is None or node.value is None:
+        return ""
+    return " ".join((node.text.value if node.text is not None else str(node.value)).split())

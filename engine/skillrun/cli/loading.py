@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from skillrun.language.check import Program
     from skillrun.language.diagnostics import Problem
     from skillrun.language.library import Library
-    from skillrun.models.catalogue import Catalogue
+    from skillrun.language.wishes import Wish
+    from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.models.messages import Gateway
     from skillrun.runtime.events import Listener
     from skillrun.runtime.run import Person, Session
@@ -33,11 +35,39 @@ def open_library(project: Path | None = None) -> Library:
     return Library(search_path((project or Path.cwd()).resolve()))
 
 
-def open_catalogue(library: Library) -> Catalogue:
+def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
+    """The catalogue of a library without problems; nothing is sent to a provider that rests on what nobody trusts.
+
+    `trusted`: what the project's files want is taken as trusted.
+    """
+    from skillrun.language.wishes import origins
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
-    return Catalogue.of(models.data if models else {}).located(os.environ)
+    found = (Catalogue.of(models.data, origins(models)) if models else Catalogue.of({})).located(os.environ)
+    return found if trusted else found.barring(_barred(library, found))
+
+
+def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
+    """Why nothing may be sent to a provider, by its name."""
+    found: dict[str, str] = {}
+    for wish in untrusted(library):
+        moved = wish.key.endswith(".base_url") and catalogue.providers[wish.provider].origin != wish.place
+        if not moved:  # the environment says where the provider is, whatever the project wants
+            found.setdefault(wish.provider, f"{wish.place} is not trusted")
+    return found
+
+
+def untrusted(library: Library) -> tuple[Wish, ...]:
+    """What the project's files want beyond what any project may have, where nobody has agreed to it."""
+    from skillrun.language.wishes import digest, wishes
+
+    wanted = wishes(library)
+    if not wanted:
+        return ()
+    from skillrun.people.consent import is_agreed
+
+    return () if is_agreed(library.project, digest(wanted)) else wanted
 
 
 def cache_folder() -> Path:
@@ -64,15 +94,45 @@ class Loaded:
         """Raises SkillrunError for an unknown model of a tier or role, and with `keys` for a tier without its key."""
         from skillrun.language.diagnostics import SkillrunError
 
-        catalogue, library = self.catalogue, self.program.library
-        read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
-        used = [library.role(path.stem) for path in read]
-        for name in dict.fromkeys([*catalogue.tiers, *(role.model for role in used if role is not None)]):
-            resolved = catalogue.resolve(name, os.environ, override)
-            provider = catalogue.providers.get(resolved.provider)
-            if keys and name in catalogue.tiers and provider and not provider.ready(os.environ):
+        for name, resolved in self.resolved(override).items():
+            provider = self.catalogue.providers.get(resolved.provider)
+            if keys and name in self.catalogue.tiers and provider and not provider.ready(os.environ):
                 hint = "`skillrun models` shows what each name means here"
                 raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
+
+    def resolved(self, override: str, pinned: Mapping[str, str] = MappingProxyType({})) -> dict[str, Resolved]:
+        """What every tier, and every model of a role, means; `pinned` says what they are in a run that goes on."""
+        library = self.program.library
+        read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
+        roles = [role for path in read if (role := library.role(path.stem)) is not None]
+        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *pinned])
+        return {
+            name: self.catalogue.resolve(pinned.get(name) or name, os.environ, "" if pinned.get(name) else override)
+            for name in names
+        }
+
+    def trusted(
+        self,
+        out: Output,
+        override: str,
+        pinned: Mapping[str, str] = MappingProxyType({}),
+        *,
+        unattended: bool,
+        given: bool,
+    ) -> Loaded:
+        """The same, once somebody has agreed to where its calls go; asks where it has to, or ends the command.
+
+        `given`: agreed to for this command.
+        """
+        used = {one.provider for one in self.resolved(override, pinned).values()}
+        if given:
+            return Loaded(self.program, open_catalogue(self.program.library, trusted=True))
+        if not any(provider.barred for name, provider in self.catalogue.providers.items() if name in used):
+            return self
+        from skillrun.cli.trust import agreed
+
+        agreed(self, used, out, unattended=unattended)
+        return Loaded(self.program, open_catalogue(self.program.library))
 
     def gateway(self, script: Script, progress: Callable[[str], None]) -> Gateway:
         """The way to the models; with a script, to its replies alone."""
@@ -84,7 +144,9 @@ class Loaded:
         return open_gateway(self.catalogue, os.environ, cache_folder(), progress)
 
 
-def load(name: str, out: Output, library: Library | None = None, said: str = NOTHING) -> Loaded:
+def load(
+    name: str, out: Output, library: Library | None = None, said: str = NOTHING, *, trusted: bool = False
+) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
     from skillrun.language.check import check_workflow
 
@@ -94,7 +156,7 @@ def load(name: str, out: Output, library: Library | None = None, said: str = NOT
     library.config("models")
     refuse(library.problems, out, said)
     assert program is not None
-    return Loaded(program, open_catalogue(library))
+    return Loaded(program, open_catalogue(library, trusted=trusted))
 
 
 def look_for(name: str, library: Library) -> None:
@@ -120,20 +182,18 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> Non
 
 
 def read_script(path: Path | None, out: Output) -> Script:
-    """The replies of a scripted model. Raises UsageError where the file is no list of mappings."""
-    from skillrun.language.diagnostics import Problems, UsageError
+    """The replies of a scripted model; prints what is wrong with them, and ends the command."""
+    from skillrun.language.diagnostics import Problems
     from skillrun.language.source import plain, read_source
     from skillrun.language.yaml import parse_yaml
+    from skillrun.models.scripted import check_script
 
     if path is None:
         return None
     problems = Problems()
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source else None
+    if node is not None:
+        check_script(node, problems)
     refuse(problems, out)
-    rules = plain(node) if node is not None else []
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise UsageError(
-            f"{path} is no script", "it is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
-        )
-    return rules
+    return plain(node) if node is not None else []

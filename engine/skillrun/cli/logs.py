@@ -9,8 +9,9 @@ import click
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
-from skillrun.cli.story import events
 from skillrun.cli.words import line_of
+from skillrun.runtime.transcript import events
+from skillrun.tools.tree import Tree
 
 
 @click.command(help="Show the events of RUN, a line each.")
@@ -20,7 +21,7 @@ from skillrun.cli.words import line_of
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
-    for event in events(options.located(run, runs), follow=follow):
+    for event in events(Tree(options.located(run, runs)), follow=follow):
         if json:
             out.line(jsons.dumps(event))
             continue

@@ -133,8 +133,11 @@ def _bug(error: Exception) -> int:
     import tempfile
     import traceback
 
-    trace = "".join(traceback.format_exception(error))
-    said = traceback.format_exception_only(error)[0].strip().split("\n")[0]
+    from skillrun.models.redaction import Redactor
+
+    redactor = Redactor.of_environment(os.environ)
+    trace = redactor.known("".join(traceback.format_exception(error)))
+    said = redactor.known(traceback.format_exception_only(error)[0].strip().split("\n")[0])
     how = "please report it"
     try:
         log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (it is closed below, and kept)

@@ -31,8 +31,10 @@ def models(name: str, model: str, json: bool) -> int:
     out.line(listed((one.name, _words(one)) for one in found) + "\n")
     for provider in catalogue.providers.values():
         key = f"{provider.key} is {'set' if provider.ready(os.environ) else 'not set'}" if provider.key else "no key"
-        out.line(f"{provider.name}: {key}")
-    out.data([_plain(one) for one in found])
+        out.line(f"{provider.name}: {'; '.join(part for part in (key, provider.where) if part)}")
+    if any(provider.barred for provider in catalogue.providers.values()):
+        out.line("`skillrun trust` shows what this project's files want, and asks")
+    out.data([_plain(one, catalogue) for one in found])
     return 0
 
 
@@ -46,7 +48,13 @@ def _words(one: Resolved) -> str:
     return f"{one.model}{why}; window {one.window:,}; {rates}"
 
 
-def _plain(one: Resolved) -> dict[str, Any]:
+def _plain(one: Resolved, catalogue: Catalogue) -> dict[str, Any]:
+    provider = catalogue.providers.get(one.provider)
+    where = (provider.base_url, provider.origin, provider.barred) if provider is not None else ("", "", "")
     price = {"input": one.price.input, "output": one.price.output} if one.price is not None else None
     shared = ("name", "model", "provider", "window", "why")
-    return {**{key: getattr(one, key) for key in shared}, "price": price}
+    return {
+        **{key: getattr(one, key) for key in shared},
+        "price": price,
+        **dict(zip(("address", "origin", "barred"), where, strict=True)),
+    }

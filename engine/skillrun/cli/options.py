@@ -30,11 +30,24 @@ def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return found
 
 
+def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
+    """The folder of the runs; one that nobody typed lies in the project. Raises UsageError."""
+    from click.core import ParameterSource
+
+    typed = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
+    if not typed and runs.is_symlink() and not runs.resolve().is_relative_to(Path.cwd().resolve()):
+        from skillrun.language.diagnostics import UsageError
+
+        raise UsageError(f"`{runs}` is a link that leads out of the project", f"`--out {runs}` uses it all the same")
+    return runs
+
+
 runs_folder = click.option(
     "--out",
     "runs",
     type=click.Path(path_type=Path),
     default=Path("runs"),
+    callback=_runs,
     metavar="DIR",
     help="The folder of the runs.",
 )
@@ -44,8 +57,12 @@ interactive = click.option(
     "--interactive", is_flag=True, help="Ask in the terminal also what would end the run and wait for you."
 )
 answers = click.option("--answers", type=FILE, metavar="FILE", help="Answers to questions, prepared in a file.")
+trust_project = click.option(
+    "--trust-project", is_flag=True, help="Take this project's addresses as trusted, for this command."
+)
 script = click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests.")
 model = click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")
+share = click.option("--share", is_flag=True, help="Let others read the run's files, as the umask allows.")
 budget = click.option(
     "--budget",
     callback=_limits,
@@ -57,7 +74,7 @@ budget = click.option(
 
 def located(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.session import existing
+    from skillrun.runtime.opening import existing
 
-    path = Path(run).resolve()
+    path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)

@@ -21,6 +21,7 @@ COMMANDS: Final = MappingProxyType(
         "graph": Entry("skillrun.cli.graph:graph", "The phases of a workflow and what they need."),
         "render": Entry("skillrun.cli.render:render", "A prompt exactly as it would be sent."),
         "hint": Entry("skillrun.cli.hint:hint", "What a prompt hook says about a prompt."),
+        "trust": Entry("skillrun.cli.trust:trust", "What this project's files want, and whether they may."),
         "models": Entry("skillrun.cli.models:models", "What each model name means here."),
         "doctor": Entry("skillrun.cli.doctor:doctor", "What is missing on this machine."),
     }

@@ -5,7 +5,7 @@ Spends nothing and asks nobody. The lengths of the replies are guesses, and with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,10 +44,16 @@ class Rehearsal:
     total: Spent
     sent: list[tuple[str, Request]]
     models: Mapping[str, str]
+    places: Mapping[str, str]
+    """Where each provider is that they are of."""
 
 
 async def rehearsed(
-    loaded: Loaded, inputs: dict[str, Any], override: str, script: Iterable[Mapping[str, Any]] = ()
+    loaded: Loaded,
+    inputs: dict[str, Any],
+    override: str,
+    script: Iterable[Mapping[str, Any]] = (),
+    typed: Collection[str] = (),
 ) -> Rehearsal:
     """The rehearsal of a run that starts from nothing."""
     phases: dict[str, Spent] = {}
@@ -62,15 +68,18 @@ async def rehearsed(
             models.update(event.models)
 
     gateway = ScriptedGateway(script, price=loaded.catalogue.price)
-    outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override), inputs)
-    return Rehearsal(outcome, phases, sum(phases.values(), Spent()), gateway.sent, models)
+    outcome = await rehearse(loaded.session(gateway, StandIn(), heard, override=override, typed=typed), inputs)
+    places = loaded.catalogue.places(models.values())
+    return Rehearsal(outcome, phases, sum(phases.values(), Spent()), gateway.sent, models, places)
 
 
-async def estimated(loaded: Loaded, inputs: dict[str, Any], override: str) -> dict[str, Any] | None:
+async def estimated(
+    loaded: Loaded, inputs: dict[str, Any], override: str, typed: Collection[str]
+) -> dict[str, Any] | None:
     """`run.estimate` for a workflow that reads it: calls, tokens and price of a rehearsal that went through."""
     if not any("run.estimate" in source.text for source in loaded.program.library.files.values()):
         return None
-    rehearsal = await rehearsed(loaded, inputs, override)
+    rehearsal = await rehearsed(loaded, inputs, override, typed=typed)
     if rehearsal.outcome.status != "completed":
         return None
     total = rehearsal.total
@@ -86,6 +95,8 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
         numbers = (spent.calls, spent.usage.input, spent.usage.output)
         rows.append([name, *(f"{number:,}" for number in numbers), money(spent.price) if spent.calls else ""])
     out.line(f"models: {equations(rehearsal.models)}")
+    for name, place in rehearsal.places.items():
+        out.line(f"{name}: {place}")
     for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
     out.line(GUESS)
@@ -97,6 +108,7 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
             "status": outcome.status,
             "reason": outcome.reason,
             "models": rehearsal.models,
+            "addresses": rehearsal.places,
             "phases": {name: spent.to_dict() for name, spent in rehearsal.phases.items()},
             "total": total.to_dict(),
         }

@@ -33,8 +33,9 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
     phases = loaded.program.workflow.phases
     if phase not in phases:
         raise UsageError(f"`{workflow}` has no phase `{phase}`", did_you_mean(phase, phases) or allowed(phases))
-    inputs, _ = checked_inputs(loaded.program, _inputs(loaded.program.workflow, given))
-    rehearsal = asyncio.run(rehearsed(loaded, inputs, model))
+    typed = _inputs(loaded.program.workflow, given)
+    inputs, _ = checked_inputs(loaded.program, typed)
+    rehearsal = asyncio.run(rehearsed(loaded, inputs, model, typed=typed))
     sent = {address: request for address, request in rehearsal.sent if address.startswith(f"{workflow}/{phase}/")}
     found = [address for address in sent if all(_has(address, name) for name in (step, member) if name)]
     if not sent:

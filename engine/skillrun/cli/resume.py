@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import options, powers
 from skillrun.cli.loading import Loaded, load, open_library, read_script
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
@@ -25,6 +25,7 @@ from skillrun.runtime.lock import hold
 from skillrun.runtime.migration import migrate, old_state
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
+from skillrun.tools.tree import Tree
 
 
 @click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
@@ -37,13 +38,17 @@ from skillrun.runtime.session import WouldAsk, would_ask
 @options.budget
 @options.runs_folder
 @options.script
+@options.share
+@options.trust_project
+@powers.adopt
 @options.as_json
 def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
     out = Output(json)
+    people = {key: more[key] for key in ("unattended", "answers", "interactive")}
     folder = options.located(run, runs)
     name = folder.name
     library = open_library()
-    _bring_forward(folder, library, out, preview=preview)
+    _bring_forward(Tree(folder), library, out, preview=preview)
     state = read_state(folder)
     if state.status == "completed":
         out.line(f"{name} is completed; `skillrun show {name}` tells how it went")
@@ -55,7 +60,10 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
         )
     loaded = load(state.workflow, out, library)
     changed = sessions.changed_files(loaded.program, state)
-    asked = asyncio.run(_would_ask(loaded, folder)) if preview or (changed and not yes) else []
+    adopt = more["adopt"]
+    if not preview:
+        adopt = powers.decided(loaded, folder, adopt, out, attended=not more["unattended"])
+    asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not yes) else []
     again = [call for call in asked if call.again]
     if preview:
         out.line("\n".join(_lines(asked)))
@@ -68,29 +76,34 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
+    replies = read_script(script, out)
+    if replies is None:
+        attending = {"unattended": more["unattended"], "given": more["trust_project"]}
+        loaded = loaded.trusted(out, state.override, state.models, **attending)
+
     async def go(session: Session) -> Outcome:
         return await sessions.resume(session, folder.parent, name)
 
-    budget = {"budget": more.pop("budget")}
-    return carry_out(loaded, go, folder, read_script(script, out), out, more, budget)
+    session = {"budget": more["budget"], "share": more["share"], "adopt": adopt}
+    return carry_out(loaded, go, folder, replies, out, people, session)
 
 
-def _bring_forward(folder: Path, library: Library, out: Output, *, preview: bool) -> None:
+def _bring_forward(folder: Tree, library: Library, out: Output, *, preview: bool) -> None:
     """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
     old = old_state(folder)
     if old is None:
         return
     if preview or not old.get("workflow"):
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
-        raise UsageError(f"{folder / 'state.md'} is of schema version 1", hint)
+        raise UsageError(f"{folder.path / 'state.md'} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
     with hold(folder):
         for line in migrate(folder, old, program, now()):
             out.line(line)
 
 
-async def _would_ask(loaded: Loaded, folder: Path) -> list[WouldAsk]:
-    return await would_ask(loaded.session(ScriptedGateway(), StandIn()), folder.parent, folder.name)
+async def _would_ask(loaded: Loaded, folder: Path, *, adopt: bool | None) -> list[WouldAsk]:
+    return await would_ask(loaded.session(ScriptedGateway(), StandIn(), adopt=adopt), folder.parent, folder.name)
 
 
 def _lines(asked: list[WouldAsk]) -> list[str]:

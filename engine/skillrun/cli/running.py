@@ -20,8 +20,9 @@ from skillrun.people.person import open_person
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.opening import new_slug
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin, new_slug
+from skillrun.runtime.session import begin
 
 
 def run_new(job: Job, out: Output) -> int:
@@ -34,12 +35,18 @@ def run_new(job: Job, out: Output) -> int:
     name = job.slug or new_slug(job.runs, words)
     if not job.slug:
         _mention(job.runs, name.rpartition("-")[0], out)
-    estimate = asyncio.run(estimated(loaded, inputs, job.model))
+    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed))
 
     async def go(session: Session) -> Outcome:
         return await begin(session, inputs, job.runs, name)
 
-    more = {"override": job.model, "budget": job.budget, "estimate": estimate}
+    more = {
+        "override": job.model,
+        "budget": job.budget,
+        "estimate": estimate,
+        "typed": job.typed,
+        "share": job.share,
+    }
     people = {"unattended": job.unattended, "answers": job.answers, "interactive": job.interactive}
     return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
 

@@ -11,6 +11,9 @@ from skillrun.cli.printing import Output
 from skillrun.cli.story import read_state, status_of
 from skillrun.cli.words import table
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime.state import STATE
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import Tree
 
 HEADER = ("run", "workflow", "status", "phase", "round", "started")
 
@@ -21,15 +24,21 @@ HEADER = ("run", "workflow", "status", "phase", "round", "started")
 def runs(runs: Path, json: bool) -> int:
     out = Output(json)
     rows: list[tuple[str | int, ...]] = []
-    for file in runs.glob("*/state.md"):
-        folder = file.parent
+    names = Tree(runs.resolve(), links=True).entries() if runs.is_dir() else []
+    for name, kind in names:
+        folder = runs.resolve() / name
         try:
+            if kind == "link" and (folder / STATE).is_file():
+                raise PathRefused(f"{folder} is a symbolic link")
+            if kind != "folder" or Tree(folder).known(STATE) is None:
+                continue
             state = read_state(folder)
-        except SkillrunError as error:
-            out.note(f"warning: {folder.name}: {error.message}")
+            status = status_of(folder, state)
+        except (SkillrunError, OSError) as error:
+            out.note(f"warning: {name}: {str(error).splitlines()[0]}")
+            rows.append((name, "", "unreadable", "", "", ""))
             continue
-        phases = ", ".join(state.phase)
-        rows.append((folder.name, state.workflow, status_of(folder, state), phases, state.round, state.started_at))
+        rows.append((name, state.workflow, status, ", ".join(state.phase), state.round, state.started_at))
     rows.sort(key=lambda row: row[-1], reverse=True)
     shown = [[str(value) for value in row] for row in rows]
     for line in table(HEADER, shown) if rows else [f"there are no runs in {runs}"]:

@@ -45,6 +45,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "degraded": [f"{_at(one)}: {one['text']}" for one in told["degraded"]],
         "changed by hand": told.get("changed_by_hand"),
         "sent, answer unknown": told.get("unanswered"),
+        "not followed": told["not_followed"],
     }
     lines = [f"{told['run']} · {told['workflow']} · {told['status']}{because(told['reason'])}"]
     lines += [f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import time
 from collections import defaultdict
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from skillrun.cli.words import line_of
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.fields import SLUG
 from skillrun.models.messages import Usage
-from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.bodies import fits
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.lock import hold
+from skillrun.runtime.journal_check import sound
+from skillrun.runtime.lock import is_held
 from skillrun.runtime.run import Spent
+from skillrun.runtime.state import State
+from skillrun.runtime.transcript import Record, events
+from skillrun.tools.tree import Tree
 
-Record = dict[str, Any]
 HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack")
-POLL: Final = 0.2  # seconds between two looks at a transcript that grows
 
 
 def read_state(folder: Path) -> State:
     """The state that `state.md` holds. Raises SkillrunError."""
-    return _files(folder).read_state()[0]
-
-
-def is_held(folder: Path) -> bool:
-    """Whether a process is running this run now."""
-    import filelock
-
-    path = folder / ".run" / "lock"
-    if not path.exists():
-        return False
-    try:
-        with filelock.FileLock(path, timeout=0, mode=0o600):
-            return False
-    except filelock.Timeout:
-        return True
+    return RunFolder(folder).read_state()[0]
 
 
 def status_of(folder: Path, state: State) -> str:
@@ -47,58 +34,48 @@ def status_of(folder: Path, state: State) -> str:
     return "interrupted" if state.status == "running" and not is_held(folder) else state.status
 
 
-def events(folder: Path, *, follow: bool = False) -> Iterator[Record]:
-    """The transcript, oldest first, and with `follow` what comes until the run ends; a line cut off is left out."""
-    path = folder / ".run" / "transcript.ndjson"
-    rest, place = "", 0
-    while path.is_file():
-        held = follow and is_held(folder)
-        with path.open(encoding="utf-8", errors="replace") as file:
-            file.seek(place)
-            *whole, rest = (rest + file.read()).split("\n")
-            place = file.tell()
-        for line in whole:
-            with contextlib.suppress(ValueError):
-                yield json.loads(line)
-        if not held:
-            return
-        time.sleep(POLL)
-
-
 def story(folder: Path) -> Record:
-    """The whole of it, as plain data."""
-    state = read_state(folder)
+    """The whole of it, as plain data. Changes nothing there."""
+    with Tree(folder) as tree:
+        return _story(tree)
+
+
+def _story(folder: Tree) -> Record:
+    counted, files = _from_journal(folder)
+    state, _ = files.read_state()
     told = _Told(folder)
-    phases = _phases(folder, state, told)
-    artifacts = dict.fromkeys(name for one in phases for name in one["artifacts"] if (folder / name).is_file())
+    phases = _phases(files, state, told)
+    artifacts = [name for name in dict.fromkeys(name for one in phases for name in one["artifacts"]) if files.has(name)]
+    held = state.status == "running" and not is_held(folder)
     return {
-        "run": folder.name,
+        "run": folder.path.name,
         "workflow": state.workflow,
-        "status": status_of(folder, state),
+        "status": "interrupted" if held else state.status,
         "reason": state.reason,
         "round": state.round,
         "started_at": state.started_at,
-        "folder": str(folder),
+        "folder": str(folder.path),
         "inputs": state.inputs,
         "state": state.state,
         "models": state.models,
         "estimate": state.estimate or {},
         "phases": phases,
         "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
-        "artifacts": list(artifacts),
+        "artifacts": artifacts,
         "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
         "degraded": [
             _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
         ],
         "features": [_feature(*one) for one in state.features.items()],
-        **_from_journal(folder),
+        **counted,
+        "not_followed": files.refused,
     }
 
 
 class _Told:
     """What the events say of each phase in each round; what is evaluated again happens again, and is told once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Tree) -> None:
         self.order: list[str] = []
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
@@ -109,7 +86,7 @@ class _Told:
             rounds[phase] = event.get("round", 1) if event["event"].startswith("Phase") else rounds.get(phase, 1)
             key = (phase, rounds[phase])
             if event["event"] == "RunStarted":
-                self.order = event["phases"]
+                self.order = [name for name in event["phases"] if SLUG.fullmatch(name)]
             elif event["event"] == "PhaseStarted":
                 self.lines[key] = []
             elif event["event"] == "PhaseEnded" and not event["final"]:
@@ -120,14 +97,8 @@ class _Told:
                 self.lines.setdefault(key, []).extend(filter(None, text.split("\n")))
 
 
-def _files(folder: Path) -> RunFolder:
-    """The run's files without its journal."""
-    return RunFolder(folder)
-
-
-def _phases(folder: Path, state: State, told: _Told) -> list[Record]:
+def _phases(files: RunFolder, state: State, told: _Told) -> list[Record]:
     """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary."""
-    files = _files(folder)
     current = {
         name: {**told.ended.get((name, state.round), {}), **(files.any_summary(name) or {})} or None
         for name in told.order
@@ -138,8 +109,8 @@ def _phases(folder: Path, state: State, told: _Told) -> list[Record]:
             if summary is None:
                 continue
             number = int(summary.get("round", past["round"]))
-            one = {"phase": name, "status": summary["status"], "reason": summary.get("reason", ""), "round": number}
-            one["seconds"] = told.seconds[name, number]
+            one = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
+            one |= {"round": number, "seconds": told.seconds[name, number]}
             one["back"] = told.ended.get((name, number), {}).get("status") == "back"
             one |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
             one |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
@@ -156,25 +127,25 @@ def _feature(name: str, stands: str) -> Record:
     return {"name": name, "on": stands == "on", "because": stands.removeprefix("on").removeprefix("off, ")}
 
 
-def _from_journal(folder: Path) -> Record:
-    """What only the journal knows; nothing, and why, while another process has it or when it is damaged."""
-    if not (folder / ".run" / "journal.db").is_file():
-        return {"journal": "there is no journal in `.run/`"}
+def _from_journal(folder: Tree) -> tuple[Record, RunFolder]:
+    """What only the journal knows, and the run's files as it knows them.
+
+    Nothing, and why, while another process has it or when it is damaged.
+    """
     try:
-        with hold(folder):
-            journal = Journal.open(folder)
-            try:
-                return _counted(folder, journal)
-            finally:
-                journal.close()
+        if not sound(folder):
+            return {"journal": "there is no journal in `.run/`"}, RunFolder(folder)
+        with closing(Journal.read(folder, fits)) as journal:
+            files = RunFolder(folder, journal)
+            return _counted(files, journal), files
     except SkillrunError as error:
-        return {"journal": error.message}
+        return {"journal": error.message}, RunFolder(folder)
 
 
-def _counted(folder: Path, journal: Journal) -> Record:
+def _counted(files: RunFolder, journal: Journal) -> Record:
     calls = (Spent(1, Usage(**entry.body["usage"]), entry.body["price"]) for entry in journal.entries("reply"))
     return {
         "usage": sum(calls, Spent()).to_dict(),
-        "changed_by_hand": RunFolder(folder, journal).changed_by_hand(),
+        "changed_by_hand": files.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +28,7 @@ class Job:
 
     loaded: Loaded
     inputs: dict[str, Any]
+    typed: frozenset[str]
     dry_run: bool
     unattended: bool
     interactive: bool
@@ -37,6 +38,8 @@ class Job:
     runs: Path
     model: str
     script: Script
+    share: bool
+    trust_project: bool
     json: bool
 
 
@@ -70,6 +73,8 @@ def workflow_command(name: str) -> click.Command:
     @options.runs_folder
     @options.model
     @options.script
+    @options.share
+    @options.trust_project
     @options.as_json
     def command(**values: Any) -> int:
         return _start(name, values)
@@ -91,14 +96,19 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     loaded = load(name, out)
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
     typed = {field.name: _value(values[_key(field)]) for field in loaded.program.workflow.inputs}
-    inputs, warnings = checked_inputs(loaded.program, {key: value for key, value in typed.items() if value is not None})
+    typed = {name: value for name, value in typed.items() if value is not None}
+    inputs, warnings = checked_inputs(loaded.program, typed)
     for warning in warnings:
         out.note(f"warning: {warning}")
     chosen["script"] = read_script(chosen["script"], out)
     if chosen["script"] is not None:
         chosen["model"] = chosen["model"] or "scripted:default"
-    job = Job(loaded, inputs, **chosen)
-    loaded.check_models(job.model, keys=job.script is None and not job.dry_run)
+    job = Job(loaded, inputs, frozenset(typed), **chosen)
+    spends = job.script is None and not job.dry_run
+    loaded.check_models(job.model, keys=spends)
+    if spends:
+        sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project)
+        job = replace(job, loaded=sure)
     return job
 
 
@@ -110,7 +120,7 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
 
         from skillrun.cli.rehearsal import rehearsed, report
 
-        return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or ())), out)
+        return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or (), job.typed)), out)
     from skillrun.cli.running import run_new
 
     return run_new(job, out)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
 # Scripts written without spaces give one word per character; everything else is runs of letters and digits.
@@ -30,23 +32,91 @@ def overlap(a: str, b: str) -> float:
     return shared / (len(mine) + len(other) - shared)
 
 
-def dedupe(items: Iterable[Any], by: str | float | None = None, threshold: float = 0.6) -> list[Any]:
+def dedupe(
+    items: Iterable[Any],
+    by: str | float | None = None,
+    threshold: float = 0.6,
+    pay: Callable[[int], None] = lambda _: None,
+) -> list[Any]:
     """The items whose text overlaps none kept before them by `threshold` or more; order stays, the first stays.
 
     `by` names the field of records that holds the text; for plain strings leave it out, the threshold may take its
-    place. An item without text is kept.
+    place. An item without text is kept. `pay` hears of the work before it is done.
 
-    Source: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the likeness and the leaders as result.
+    Sources: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the likeness and the leaders as
+    result; prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the pairs that can be alike.
     """
     if isinstance(by, (int, float)):
         threshold = by
-    kept: list[Any] = []
-    texts: list[str] = []
-    for item in items:
-        text = item.get(by) if isinstance(item, Mapping) else item
-        if isinstance(text, str):
-            if any(overlap(text, earlier) >= threshold for earlier in texts):
-                continue
-            texts.append(text)
-        kept.append(item)
-    return kept
+    everything = list(items)
+    texts = [item.get(by) if isinstance(item, Mapping) else item for item in everything]
+    pay(sum(8 + (len(text) >> 3) for text in texts if isinstance(text, str)))
+    sets = {text: words(text) for text in texts if isinstance(text, str)}
+    leaders = _Leaders(threshold, Counter(word for each in sets.values() for word in each), pay)
+    return [
+        item
+        for item, text in zip(everything, texts, strict=True)
+        if not isinstance(text, str) or leaders.lead(text, sets[text])
+    ]
+
+
+class _Leaders:
+    """The texts kept so far, found by their rarest words.
+
+    Two sets of words that overlap by a threshold t share t of the words of each; so of each set, sorted the same way,
+    a word that both have is among the first ones, all but a share t.
+    """
+
+    def __init__(self, threshold: float, times: Mapping[str, int], pay: Callable[[int], None]) -> None:
+        self.threshold = threshold
+        self.times = times  # how often each word occurs
+        self.pay = pay
+        self.wordless: set[str] = set()
+        self.sets: list[frozenset[str]] = []
+        self.with_word: dict[str, list[int]] = {}
+
+    def lead(self, text: str, mine: frozenset[str]) -> bool:
+        """Whether a text is like none kept so far; it is then kept."""
+        if self.threshold <= 0:  # everything is like everything
+            alike = bool(self.sets or self.wordless)
+        elif not mine:
+            alike = self.threshold <= 1 and text.strip() in self.wordless
+        else:
+            alike = any(self._overlap(mine, other) >= self.threshold for other in self._near(mine))
+        if not alike:
+            self._keep(text, mine)
+        return not alike
+
+    def _keep(self, text: str, mine: frozenset[str]) -> None:
+        if not mine:
+            self.wordless.add(text.strip())
+            return
+        for word in self._first(mine):
+            self.with_word.setdefault(word, []).append(len(self.sets))
+        self.sets.append(mine)
+
+    def _near(self, mine: frozenset[str]) -> Iterator[frozenset[str]]:
+        """The sets that share one of the first words, and are of a size that allows the threshold."""
+        seen: set[int] = set()
+        for word in self._first(mine):
+            places = self.with_word.get(word, ())
+            self.pay(1 + (len(places) >> 1))
+            for place in places:
+                if place not in seen:
+                    seen.add(place)
+                    other = self.sets[place]
+                    if min(len(mine), len(other)) >= self.threshold * max(len(mine), len(other)) - _SLACK:
+                        yield other
+
+    def _first(self, mine: frozenset[str]) -> list[str]:
+        """The rarest words, so many that one of them is in each set that overlaps by the threshold."""
+        count = len(mine) - ceil(self.threshold * len(mine) - _SLACK) + 1 if self.threshold <= 1 else 0
+        return sorted(mine, key=lambda word: (self.times[word], word))[: max(0, count)]
+
+    def _overlap(self, mine: frozenset[str], other: frozenset[str]) -> float:
+        self.pay(2 + (min(len(mine), len(other)) >> 4))
+        shared = len(mine & other)
+        return shared / (len(mine) + len(other) - shared)
+
+
+_SLACK = 1e-6  # words; what floating point may add to a share of them

@@ -14,6 +14,7 @@ from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
+from skillrun.tools.tree import Tree
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Turn:
     differences: dict[str, list[str]] = field(default_factory=dict)
 
 
-async def turn(session: Session, folder: Path, journal: Journal, inputs: dict[str, Any]) -> Turn:
+async def turn(session: Session, folder: Tree | Path, journal: Journal, inputs: dict[str, Any]) -> Turn:
     """Evaluate the run in `folder` from its first phase. The caller holds the lock and keeps the journal open."""
     before = artifacts(folder, journal)
     reused: list[str] = []
@@ -41,10 +42,10 @@ async def turn(session: Session, folder: Path, journal: Journal, inputs: dict[st
     return Turn(outcome, len(reused), asked, differences(before, artifacts(folder, journal)))
 
 
-def artifacts(folder: Path, journal: Journal) -> dict[str, str]:
+def artifacts(folder: Tree | Path, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
-    found = RunFolder(folder, journal).artifacts()
-    return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in found.items()}
+    files = RunFolder(folder, journal)
+    return {name: files.text(name) or "" for name in files.artifacts()}
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:

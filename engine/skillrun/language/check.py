@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.contracts import declared
 from skillrun.language.definitions import Phase, PhaseUse, Protocol, Workflow
-from skillrun.language.diagnostics import Problems, Severity
+from skillrun.language.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.names import RECORDS, SYSTEM, base_names, seats_type
 from skillrun.language.parse import check_kind
 from skillrun.language.scope import Scope
+from skillrun.language.secrets import check_secret_names
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, TEXT, Type, of_schema, record
 from skillrun.language.verbs import check_steps
@@ -60,12 +61,14 @@ def check_library(library: Library, commands: Collection[str] = ()) -> list[Prog
     with _undisturbed():
         checker = Checker(library, commands)
         programs = [checker.workflow(name) for name in library.names("workflows")]
-        for name in library.names("config"):
-            checker.lookups.config(name)
-        for name in library.names("roles"):
-            checker.lookups.role(name)
-        for name in library.skills():
-            checker.skill(name)
+        for check, names in (
+            (checker.lookups.config, library.names("config")),
+            (checker.lookups.role, library.names("roles")),
+            (checker.skill, library.skills()),
+        ):
+            for name in names:
+                with suppress(GivenUp):
+                    check(name)
         checker.engine_files()
         return [program for program in programs if program is not None]
 
@@ -107,7 +110,9 @@ class Checker:
     def workflow(self, name: str) -> Program | None:
         if name not in self._programs:
             self._open.append(name)
-            self._programs[name] = self._workflow(name)
+            self._programs[name] = None
+            with suppress(GivenUp):
+                self._programs[name] = self._workflow(name)
             self._open.pop()
         return self._programs[name]
 
@@ -148,6 +153,10 @@ class Checker:
 
     def engine_files(self) -> None:
         """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read."""
+        with suppress(GivenUp):
+            self._engine_files()
+
+    def _engine_files(self) -> None:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
@@ -159,6 +168,7 @@ class Checker:
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
+        check_secret_names(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
     def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:

@@ -36,19 +36,19 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
 
 
 def _overlay(base: dict[str, Any], layer: Mapping, problems: Problems, path: str) -> None:
+    is_open = bool(path) and "[]" not in path and is_collection(base)
     for name, entry in layer.entries.items():
         where = f"{path}.{name}" if path else name
         if isinstance(base.get(name), dict) and isinstance(entry.value, Mapping):
             _overlay(base[name], entry.value, problems, where)
-        elif _may_stand(base, name, entry, problems, where):
+        elif _may_stand(base, name, entry, problems, where, is_open=is_open):
             base[name] = plain(entry.value)
 
 
-def _may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str) -> bool:
+def _may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str, *, is_open: bool) -> bool:
     """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
     if name in base:
         return _fits(base[name], entry.value, problems, where)
-    is_open = where != name and "[]" not in where and is_collection(base)
     near = close_to(name, base)
     if not is_open or (near and isinstance(base[near], int)):
         message = f"the shipped config has no `{where}`"
@@ -83,7 +83,7 @@ def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) 
     """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
     fields = {name: value for one in old if isinstance(one, dict) for name, value in one.items()}
     entries = [one for item in new.items if fields and isinstance(item, Mapping) for one in item.entries.items()]
-    fitting = [_may_stand(fields, name, entry, problems, f"{where}[].{name}") for name, entry in entries]
+    fitting = [_may_stand(fields, name, entry, problems, f"{where}[].{name}", is_open=False) for name, entry in entries]
     return all(fitting)
 
 

@@ -69,6 +69,7 @@ def check_given(scope: Scope, step: Step, fields: Mapping[str, Field], label: st
     """Check what `with` hands over against what is declared; `all_of_them`: whether nothing required may lack."""
     value = step.values.get("with", Value(step.span))
     given = value.entries or {}
+    named = set(map(identifier, given))
     for name, one in given.items():
         field = fields.get(identifier(name))
         if field is not None:
@@ -78,7 +79,7 @@ def check_given(scope: Scope, step: Step, fields: Mapping[str, Field], label: st
             has = "has an" if label.startswith("none") else "has no"
             scope.report(value.keys[name], "unknown-input", f"{label} {has} input `{name}`", hint)
     for name, field in fields.items() if all_of_them else ():
-        if field.required and field.default is None and name not in map(identifier, given):
+        if field.required and field.default is None and name not in named:
             hint = f"give it in `with: {{{field.name}: …}}`"
             scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
 

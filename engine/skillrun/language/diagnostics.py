@@ -6,9 +6,12 @@ Owns `Problem`, its rendering and the wording of suggestions. Reads no file and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 if TYPE_CHECKING:
     from skillrun.language.source import Span
@@ -18,6 +21,8 @@ Severity = Literal["error", "warning"]
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
 LONGEST_NAME: Final = 80  # a longer one is no misspelt name, and comparing it is slow
 MOST_ALLOWED: Final = 30
+MOST_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
+MOST_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
 # Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
 _SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -46,19 +51,43 @@ class Problem:
     source_line: str = ""
 
 
+class GivenUp(Exception):
+    """A file is not worth reading on; why, is reported."""
+
+
 class Problems:
     """All problems of one run, without repetitions, in the order of their positions."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_ERRORS) -> None:
+        """`most` is the number of errors after which a file is given up."""
+        self.most = most
         self._found: dict[tuple[str, int, int, str, str], Problem] = {}
+        self._errors: Counter[str] = Counter()
 
     def add(self, problem: Problem) -> None:
         key = (problem.path, problem.line, problem.column, problem.code, problem.message)
-        self._found.setdefault(key, problem)
+        if self._found.setdefault(key, problem) is problem and problem.severity == "error":
+            self._errors[problem.path] += 1
 
     def report(self, span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
+        """Add a problem. Raises GivenUp where the file has too many."""
         line, column = span.source.position(span.offset)
-        self.add(Problem(span.path, line, column, code, message, hint, severity, span.source.line(line)))
+        shown = span.source.line(line)
+        self.add(Problem(span.path, line, column, code, message, hint, severity, shown))
+        if self._errors[span.path] >= self.most:
+            message = f"there are more than {self.most} problems"
+            self.add(Problem(span.path, line, column, "too-many", message, "", "error", shown))
+            raise GivenUp
+
+    def give_up(self, span: Span, code: str, message: str, hint: str = "") -> NoReturn:
+        """Add what makes it useless to read on. Raises GivenUp."""
+        self.report(span, code, message, hint)
+        raise GivenUp
+
+    @staticmethod
+    def unheard() -> Problems:
+        """Those of a trial: nobody is told, so they are never too many."""
+        return Problems(sys.maxsize)
 
     @property
     def errors(self) -> bool:
@@ -104,7 +133,7 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     """ "did you mean `x`?" with the option nearest to the name, or nothing when none is near."""
     if not name or len(name) > LONGEST_NAME:
         return ""
-    candidates = {_folded(option): option for option in options}
+    candidates = {_folded(option): option for option in islice(options, MOST_COMPARED)}
     nearest = candidates.get(_folded(name))
     if nearest is None:
         from difflib import get_close_matches
@@ -129,8 +158,10 @@ def suggest(name: str, options: Iterable[str], otherwise: str = "") -> str:
     return did_you_mean(name, known) or otherwise or allowed(known)
 
 
-def close_to(name: str, options: Iterable[str]) -> str | None:
+def close_to(name: str, options: Collection[str]) -> str | None:
     """The option that differs from `name` by one slip: a letter left out, added or changed, or two swapped."""
+    if len(options) > MOST_COMPARED:
+        return None
     return next(
         (one for one in options if min(len(one), len(name)) > 2 and _is_slip(*sorted((one, name), key=len))), None
     )

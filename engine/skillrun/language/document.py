@@ -6,6 +6,7 @@ Owns where they start and end; what they mean is for others.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from skillrun.language.diagnostics import Problems
@@ -14,6 +15,7 @@ from skillrun.language.yaml import parse_yaml
 
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
+_DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
 _MARKED: Final = re.compile(
     r"^(?:(?P<heading>\\?##)(?=[ \t\n]|\Z)| {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*))", re.MULTILINE
 )
@@ -29,7 +31,7 @@ class Heading(NamedTuple):
 
 def parse_document(source: Source, problems: Problems) -> Document | None:
     """The parts of a markdown file; nothing when its frontmatter is broken."""
-    front, start = _front(source, problems)
+    front, start = frontmatter(source, problems)
     headings, escapes = outline(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
@@ -63,23 +65,37 @@ def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
         elif opening:
             fence = "" if opening[0] == "`" and "`" in found["info"] else opening
         elif found["heading"] == "##":
-            line = text[found.end() :].split("\n", 1)[0]
-            name = re.sub(r"(?:^|[ \t])#+$", "", line.strip(" \t")).strip(" \t")
-            headings.append(Heading(name, found.start(), min(found.end() + len(line) + 1, len(text))))
+            end = text.find("\n", found.end())
+            end = len(text) if end < 0 else end
+            headings.append(
+                Heading(_name(text[found.end() : end].strip(" \t")), found.start(), min(end + 1, len(text)))
+            )
         else:
             escapes.append(found.start())
     return headings, escapes
 
 
-def _front(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
+def _name(line: str) -> str:
+    """A heading without the signs that may close it."""
+    name = line.rstrip("#")
+    return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
+
+
+def frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
     """The frontmatter, and where the body starts."""
     opening = _OPENING.match(source.text)
     if not opening:
         return Mapping({}, Span(source, 0)), 0
     closing = _CLOSING.search(source.text, opening.end())
     if not closing:
-        message = "the frontmatter that starts here has no end"
-        problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
+        if damaged := _DAMAGED.search(source.text, opening.end()):
+            message = f"`{damaged[1][:20]}` does not end the frontmatter"
+            problems.report(
+                Span(source, damaged.start(1)), "frontmatter", message, "write `---` from the first column on"
+            )
+        else:
+            message = "the frontmatter that starts here has no end"
+            problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
         return None, len(source.text)
     return _mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
 
@@ -98,7 +114,7 @@ def _mapping(node: Node | None, problems: Problems) -> Mapping | None:
 def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
     """A stretch of the body without blank lines at its end, and without the backslashes that escape a heading."""
     end = start + len(source.text[start:end].rstrip(" \t\n"))
-    inside = [place for place in escapes if start <= place < end]
+    inside = escapes[bisect_left(escapes, start) : bisect_left(escapes, end)]
     starts = [start, *(place + 1 for place in inside)]
     return Text.pieces(source, zip(starts, [*inside, end], strict=True))
 

@@ -5,7 +5,6 @@ How they read is in `templates.syntax`, what they may hold in `vetting` and `voc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,6 +17,7 @@ from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.diagnostics import Problem, Problems, SkillrunError
 from skillrun.language.source import Node, Scalar, Sequence, Span, Text
 from skillrun.language.templates import interpreter
+from skillrun.language.templates.braces import braces
 from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
@@ -183,43 +183,17 @@ def _tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int,
     faults: list[tuple[int, str, str, str]] = []
     unmatched = not bare and text.count("}}") + text.count("%}") != text.count("{{") + text.count("{%")
     if not bare and "{{" not in text and "{%" not in text and "{#" not in text:
-        return _CONSTANT, list(_braces(text)) if unmatched else faults
+        return _CONSTANT, list(braces(text)) if unmatched else faults
     try:
         tree = read(text.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
     except Fault as fault:
-        lost = list(_braces(text)) if unmatched else []
+        lost = list(braces(text)) if unmatched else []
         return None, [*lost, (fault.offset or 0, "syntax", fault.message, fault.hint)]
     vet(tree, lambda *fault: faults.append(fault))
     if unmatched and not faults:
         for data in tree.find_all(nodes.TemplateData):
-            faults += _braces(data.data, data.lineno)
+            faults += braces(data.data, data.lineno)
     return tree, faults
-
-
-_BRACE: Final = re.compile(
-    r"(?P<open>(?:\{%(?:(?!%\}).)*%|\{\{(?:(?!\}\}).)*\})(?=[ \t]*$))"
-    r"|(?s:\{%-? *raw *-?%\}.*?\{%-? *endraw *-?%\}|\{%.*?%\}|\{#.*?#\})"
-    r"|(?s:\{\{(?:'[^'\n]*'|\"[^\"\n]*\"|.)*?\}\})"
-    r"|\{|%\}|\}\}|\}",
-    re.MULTILINE,
-)
-
-
-def _braces(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
-    """Signs that close no tag, as far as they cannot be braces of the text itself, and statements left open."""
-    depth = 0
-    for found in _BRACE.finditer(text):
-        sign = found[0]
-        if sign == "{":
-            depth += 1
-        elif sign == "%}" or (sign == "}}" and depth < 2):
-            opening = "{%" if sign == "%}" else "{{"
-            yield start + found.start(), "syntax", f"`{sign}` closes nothing", f"open it with `{opening}`"
-        elif sign in ("}", "}}"):
-            depth = max(0, depth - len(sign))
-        elif found["open"]:
-            hint = "a value ends with `}}`, a statement with `%}`"
-            yield start + found.end(), "syntax", "`}` is missing here", hint
 
 
 def _single(tree: nodes.Template) -> nodes.Expr | None:

@@ -35,6 +35,8 @@ from skillrun.language.types import (
     record,
 )
 
+STEPS: Final = 2_000  # expressions that are looked at for one template, some of them again, and
+STEPS_FOR_EACH: Final = 2  # so many more for each of its characters
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"), "the workflow's `config:` names the file in `config/` that has it"
 )
@@ -57,10 +59,12 @@ class Inference:
     place: Callable[[str], Span | None] = lambda _fact: None
     reads: set[str] = field(default_factory=set)
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
+    left: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         known, self.known = self.known, NOTHING
         self.learn(known)
+        self.left = STEPS + STEPS_FOR_EACH * len(self.template.text.value)
 
     def result(self) -> Type:
         """The type of the whole: of the expression where it is a single one, otherwise text."""
@@ -86,17 +90,21 @@ class Inference:
 
     def learn(self, new: Facts) -> None:
         """Add facts, and what follows from them: where a name is present, so is what it needed to be."""
-        if new <= self.known:
+        waiting = new - self.known
+        if not waiting:
             return
-        self.known |= new
-        for name, one in self.names.items():
-            if one.unless is not None and name in self.known:
-                self.learn(one.unless - NEVER)
+        known = {*self.known}
+        while waiting:
+            known |= waiting
+            found = (self.names.get(name) for name in waiting)
+            needed = NOTHING.union(*(one.unless for one in found if one is not None and one.unless is not None))
+            waiting = needed - NEVER - known
+        self.known = frozenset(known)
 
     def gained(self, condition: nodes.Node) -> Facts:
         """What is known where `condition` holds: its facts, and why the paths in it could have been absent."""
         new = facts(condition)
-        problems, self.problems = self.problems, Problems()
+        problems, self.problems = self.problems, Problems.unheard()
         for node in (condition, *condition.find_all((nodes.Getattr, nodes.Getitem))):
             if isinstance(node, nodes.Getattr | nodes.Getitem) and fact(node) in new:
                 new |= (self.infer(node).unless or NOTHING) - NEVER
@@ -192,6 +200,10 @@ class Inference:
     # expressions
 
     def infer(self, node: nodes.Node) -> Type:
+        self.left -= 1
+        if self.left < 0:
+            hint = "use `set` for parts of it"
+            self.problems.give_up(self.template.span(node), "too-deep", "this is too intricate to be checked", hint)
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node)
@@ -333,8 +345,8 @@ class Inference:
         match node.left, right:
             case nodes.Name(name=left), nodes.Name(name=base) if left not in self.names:
                 return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
-            case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base):
-                problems, self.problems = self.problems, Problems()
+            case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
+                problems, self.problems = self.problems, Problems.unheard()
                 fields = self.infer(owner).fields
                 self.problems = problems
                 return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
@@ -367,6 +379,13 @@ class Inference:
 
     def report(self, node: nodes.Node, code: str, message: str, hint: str = "") -> None:
         self.problems.report(self.template.span(node), code, message, hint)
+
+
+def _is_path(node: nodes.Node) -> bool:
+    """Whether it is a name with fields of it, and nothing that is computed."""
+    while isinstance(node, nodes.Getattr):
+        node = node.node
+    return isinstance(node, nodes.Name)
 
 
 _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {

@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 from skillrun.language import source as nodes
 from skillrun.language.configuration import merge
 from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
-from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.document import parse_config, parse_document
+from skillrun.language.models_yaml import Layers, vetted
 from skillrun.language.parse import (
     Bank,
     check_kind,
@@ -29,8 +30,8 @@ from skillrun.language.parse import (
     parse_text,
     parse_workflow,
 )
-from skillrun.language.roots import Root
-from skillrun.language.source import Document, Source, plain, read_source
+from skillrun.language.roots import Root, leads_out
+from skillrun.language.source import MAX_BYTES, MAX_PROSE, Document, Source, leading_out, plain, read_source
 
 T = TypeVar("T")
 
@@ -39,11 +40,12 @@ FOLDERS: Final = ("workflows", "skills", "roles", "config")
 
 @dataclass(frozen=True)
 class Config:
-    """A merged config file: its data, and the files it came from with the shipped one last."""
+    """A merged config file: its data, and the files it came from with the shipped one last; whose each is."""
 
     name: str
     data: dict[str, Any]
     layers: tuple[nodes.Mapping, ...]
+    roots: tuple[str, ...] = ()
 
 
 @dataclass
@@ -65,9 +67,14 @@ class Library:
         self.problems = Problems()
         self.files: dict[tuple[str, str], Source] = {}  # by root and path
         self.read: dict[Path, ReadFile] = {}
-        self._places = _places(self.roots)
+        self._places = _places(self.roots, self.problems)
         self._earlier: Mapping[Path, ReadFile] = earlier.read if earlier is not None else {}
         self._configs: dict[str, Config | None] = {}
+
+    @property
+    def project(self) -> Path:
+        """The folder of the project: the first that is searched."""
+        return self.roots[0].path
 
     def locate(self, relative: str) -> tuple[Root, Path] | None:
         return next(iter(self._places.get(relative, ())), None)
@@ -121,10 +128,19 @@ class Library:
         """`config/<name>.yaml` of every root, merged; None where no root has it."""
         if name not in self._configs:
             places = self._places.get(f"config/{name}.yaml", ())
-            found = (self._made(*place, "config", parse_config) for place in places)
-            layers = tuple(layer for layer in found if layer is not None)
-            self._configs[name] = Config(name, merge(layers, self.problems), layers) if layers else None
+            found = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
+            named = tuple((root, layer) for root, layer in found if layer is not None)
+            self._configs[name] = self._merged(name, named) if named else None
         return self._configs[name]
+
+    def _merged(self, name: str, named: Layers) -> Config | None:
+        try:
+            if name == "models":
+                named = vetted(named, self.problems)
+            roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
+            return Config(name, merge(layers, self.problems), layers, roots)
+        except GivenUp:
+            return None
 
     def skill(self, name: str) -> Document | None:
         """The file of the skill `area/name`, of whatever kind."""
@@ -162,7 +178,10 @@ class Library:
         if file.source is None:
             return None
         if what not in file.parsed:
-            file.parsed[what] = make(file.source, file.problems)
+            try:
+                file.parsed[what] = make(file.source, file.problems)
+            except GivenUp:
+                file.parsed[what] = None
             self._collect(file.problems)
         found: T | None = file.parsed[what]
         return found
@@ -174,7 +193,9 @@ class Library:
             file = self._earlier.get(path)
             if file is None or file.stamp != stamp:
                 problems = Problems()
-                file = ReadFile(stamp, read_source(path, root.shown + relative, problems), problems=problems)
+                most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
+                source = read_source(path, root.shown + relative, problems, most, root.inside)
+                file = ReadFile(stamp, source, problems=problems)
             self.read[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source
@@ -194,33 +215,35 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _places(roots: Iterable[Root]) -> dict[str, list[tuple[Root, Path]]]:
+def _places(roots: Iterable[Root], problems: Problems) -> dict[str, list[tuple[Root, Path]]]:
     """Every file that counts by its path below a root, and where it is: the root that wins first."""
     places: dict[str, list[tuple[Root, Path]]] = {}
     for root in roots:
-        for relative in _files(root.path):
+        for relative in _files(root, problems):
             places.setdefault(relative, []).append((root, root.path / relative))
     return places
 
 
-def _files(base: Path) -> Iterator[str]:
+def _files(root: Root, problems: Problems) -> Iterator[str]:
     for folder in FOLDERS:
-        inside = (
-            [folder]
-            if folder != "skills"
-            else [f"{folder}/{name}" for name, is_dir in _entries(base / folder) if is_dir]
-        )
+        inside = [folder]
+        if folder == "skills":
+            inside = [f"{folder}/{name}" for name, is_dir in _entries(root, folder, problems) if is_dir]
         suffix = ".yaml" if folder == "config" else ".md"
         for one in inside:
-            for name, is_dir in _entries(base / one):
+            for name, is_dir in _entries(root, one, problems):
                 if not is_dir and name.endswith(suffix) and name != "README.md":
                     yield f"{one}/{name}"
 
 
-def _entries(folder: Path) -> list[tuple[str, bool]]:
-    """The names in a folder, hidden ones left out, and whether each is a folder."""
+def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
+    """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
+    path = root.path / folder
+    if leads_out(path, root.inside):
+        problems.add(leading_out(root.shown + folder))
+        return []
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(path) as found:
             return [(entry.name, entry.is_dir()) for entry in found if not entry.name.startswith(".")]
     except OSError:
         return []

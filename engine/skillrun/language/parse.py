@@ -5,7 +5,7 @@ Looks at one file at a time; what concerns several files is `check`'s.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -156,35 +156,47 @@ def _prompt(section: Section, step: Step | None, problems: Problems) -> Prompt |
     return Prompt(section.name, section.heading, template) if template is not None else None
 
 
-_ITEM: Final = re.compile(r"(?P<indent>[ \t]*)[-*+]\s+(?P<text>.*\S)\s*$")
-
-
 def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:
     """Each group's questions as records: id (`group-1`), text, group, and choices where there are any."""
     _read(document, "questions", problems)
     check_sections(document, problems)
     groups: Bank = {}
-    for line in document.preface.value.split("\n") if document.sections else ():
-        if _ITEM.match(line):
-            span = document.preface.at(document.preface.value.index(line))
+    for line, place in _lines(document.preface.value) if document.sections else ():
+        if _item(line) is not None:
+            span = document.preface.at(place)
             problems.report(span, "bank", "this question stands in no group", "a group starts with `## name`")
     for section in document.sections:
-        questions: list[dict[str, Any]] = []
-        offset = 0
-        for line in section.text.value.split("\n"):
-            match = _ITEM.match(line)
-            if match and not match["indent"]:
-                number = len(questions) + 1
-                questions.append({"id": f"{section.name}-{number}", "text": match["text"], "group": section.name})
-            elif match and questions:
-                questions[-1].setdefault("choices", []).append(match["text"])
-            elif line.strip() and questions and "choices" not in questions[-1]:
-                questions[-1]["text"] += " " + line.strip()
+        questions: list[tuple[list[str], list[str]]] = []  # the lines of each, and its choices
+        for line, place in _lines(section.text.value):
+            text = _item(line)
+            if text is not None and line[0] not in " \t":
+                questions.append(([text], []))
+            elif text is not None and questions:
+                questions[-1][1].append(text)
+            elif line.strip() and questions and not questions[-1][1]:
+                questions[-1][0].append(line.strip())
             elif line.strip():
-                span = section.text.at(offset)
+                span = section.text.at(place)
                 problems.report(span, "bank", "this line belongs to no question", "start a question with `- `")
-            offset += len(line) + 1
         if not questions:
             problems.report(section.heading, "bank", f"the group `{section.name}` has no question", "add a list item")
-        groups[section.name] = questions
+        groups[section.name] = [
+            {"id": f"{section.name}-{number}", "text": " ".join(lines), "group": section.name}
+            | ({"choices": choices} if choices else {})
+            for number, (lines, choices) in enumerate(questions, 1)
+        ]
     return groups
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """Each line and where it starts."""
+    place = 0
+    for line in text.split("\n"):
+        yield line, place
+        place += len(line) + 1
+
+
+def _item(line: str) -> str | None:
+    """The text of a list item, indented or not; None for any other line."""
+    sign, text = line.lstrip(" \t")[:1], line.lstrip(" \t")[1:]
+    return text.strip() if sign in ("-", "*", "+") and text[:1].isspace() and text.strip() else None

@@ -26,7 +26,9 @@ Names = AbstractMapping[str, Any]
 _KEY: Final = re.compile(
     r"(?P<name>[^\W\d][\w-]*)(?P<optional>\?)?(?:\((?P<form>[^,()]*)(?:,(?P<description>.*))?\))?", re.DOTALL
 )
-_TYPE: Final = re.compile(r"\s*(?P<type>[^\s,]*)\s*(?P<range>[^,]*?)\s*(?:,(?P<description>.*))?", re.DOTALL)
+_TYPE: Final = re.compile(
+    r"\s*+(?P<type>[^\s,]*+)\s*+(?P<range>(?:[^\s,]++|\s++(?=[^\s,]))*+)\s*+(?:,(?P<description>.*))?", re.DOTALL
+)
 _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+(?:\.\d+)?)")
 
 

@@ -33,6 +33,9 @@ from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
+MAX_PHASES: Final = 500  # of a workflow
+MAX_PARTS: Final = 1_000  # of a file: its steps, the rows of their decisions, and the names that they set
+MAX_REPEATS: Final = 3  # inside one another: each is checked twice, before and after the names that it binds are known
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
@@ -42,6 +45,8 @@ class Reader:
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
+        self.left = MAX_PARTS
+        self.repeats = 0
         self.report = problems.report
 
     def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
@@ -56,12 +61,13 @@ class Reader:
             hint = "it stands at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         found = {}
+        lacking = [name for name in keys if name not in node.entries]
         for name, entry in node.entries.items():
             if name in keys:
                 found[name] = self.take(name, keys[name], entry.value)
             elif not foreign:
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", suggest(name, keys))
-            elif close := close_to(name, keys.keys() - node.entries.keys()):
+            elif close := close_to(name, lacking):
                 hint = f"did you mean `{close}`?"
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, key in keys.items():
@@ -177,7 +183,13 @@ class Reader:
             written = node.get("id")
             return Step(verb="", span=node.span, node=node, id=self.id(written) if written else None)
         [verb] = verbs
+        self.count(node, 1 + _names_set(node.entries[verb].value) if verb == "set" else 1)
+        self.repeats += verb == "repeat"
+        if self.repeats > MAX_REPEATS:
+            message = f"this `repeat` stands inside {MAX_REPEATS} others"
+            self.problems.give_up(node.span, "too-deep", message, "let a phase or a protocol of its own do a part")
         found = self.read(node, VERB_KEYS[verb])
+        self.repeats -= verb == "repeat"
         if verb in found:
             found[{"decide": "rows", "repeat": "steps"}.get(verb, "main")] = found.pop(verb)
         if "shape" in found:
@@ -188,6 +200,13 @@ class Reader:
         step = Step(verb=verb, span=node.entries[verb].key.span, node=node, values=values, **found)
         self.check_order(step)
         return step
+
+    def count(self, node: Node, parts: int = 1) -> None:
+        """Give the file up where it has more parts than a file may."""
+        self.left -= parts
+        if self.left < 0:
+            message = f"more than {MAX_PARTS:,} steps, rows of decisions and names that are set stand in this file"
+            self.problems.give_up(node.span, "too-many", message, "give a part of it to a phase of its own")
 
     def refuse_verbs(self, node: Mapping, verbs: list[str]) -> None:
         if verbs:
@@ -206,6 +225,7 @@ class Reader:
     def rows(self, node: Node) -> tuple[Row, ...]:
         rows = []
         for item in self.listed(node, "rows", "each row has `then`, and `when` but for the last"):
+            self.count(item)
             row = Row(span=item.span, **self.read(item, ROW_KEYS))
             if row.then is None and row.at_least is None and isinstance(item, Mapping):
                 self.report(item.span, "missing-key", "the row chooses nothing", "give it `then`")
@@ -216,13 +236,14 @@ class Reader:
         """What a row chooses stands in the decision's `order`."""
         if "order" in step.values and not (step.order or any(step.values["order"].templates())):
             self.report(step.values["order"].span, "type", "expected a list of values", "for example `[low, high]`")
+        order = step.order
         for row in step.rows:
             if row.at_least is not None and "order" not in step.values:
                 self.report(row.at_least.span, "order", "`at_least` needs the decision's `order`")
             for value in (row.then, row.at_least):
-                literal = value.literal if value is not None and step.order else None
-                if value is not None and literal is not None and literal not in step.order:
-                    hint = suggest(str(literal), step.order)
+                literal = value.literal if value is not None and order else None
+                if value is not None and literal is not None and literal not in order:
+                    hint = suggest(str(literal), order)
                     self.report(value.span, "order", f"`{literal}` is not in `order`", hint)
 
     # parts of files
@@ -232,6 +253,10 @@ class Reader:
             hint = "`phases:`, then `  research:` on a line of its own"
             self.wrong_type(node, "a mapping of phases, in order", hint)
             return {}
+        if len(node.entries) > MAX_PHASES:
+            key = list(node.entries.values())[MAX_PHASES].key
+            hint = "let a phase `run` a workflow of its own"
+            self.problems.give_up(key.span, "too-many", f"a workflow has at most {MAX_PHASES} phases", hint)
         uses: dict[str, PhaseUse] = {}
         previous: dict[str, Span] = {}
         for name, entry in node.entries.items():
@@ -285,6 +310,10 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "references": Reader.references,
     "seats": Reader.seats,
 }
+
+
+def _names_set(node: Node) -> int:
+    return len(node.entries) if isinstance(node, Mapping) else 0
 
 
 def _called(step: Step, id: str | None) -> Step:  # noqa: A002

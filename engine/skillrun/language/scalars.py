@@ -41,6 +41,11 @@ def plain_value(written: str) -> str | int | float | bool | None:
     return written
 
 
+def is_number(written: str) -> bool:
+    """Whether a scalar without quotes is written as a number, however large."""
+    return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
+
+
 def runs_of(file: str, start: int, end: int, style: str, value: str) -> Runs:
     """The runs of a scalar between two places of the file; `style` is its first character, or "" when it is plain."""
     match style:

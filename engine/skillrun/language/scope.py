@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jinja2 import nodes
 
-from skillrun.collaboration.signals import suspicious
+from skillrun.collaboration.patterns import refused
 from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
@@ -20,7 +20,7 @@ from skillrun.language.lookups import Lookups, Settings
 from skillrun.language.names import ELSEWHERE, FLAGS, RECORDS
 from skillrun.language.results import constant
 from skillrun.language.source import Span
-from skillrun.language.types import NOTHING, Facts, Type, identifier, list_of, merged, of_value, record
+from skillrun.language.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
@@ -89,8 +89,9 @@ class Scope:
         elif given.kind == expected.kind == "record":
             for name in expected.fields.keys() & given.fields.keys():
                 self.fit(span, given.fields[name], expected.fields[name], f"`{name}`")
+            others = given.fields.keys() - expected.fields.keys()
             for name in expected.fields.keys() - given.fields.keys():
-                near = close_to(name, given.fields.keys() - expected.fields.keys())
+                near = close_to(name, others)
                 if near or expected.fields[name].unless is None:
                     hint = f"is `{near}` misspelt?" if near else f"it has {', '.join(expected.fields)}"
                     self.report(span, "missing-field", f"{what} has no `{name}`", hint)
@@ -120,12 +121,13 @@ class Scope:
             return self.infer(value.template, extra)
         if value.items is not None:
             items = [self.value(item, extra) for item in value.items]
-            values = ([item.values[0] for item in items if item.values],) if all(map(_single, items)) else None
+            several = [item.values[0] for item in items if item.values] if all(map(_single, items)) else None
+            values = known(several) if several is not None else None
             return list_of(merged(items), filled=bool(items))._replace(values=values)
         if value.entries is not None:
             fields = {key: self.value(one, extra) for key, one in value.entries.items()}
-            known = {key: one.values[0] for key, one in fields.items() if one.values}
-            return record(fields, "the mapping", (known,) if all(map(_single, fields.values())) else None)
+            parts = {key: one.values[0] for key, one in fields.items() if one.values}
+            return record(fields, "the mapping", known(parts) if all(map(_single, fields.values())) else None)
         return of_value(value.plain, "")
 
     def needed(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
@@ -168,7 +170,7 @@ class Scope:
     def _patterns(self, template: Template, argument: nodes.Expr, patterns: Type) -> None:
         """Check the regular expressions that are searched for."""
         for pattern in _texts(patterns.values or ()):
-            if reason := suspicious(pattern):
+            if reason := refused(pattern):
                 for span in self._written(template, argument, pattern):
                     self.report(span, "pattern", reason)
 

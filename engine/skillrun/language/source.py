@@ -5,7 +5,7 @@ Owns the values and the reading of a file; `yaml` and `document` parse it.
 
 from __future__ import annotations
 
-import stat
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.roots import LeadsOut, NotAFile, open_file
 
 MAX_BYTES: Final = 1_000_000
+MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else
+
+_SAVE: Final = "save the file with the encoding UTF-8"
 
 # (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
 Runs = tuple[tuple[int, int], ...]
@@ -29,6 +33,7 @@ class Source:
     path: Path
     shown: str
     text: str = field(repr=False)
+    _hidden: set[int] = field(default_factory=set, repr=False)
 
     @staticmethod
     def of(text: str, shown: str = "<text>") -> Source:
@@ -41,7 +46,12 @@ class Source:
         return line, offset - self._line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        return self._lines[number - 1]
+        """The line as problems quote it: empty where it is hidden."""
+        return "" if number in self._hidden else self._lines[number - 1]
+
+    def hide(self, number: int) -> None:
+        """Quote the line in no problem any more: it may hold a secret."""
+        self._hidden.add(number)
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -168,6 +178,15 @@ class Mapping(NamedTuple):
             node, span = entry.value, entry.key.span
         return span
 
+    def value_place(self, *path: str) -> Span | None:
+        """Where the value stands to which a path of keys leads."""
+        *parents, last = path
+        node: Node | None = self
+        for name in parents:
+            node = node.get(name) if isinstance(node, Mapping) else None
+        found = node.get(last) if isinstance(node, Mapping) else None
+        return found.span if found is not None else None
+
 
 Node = Scalar | Sequence | Mapping
 
@@ -211,29 +230,55 @@ def plain(node: Node) -> Any:
             return {name: plain(entry.value) for name, entry in node.entries.items()}
 
 
-def read_source(path: Path, shown: str, problems: Problems) -> Source | None:
-    """Read a UTF-8 file; whatever is in the way is a problem, and then there is no source."""
+def read_source(
+    path: Path, shown: str, problems: Problems, most: int = MAX_BYTES, inside: Path | None = None
+) -> Source | None:
+    """Read a UTF-8 file of at most so many bytes; whatever is in the way is a problem, and then there is no source.
+
+    With `inside`, a link that leads out of that folder is in the way.
+    """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
-            return None
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        with open_file(path, inside) as file:
+            size = min(os.fstat(file.fileno()).st_size, most) + 1
+            content = file.read(size)  # with a room that is no larger than it has to be, which takes half the time
+            if len(content) == size:  # it has grown
+                content += file.read(most + 1 - size)
+    except LeadsOut:
+        problems.add(leading_out(shown))
+        return None
+    except NotAFile:
+        problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
+        return None
     except OSError as error:
         problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
         return None
-    if len(content) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES:,} bytes"
+    return source_of(content, path, shown, problems, most)
+
+
+def source_of(content: bytes, path: Path, shown: str, problems: Problems, most: int = MAX_BYTES) -> Source | None:
+    """The source of a file that has been read: at most `most` bytes of it, and one more where it is larger."""
+    if len(content) > most:
+        message = f"the file is larger than {most:,} bytes"
         problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))
         return None
     try:
-        return Source(path, shown, _normalised(content.decode("utf-8")))
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         before = _normalised(content[: error.start].decode("utf-8"))
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
-        problems.add(Problem(shown, line, column, "encoding", message, "save the file with the encoding UTF-8"))
+        problems.add(Problem(shown, line, column, "encoding", message, _SAVE))
         return None
+    if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
+        problems.add(Problem(shown, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
+        return None
+    return Source(path, shown, _normalised(text))
+
+
+def leading_out(shown: str) -> Problem:
+    """What is wrong with a file or folder of the project that is a link to somewhere else."""
+    hint = "put what it leads to into the project; your own config folder may have links"
+    return Problem(shown, 1, 1, "outside", "this leads out of the project", hint)
 
 
 def _normalised(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -11,6 +12,8 @@ NOTHING: Final[Facts] = frozenset()
 NEVER: Final[Facts] = frozenset({"nothing proves it"})
 
 Kind = Literal["any", "none", "text", "number", "boolean", "list", "record", "map"]
+MAX_PARTS: Final = 10_000  # of a value that files put together: values share parts, so that few lines make many
+MAX_MERGES: Final = 200  # of types inside types that come together; what has more can be anything
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -66,32 +69,85 @@ def map_of(item: Type) -> Type:
 def merged(types: Iterable[Type]) -> Type:
     """The type of a value that is one of `types`: a record has every field that one of them has."""
     everything = list(types)
+    try:
+        return _merged(everything, {})
+    except _TooManyError:
+        return ANY._replace(unless=NOTHING.union(*(one.unless or NOTHING for one in everything)) or None)
+
+
+class _TooManyError(Exception):
+    """More types come together than anybody has written."""
+
+
+def _merged(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
+    """As `merged`; what several types share is looked at once, and `done` has what has been: types are graphs."""
+    everything = list({id(one): one for one in types}.values())
     several = [one for one in everything if one.kind != "none"] or everything[:1]
     if len(several) < 2:
         return several[0] if several else NONE
+    key = tuple(map(id, several))
+    if key not in done:
+        if len(done) == MAX_MERGES:
+            raise _TooManyError
+        done[key] = ANY  # it counts from the beginning
+        done[key] = _of_several(several, done)
+    return done[key]
+
+
+def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     first = several[0]
     absent = [one.unless for one in several if one.unless is not None]
     known = all(one.values is not None for one in several)
     found = Type(
         unless=NOTHING.union(*absent) if absent else None,
-        values=tuple(value for one in several for value in one.values or ()) if known else None,
+        values=distinct(value for one in several for value in one.values or ()) if known else None,
         tunable=any(one.tunable for one in several),
         filled=all(one.filled for one in several),
     )
     if any(one.kind != first.kind for one in several):
         return found
     if first.kind == "record":
-        names = dict.fromkeys(name for one in several for name in one.fields)
-        return found._replace(kind="record", fields={name: _common(several, name) for name in names}, label=first.label)
+        return found._replace(kind="record", fields=_common(several, done), label=first.label)
     items = [one.item for one in several if one.item is not None]
-    return found._replace(kind=first.kind, item=merged(items) if items else None)
+    return found._replace(kind=first.kind, item=_merged(items, done) if items else None)
 
 
-def _common(records: list[Type], name: str) -> Type:
-    """A field of one of several records; absent unless those that lack it are to have it."""
-    found = merged(one.fields[name] for one in records if name in one.fields)
-    lacking = frozenset(f"{one.label}.{name}" for one in records if name not in one.fields)
-    return found.maybe(lacking) if lacking else found
+def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
+    """The fields of one of several records; a field is absent unless those that lack it are to have it."""
+    given: dict[str, list[Type]] = {}
+    having: dict[str, Counter[str]] = {}  # by name, how many of the records with a label have it
+    for one in records:
+        for name, field in one.fields.items():
+            given.setdefault(name, []).append(field)
+            having.setdefault(name, Counter())[one.label] += 1
+    labels = Counter(one.label for one in records)
+    fields = {}
+    for name, types in given.items():
+        lacking = frozenset(f"{label}.{name}" for label, count in labels.items() if having[name][label] < count)
+        field = _merged(types, done)
+        fields[name] = field.maybe(lacking) if lacking else field
+    return fields
+
+
+def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The values without repetitions of the same one."""
+    kept: dict[tuple[Any, ...], Any] = {}
+    for value in values:
+        kept[(type(value), value) if isinstance(value, str | int | float) else (id(value),)] = value
+    return tuple(kept.values())
+
+
+def known(value: Any) -> tuple[Any, ...] | None:
+    """A value as the only one that something can be; None when it has too many parts to be looked at."""
+    left, waiting = MAX_PARTS, [value]
+    while waiting:
+        part = waiting.pop()
+        parts = part if isinstance(part, list) else part.values() if isinstance(part, Mapping) else ()
+        left -= 1 + len(parts)
+        if left < 0:
+            return None
+        waiting += parts
+    return (value,)
 
 
 def of_value(value: Any, label: str, *, tunable: bool = False) -> Type:
@@ -124,7 +180,7 @@ def of_schema(schema: Any, label: str) -> Type:
     kind = schema.get("type")
     properties = schema.get("properties")
     if kind == "object" and isinstance(properties, Mapping) and properties:
-        required = schema.get("required") or ()
+        required = set(schema.get("required") or ())
         fields = {name: of_schema(inner, f"{label}.{name}") for name, inner in properties.items()}
         return record({name: one if name in required else one.maybe() for name, one in fields.items()}, label)
     if kind == "array":

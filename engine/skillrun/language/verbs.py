@@ -282,7 +282,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     _cap(scope, step)
     outer, looping, before = scope.names.pop("pass", None), scope.looping, dict(scope.names)
     scope.looping = True
-    trial = replace(scope, problems=Problems(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
+    trial = replace(scope, problems=Problems.unheard(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
     check_steps(trial, step.steps)
     bound = {name: one for name, one in trial.names.items() if before.get(name) is not one and name != "pass"}
     scope.names |= {name: merged([before[name], one]) for name, one in bound.items() if name in before}

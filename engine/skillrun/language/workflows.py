@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillrun.language.configuration import check_modes
 from skillrun.language.contracts import declared
@@ -15,12 +15,15 @@ from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
+from skillrun.language.schemas import shown
 from skillrun.language.scope import Place, Scope
 from skillrun.language.types import ANY, TEXT, Type, identifier, record
 from skillrun.language.verbs import check_step, check_steps
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
+
+OUTSIDE: Final = 'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
 
 
 class WorkflowCheck:
@@ -134,6 +137,7 @@ class WorkflowCheck:
             scope.printed(workflow.preamble)
         if workflow.repository is not None:
             scope.value(workflow.repository)
+            check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
             Scope(self.checker, self.settings, before, self.problems).value(workflow.hint)
@@ -169,10 +173,10 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
             if after not in phases:
                 message = f"`{use.name}` follows `{after}`, which is no phase"
                 problems.report(span, "unknown-phase", message, did_you_mean(after, phases))
-    done: list[str] = []
+    done: dict[str, None] = {}
     pending = list(phases)
     while ready := [name for name in pending if all(one in done or one not in phases for one in phases[name].after)]:
-        done += ready
+        done |= dict.fromkeys(ready)
         pending = [name for name in pending if name not in done]
     for name in pending:
         around = workflow.ancestors(name)
@@ -181,7 +185,21 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
             problems.report(phases[name].span, "cycle", f"`{name}` follows itself", hint)
         else:
             problems.report(phases[name].span, "unreachable", f"`{name}` is never reached: it follows a cycle")
-    return done
+    return list(done)
+
+
+def check_repository(value: Value, problems: Problems) -> None:
+    """A folder that is written out lies in the project; where links lead is seen when it is opened."""
+    folder = value.literal
+    if not isinstance(folder, str):
+        return
+    depth = 0
+    for part in folder.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if depth < 0 or folder.startswith("/"):
+            message = f"the folder {shown(folder)} is not in the project"
+            problems.report(value.span, "repository", message, OUTSIDE)
+            return
 
 
 def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Problems) -> None:

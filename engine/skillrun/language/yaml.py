@@ -23,13 +23,12 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from skillrun.language.diagnostics import Problems
-from skillrun.language.scalars import plain_value, runs_of
+from skillrun.language.diagnostics import GivenUp, Problems
+from skillrun.language.scalars import is_number, plain_value, runs_of
 from skillrun.language.slips import Slip, explain, unquoted
 from skillrun.language.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
 
 MAX_DEPTH: Final = 40
-MAX_PROBLEMS: Final = 100  # of one file; what has more is no file that somebody wrote
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
@@ -47,7 +46,7 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         return None
     try:
         return _Builder(source, start, problems).build(CSafeLoader(text))
-    except _GivenUpError:
+    except GivenUp:
         return None
 
 
@@ -63,10 +62,6 @@ class _Open:
         self.key: Node | None = None
 
 
-class _GivenUpError(Exception):
-    """Not worth reading on."""
-
-
 class _Builder:
     """Builds the nodes of one stretch of YAML, whose marks count from `offset`."""
 
@@ -75,7 +70,6 @@ class _Builder:
         self.offset = offset
         self.problems = problems
         self.open: list[_Open] = []
-        self.left = MAX_PROBLEMS
 
     def build(self, parser: CSafeLoader) -> Node | None:
         event: Any = None
@@ -120,6 +114,9 @@ class _Builder:
             meaning = plain_value(value)
             if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
+            if is_number(value):
+                message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
+                self.refuse(start, "number", message, "put it in quotes where it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
                 hint = "put a quote in front, or the whole value in the other kind of quotes"
                 self.refuse(start, "quote", "a quote closes this value and none opens it", hint)
@@ -134,10 +131,10 @@ class _Builder:
         start = self.begin(event)
         if len(self.open) == MAX_DEPTH:
             self.refuse(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
-            raise _GivenUpError
+            raise GivenUp
         if is_mapping and self.open and self.source.text[start - 1 : start + 1] == "{{":
             self.refuse_slip(unquoted(start - 1, "{{"))
-            raise _GivenUpError
+            raise GivenUp
         self.open.append(_Open(start, is_mapping))
 
     def end(self) -> Node:
@@ -191,7 +188,3 @@ class _Builder:
 
     def refuse(self, place: int, code: str, message: str, hint: str = "") -> None:
         self.problems.report(Span(self.source, place), code, message, hint)
-        self.left -= 1
-        if not self.left:
-            self.problems.report(Span(self.source, place), "too-many", f"there are more than {MAX_PROBLEMS} problems")
-            raise _GivenUpError

@@ -6,21 +6,37 @@ Decides from values alone. The lists that providers publish of their models come
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from skillrun.language.addresses import (
+    HTTP_HINT,
+    KINDS,
+    PROVIDER,
+    PROVIDER_HINT,
+    VARIABLE,
+    VARIABLE_HINT,
+    AddressError,
+    parse_address,
+)
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.language.wishes import Origin
 from skillrun.models import live
 from skillrun.models.messages import Usage
 
-KINDS = ("anthropic", "responses", "openai", "embedded")
+KEY, URL = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it
+NOT_READ = {"read": False}  # a field that `models.yaml` cannot set
 
 
 @dataclass(frozen=True)
 class Provider:
-    """How a provider is reached. `key` names an environment variable; empty when the provider needs none."""
+    """How a provider is reached. `key` names an environment variable; empty when the provider needs none.
+
+    `origin` is which file or variable says where it is; `barred` is why nothing is sent there, empty when it may be.
+    """
 
     name: str
     kind: str
@@ -35,6 +51,15 @@ class Provider:
     concurrency: int = 4
     timeout: float = 600
     tools: bool = True
+    origin: str = field(default="", metadata=NOT_READ)
+    barred: str = field(default="", metadata=NOT_READ)
+
+    @property
+    def where(self) -> str:
+        """Its address and who says so, for people; empty for what runs in the process."""
+        origin = f" ({self.origin})" if self.origin else ""
+        barred = f", nothing is sent there: {self.barred}" if self.barred else ""
+        return f"{self.base_url}{origin}{barred}" if self.base_url else ""
 
     def ready(self, environ: Mapping[str, str]) -> bool:
         return not self.key or bool(environ.get(self.key))
@@ -124,16 +149,20 @@ class Catalogue:
     retry: Retry = Retry()
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Catalogue:
-        """The catalogue that the merged `models.yaml` describes. Raises `SkillrunError` with the key that is wrong."""
+    def of(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
+        """The catalogue that the merged `models.yaml` describes. Raises `SkillrunError` with the key that is wrong.
+
+        `origins` says which file gives each provider its address; where nobody says it, it is not the user's own.
+        """
 
         def named(kind: type[Any], key: str) -> dict[str, Any]:
             entries = config.get(key, {}).items()
             return {name: _record(kind, {"name": name, **entry}, f"{key}.{name}") for name, entry in entries}
 
         providers, intents = named(Provider, "providers"), named(Intent, "intents")
-        for provider in providers.values():
-            _known(f"providers.{provider.name}.kind", provider.kind, KINDS)
+        for name, provider in providers.items():
+            _check(provider, origins.get(name, Origin("")))
+            providers[name] = replace(provider, origin=origins[name].place) if name in origins else provider
         for intent in intents.values():
             _known(f"intents.{intent.name}.provider", intent.provider, providers)
         return cls(
@@ -148,12 +177,34 @@ class Catalogue:
         )
 
     def located(self, environ: Mapping[str, str]) -> Catalogue:
-        """With the base URLs that the environment names, as the SDKs read them: `ANTHROPIC_BASE_URL` and the like."""
+        """With the base URLs that the environment names, as the SDKs read them: `ANTHROPIC_BASE_URL` and the like.
+
+        Raises `SkillrunError` for one that cannot be used, without showing it, where the provider's key is set.
+        """
         providers = {}
         for name, provider in self.providers.items():
-            url = environ.get(provider.key.replace("_API_KEY", "_BASE_URL")) if provider.key else None
-            providers[name] = replace(provider, base_url=url) if url else provider
+            variable = f"{provider.key.removesuffix(KEY)}{URL}" if provider.key.endswith(KEY) else ""
+            url = environ.get(variable, "") if variable and provider.ready(environ) else ""
+            if url:
+                try:
+                    parse_address(url)
+                except AddressError as error:
+                    step = f"Write it as `https://host/v1`, or unset {variable}."
+                    raise SkillrunError(f"{variable} cannot be the address of {name}: {error}", step) from None
+            providers[name] = replace(provider, base_url=url, origin=variable) if url else provider
         return replace(self, providers=providers)
+
+    def barring(self, reasons: Mapping[str, str]) -> Catalogue:
+        """With nothing being sent to the providers that are named, each with the reason."""
+        providers = {name: replace(provider, barred=reasons.get(name, "")) for name, provider in self.providers.items()}
+        return replace(self, providers=providers)
+
+    def places(self, models: Iterable[str]) -> dict[str, str]:
+        """Where the providers of these models are, in words; what runs in the process is nowhere."""
+        names = dict.fromkeys(model.partition(":")[0] for model in models)
+        return {
+            name: self.providers[name].where for name in names if name in self.providers and self.providers[name].where
+        }
 
     def resolve(
         self, name: str, environ: Mapping[str, str], override: str = "", found: live.ModelList | None = None
@@ -191,6 +242,14 @@ class Catalogue:
             provider = self.providers[last.provider]
             found = await live.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, found)
+
+    def may_mean(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
+        """Whether a name means this model here: exactly it, or any of those that its intent chooses from."""
+        last, _ = self._followed(name, environ, "")
+        if isinstance(last, Intent):
+            provider, _, listed = model.partition(":")
+            return provider == last.provider and (fnmatchcase(listed, last.match) or listed == last.fallback)
+        return last == model
 
     def price(self, model: str, usage: Usage) -> float | None:
         """Dollars for a call to `provider:model`, None when its rates are unknown; the scripted model is free."""
@@ -269,8 +328,28 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
     return Price(**rates, long=_price(entry.get("long", {})))
 
 
+def _check(provider: Provider, origin: Origin) -> None:
+    """Raises for what the files' own check has refused already: nothing that is wrong gets this far unseen."""
+    where = f"models.yaml: `providers.{provider.name}"
+    if not PROVIDER.fullmatch(provider.name):
+        raise SkillrunError("models.yaml: the name of a provider cannot be used", PROVIDER_HINT)
+    _known(f"providers.{provider.name}.kind", provider.kind, KINDS)
+    if provider.key and not VARIABLE.fullmatch(str(provider.key)):
+        raise SkillrunError(f"{where}.key` is not the name of an environment variable", VARIABLE_HINT)
+    if provider.kind == "embedded":
+        if provider.base_url or provider.key:
+            raise SkillrunError(f"{where}` is embedded, and has neither an address nor a key")
+        return
+    try:
+        address = parse_address(str(provider.base_url))
+    except AddressError as error:
+        raise SkillrunError(f"{where}.base_url` cannot be used: {error}") from None
+    if address.is_open and not origin.users:
+        raise SkillrunError(f"{where}.base_url` is plain http to another machine", HTTP_HINT)
+
+
 def _record(kind: type[Any], entry: Mapping[str, Any], where: str) -> Any:
-    names = {item.name: item.default is MISSING for item in fields(kind)}
+    names = {item.name: item.default is MISSING for item in fields(kind) if not item.metadata}
     for key in entry:
         _known(f"models.yaml: a key of `{where}`", key, names)
     missing = [name for name, required in names.items() if required and name not in entry]

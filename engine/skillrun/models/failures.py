@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from skillrun.models.messages import ErrorKind, ModelError
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
+    from skillrun.models.redaction import Redactor
 
 LONGEST = 300
-_SECRETS = re.compile(r"(?i)\b(?:sk|rk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|(?<=bearer )\S+")
+_LOOKED_AT = 20_000  # characters of an error's text that are looked at for keys; of these the first are shown
 _WORDS: dict[ErrorKind, tuple[str, str]] = {
     "auth": ("{provider} refuses the key in {key}", "Check {key}; without any key, the small embedded model is used."),
     "not_found": ("{provider} does not know the model `{model}`", "`skillrun models` shows what each name means."),
@@ -28,26 +28,38 @@ _WORDS: dict[ErrorKind, tuple[str, str]] = {
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Top it up, or choose another model."),
 }
+_UNREADABLE = "the answer of {provider} to the request to `{model}` cannot be read"
+_WHERE = "Check what answers at its base_url (`skillrun models` names it)."
 
 
-def model_error(error: Exception, provider: Provider, model: str, key: str) -> ModelError:
-    """The `ModelError` for what an SDK or Pydantic AI raised; `wait` is the provider's own hint in seconds."""
+def model_error(error: Exception, provider: Provider, model: str, redactor: Redactor) -> ModelError:
+    """The `ModelError` for what an SDK or Pydantic AI raised, or what came of reading an answer; `wait` is the
+    provider's own hint in seconds."""
+    from skillrun.models.transport import AnswerRefused
+
+    refused = _cause(error, AnswerRefused)
+    if refused is not None:
+        return ModelError("other", f"the answer of {provider.name} {refused}", next_step=_WHERE)
+    status = getattr(error, "status_code", None)
     kind = _kind(error)
     what, step = _WORDS.get(kind, ("{provider} does not accept the request to `{model}`", ""))
+    if kind == "other" and status is None:
+        what, step = _UNREADABLE, _WHERE
     names = {"provider": provider.name, "key": provider.key or "its key", "url": provider.base_url, "model": model}
-    status = getattr(error, "status_code", None)
-    detail = ": ".join(part for part in (f"HTTP {status}" if status else "", _said(error)) if part)
-    message = what.format(**names) + (f" ({detail})" if detail else "")
-    found = ModelError(kind, redact(message, key), next_step=step.format(**names))
+    detail = ": ".join(part for part in (f"HTTP {status}" if status else "", _said(error, redactor)) if part)
+    message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
+    found = ModelError(kind, message, next_step=step.format(**names))
     found.wait = getattr(error, "retry_after", None)
     return found
 
 
-def redact(text: str, key: str = "") -> str:
-    """The text without the key and without whatever looks like one."""
-    if key:
-        text = text.replace(key, "[key]")
-    return _SECRETS.sub("[key]", text)
+def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
+    """The first error of the kind in the chain of what an error was raised from."""
+    for _ in range(20):
+        if error is None or isinstance(error, kind):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _kind(error: Exception) -> ErrorKind:
@@ -73,11 +85,14 @@ def _kind(error: Exception) -> ErrorKind:
     return by_status.get(getattr(error, "status_code", 0), "other")
 
 
-def _said(error: Exception) -> str:
-    """The provider's own sentence, from the error's body when it has one."""
+def _said(error: Exception, redactor: Redactor) -> str:
+    """The provider's own sentence, from the error's body when it has one; keys are taken out before it is cut."""
     body: Any = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error", body)
         body = inner.get("message") if isinstance(inner, dict) else inner
-    text = " ".join(str(body or error).split())
+    if not isinstance(body, str | None):
+        body = repr(body) if isinstance(body, int | float | bool) else ""
+    words = " ".join((body or str(error))[:_LOOKED_AT].split()) or type(error).__name__
+    text = redactor.error(words)
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"

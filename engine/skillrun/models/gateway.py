@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skillrun.models.catalogue import Catalogue, Provider
 from skillrun.models.failures import model_error
 from skillrun.models.messages import ModelError, Reply, Request
+from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class ModelGateway:
         self._scripted = ScriptedGateway()
         self._slots = {p.name: asyncio.Semaphore(p.concurrency) for p in self.catalogue.providers.values()}
         self._opening = asyncio.Lock()
+        # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
+        self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
     async def send(self, request: Request, address: str) -> Reply:
         """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
@@ -79,11 +82,14 @@ class ModelGateway:
                     return await self.backends[provider.name].send(request)
             except TimeoutError:
                 late = TimeoutError(f"{provider.timeout:g} seconds")
-                raise model_error(late, provider, request.model, "") from None
+                raise model_error(late, provider, request.model, self._redactor) from None
 
     async def _open(self, provider: Provider, name: str) -> None:
         if provider.name in self.backends:
             return
+        if provider.barred:
+            message = f"nothing is sent to {provider.name} at {provider.base_url}: {provider.barred}"
+            raise ModelError("auth", message, next_step="`skillrun trust` shows what this project wants, and asks.")
         if not provider.ready(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
             raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)
@@ -92,13 +98,13 @@ class ModelGateway:
             from skillrun.models import embedded
 
             assert self.catalogue.embedded is not None
-            backend: Backend = await asyncio.to_thread(
-                embedded.open_backend, provider, self.catalogue.embedded, self.cache, self.progress
+            backend: Backend = await embedded.open_backend(
+                provider, self.catalogue.embedded, self.cache, self.environ, self.progress, self._redactor
             )
         else:
             from skillrun.models.providers import Backend
 
-            backend = Backend(provider, self.environ.get(provider.key, ""))
+            backend = Backend(provider, self.environ.get(provider.key, ""), self._redactor, self.progress)
             await asyncio.to_thread(backend.prepare, name)
         self.backends[provider.name] = backend
 

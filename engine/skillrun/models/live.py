@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
-_failed: dict[str, ModelList] = {}  # by address; so that many names do not each wait for the same lost network
+_failed: dict[str, ModelList] = {}  # by kind and address; so that many names do not each wait for the same lost network
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,23 @@ class ModelList:
 
 
 async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
-    """The provider's list, from `cache` for a day. Never raises: a failure is in `error`."""
+    """The provider's list, from `cache` for a day. Never raises: a failure is in `error`.
+
+    A list is kept by what it was asked of, and never by a name: another project may call something else by it.
+    """
     from skillrun.models.messages import ModelError
 
     now = time.time()
-    path = cache / "models" / f"{provider.name}.txt"
+    if provider.barred:
+        return ModelList((), now, f"{provider.name} is not asked for its list: {provider.barred}")
+    place = hashlib.sha256(f"{provider.kind} {provider.base_url}".encode()).hexdigest()[:32]
+    path = cache / "models" / f"{place}.txt"
     with suppress(OSError, ValueError):
         fetched = path.stat().st_mtime
         names = path.read_text(encoding="utf-8").split()
         if names and 0 <= now - fetched < DAY:
             return ModelList(tuple(names), fetched)
-    failed = _failed.get(provider.base_url)
+    failed = _failed.get(place)
     if failed is not None and now - failed.fetched < FAILURE_SECONDS:
         return failed
     from skillrun.models.providers import list_models
@@ -58,7 +65,7 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
         found = ModelList(tuple(await list_models(provider, key, SECONDS)), now)
     except ModelError as error:
         failed = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
-        _failed[provider.base_url] = failed
+        _failed[place] = failed
         return failed
     with suppress(OSError):  # a cache that cannot be written only means that the list is fetched again
         path.parent.mkdir(parents=True, exist_ok=True)

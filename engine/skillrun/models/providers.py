@@ -6,11 +6,18 @@ Everything heavy is imported when the first call is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from skillrun.language.replies import MAX_REPLY
+from skillrun.models.clients import sdk_client
 from skillrun.models.failures import model_error
-from skillrun.models.messages import Block, Reply, Request, Stop, ToolCall, Usage
+from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
+from skillrun.models.redaction import Redactor
+from skillrun.models.usage import plausible
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, UserContent
@@ -20,41 +27,62 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
 OUTPUT_TOOL = "reply"
-NO_KEY = "no-key"  # the SDKs refuse an empty one
+NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
+"""What a model's name may be, where a provider tells one."""
+MOST_NAMES: Final = 10_000
+MAX_DEPTH: Final = 100
 STOPS: Mapping[str | None, Stop] = {"stop": "end", "tool_call": "tool", "length": "length", "content_filter": "refusal"}
 
 
 class Backend:
     """One provider."""
 
-    def __init__(self, provider: Provider, key: str) -> None:
+    def __init__(self, provider: Provider, key: str, redactor: Redactor, progress: Callable[[str], None]) -> None:
+        """`redactor` knows what may stand in no text of the provider's; `progress` gets a line for the user."""
         self.provider = provider
         self._key = key
+        self._redactor = redactor
+        self._progress = progress
+        self._doubted = False
         self._client: Any = None
         self._models: dict[str, Model[Any]] = {}
 
     async def send(self, request: Request) -> Reply:
         """The reply to one attempt, without its price and time. Raises `ModelError`."""
         from pydantic_ai.direct import model_request
-        from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior, UserError
 
         name = request.model.partition(":")[2]
         model = self.prepare(name)
+        history = _history(request, marked=self.provider.kind == "anthropic")
+        settings = self.settings(request, model.profile)
+        parameters = _parameters(request)
         try:
             response = await model_request(
                 model,
-                _history(request, marked=self.provider.kind == "anthropic"),
-                model_settings=self.settings(request, model.profile),  # type: ignore[arg-type]
-                model_request_parameters=_parameters(request),
+                history,
+                model_settings=settings,  # type: ignore[arg-type]
+                model_request_parameters=parameters,
             )
-        except (ModelAPIError, UnexpectedModelBehavior, UserError) as error:
-            raise model_error(error, self.provider, name, self._key) from None
-        return _reply(response, request)
+            return self._reply(response, request, settings["max_tokens"])
+        except ModelError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever a provider sends, and an SDK makes of it, is the call's failure
+            raise model_error(error, self.provider, name, self._redactor) from None
+
+    def _reply(self, response: ModelResponse, request: Request, most: int) -> Reply:
+        reply = _reply(response, request, self._redactor)
+        usage, doubt = plausible(response.usage, request, reply, most)
+        if doubt and not self._doubted:
+            self._doubted = True
+            self._progress(f"{self.provider.name} says of its usage {doubt}; what can be is counted instead")
+        return replace(reply, usage=usage)
 
     def prepare(self, name: str) -> Model[Any]:
         """Imports and sets up what calls to the model need: more than a second, so best done in a thread first."""
         if name not in self._models:
-            self._client = self._client or _client(self.provider, self._key)
+            # What it warns of, a usage that cannot be, is told to the user in our own words.
+            warnings.filterwarnings("ignore", "Failed to extract usage")
+            self._client = self._client or sdk_client(self.provider, self._key)
             self._models[name] = _model(self.provider, self._client, name)
         return self._models[name]
 
@@ -80,21 +108,27 @@ class Backend:
 
 
 async def list_models(provider: Provider, key: str, seconds: float) -> list[str]:
-    """The names of the models that the provider lists, in its order. Raises `ModelError`."""
+    """The names of the models that the provider lists, in its order; what can be no name, or holds a piece of the key,
+    is left out. Raises `ModelError`."""
     import asyncio
 
-    import anthropic
-    import openai
-
-    client = _client(provider, key)
+    redactor = Redactor([key])
+    client = sdk_client(provider, key)
+    names: list[str] = []
     try:
         async with asyncio.timeout(seconds):
             pages = client.models.list(limit=1000) if provider.kind == "anthropic" else client.models.list()
-            return [model.id.removeprefix("models/") async for model in pages]
-    except (anthropic.APIError, openai.APIError, TimeoutError) as error:
-        raise model_error(error, provider, "", key) from None
+            async for model in pages:
+                name = model.id.removeprefix("models/")
+                if NAME.fullmatch(name) and redactor.text(name) == name:
+                    names.append(name)
+                if len(names) == MOST_NAMES:
+                    break
+    except Exception as error:  # noqa: BLE001 -- whatever a provider sends, and an SDK makes of it, is no bug of ours
+        raise model_error(error, provider, "", redactor) from None
     finally:
         await client.close()
+    return names
 
 
 def _history(request: Request, *, marked: bool) -> list[ModelMessage]:
@@ -162,9 +196,11 @@ def _parameters(request: Request) -> ModelRequestParameters:
     )
 
 
-def _reply(response: ModelResponse, request: Request) -> Reply:
+def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
+    """The reply without its usage, and with no key in it. Raises `ModelError` for one that is too long or too deep."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
+    provider, _, asked = request.model.partition(":")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls: list[ToolCall] = []
     for part in response.parts:
@@ -177,27 +213,33 @@ def _reply(response: ModelResponse, request: Request) -> Reply:
         stop = "tool" if calls else "end"
     elif stop == "refusal" and not text:
         text = str((response.provider_details or {}).get("refusal", ""))
-    used = response.usage
+    size = len(text) + sum(_size(call.arguments) + len(call.name) + len(call.id) for call in calls)
+    if size > MAX_REPLY:
+        raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and is not used")
+    name = response.model_name or asked
     return Reply(
-        text=text,
-        calls=tuple(calls) if stop == "tool" else (),
-        usage=Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens),
+        text=redactor.text(text),
+        calls=tuple(
+            ToolCall(redactor.text(call.id), redactor.text(call.name), redactor.value(call.arguments)) for call in calls
+        )
+        if stop == "tool"
+        else (),
         stop=stop,
-        model=f"{request.model.partition(':')[0]}:{response.model_name or request.model.partition(':')[2]}",
+        model=f"{provider}:{redactor.text(name) if NAME.fullmatch(name) else asked}",
     )
 
 
-def _client(provider: Provider, key: str) -> Any:
-    if provider.kind == "anthropic":
-        from anthropic import AsyncAnthropic
-
-        # No time-out of its own: with the SDK's, a call for a long reply is streamed; the gateway keeps the clock.
-        return AsyncAnthropic(api_key=key or NO_KEY, base_url=provider.base_url, max_retries=0)
-    from openai import AsyncOpenAI
-
-    return AsyncOpenAI(
-        api_key=key or NO_KEY, base_url=provider.base_url, max_retries=0, timeout=provider.timeout, organization=""
-    )
+def _size(value: Any, depth: int = 0) -> int:
+    """About how many characters of JSON a value has. Raises `ModelError` where it is nested too deep to be kept."""
+    if depth > MAX_DEPTH:
+        raise ModelError("other", f"the arguments of a tool are nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        return sum(len(str(key)) + 6 + _size(item, depth + 1) for key, item in value.items()) + 2
+    if isinstance(value, list):
+        return sum(_size(item, depth + 1) + 2 for item in value) + 2
+    if isinstance(value, str):
+        return len(value) + 2
+    return 8 + value.bit_length() // 3 if isinstance(value, int) else 24
 
 
 def _model(provider: Provider, client: Any, name: str) -> Model[Any]:

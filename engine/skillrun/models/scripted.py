@@ -14,7 +14,9 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, get_args
 
-from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.language import source
+from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
+from skillrun.language.schemas import shown
 from skillrun.models.messages import ERROR_KINDS, ErrorKind, ModelError, Reply, Request, Stop, ToolCall, Usage
 
 WORDS = (
@@ -63,12 +65,12 @@ class ScriptedGateway:
     def __init__(
         self,
         script: Iterable[Mapping[str, Any]] | None = None,
-        shown: str = "script",
+        label: str = "script",
         price: Callable[[str, Usage], float | None] = lambda _model, _usage: 0.0,
     ) -> None:
         """`price` says what the call would have cost on the model it names; these replies themselves are free."""
         self.price = price
-        self.rules = [_rule(item, f"{shown}, reply {number}") for number, item in enumerate(script or (), 1)]
+        self.rules = [_rule(item, f"{label}, reply {number}") for number, item in enumerate(script or (), 1)]
         self.sent: list[tuple[str, Request]] = []
 
     async def send(self, request: Request, address: str) -> Reply:
@@ -92,27 +94,49 @@ class ScriptedGateway:
         return None
 
 
-def _rule(item: Mapping[str, Any], shown: str) -> Rule:
+def check_script(node: source.Node, problems: Problems) -> None:
+    """Report what is wrong with a script that a file holds, each where it stands."""
+    if isinstance(node, source.Scalar) and node.value is None:
+        return
+    for item in node.items if isinstance(node, source.Sequence) else (node,):
+        if not isinstance(node, source.Sequence) or not isinstance(item, source.Mapping):
+            hint = "a script is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
+            problems.report(item.span, "script", "this is no reply of a script", hint)
+            continue
+        for key, entry in item.entries.items():
+            if wrong := _misfit(key, source.plain(entry.value)):
+                problems.report((entry.value if key in KEYS else entry.key).span, "script", *wrong)
+
+
+def _rule(item: Mapping[str, Any], label: str) -> Rule:
     """The rule that a mapping of a script says. Raises `SkillrunError` with the key that is wrong."""
     for key, value in item.items():
-        if key not in KEYS:
-            raise SkillrunError(f"{shown}: unknown key `{key}`", did_you_mean(key, KEYS) or allowed(KEYS))
-        wanted = KEYS[key]
-        if isinstance(wanted, tuple) and isinstance(wanted[0], str):
-            if value not in wanted:
-                hint = did_you_mean(str(value), wanted) or allowed(wanted)
-                raise SkillrunError(f"{shown}: `{key}` is `{value}`", hint)
-        elif not isinstance(value, wanted) or (isinstance(value, bool) and key != "data"):
-            expected = {str: "text", list: "a list", int: "a whole number"}.get(wanted, "a number")
-            raise SkillrunError(f"{shown}: `{key}` is {value!r}", f"It is {expected}.")
-    calls = tuple(_call(call, number, shown) for number, call in enumerate(item.get("calls", ()), 1))
+        if wrong := _misfit(key, value):
+            raise SkillrunError(f"{label}: {wrong[0]}", wrong[1])
+    calls = tuple(
+        ToolCall(str(call.get("id", f"call-{number}")), call["name"], dict(call.get("arguments") or {}))
+        for number, call in enumerate(item.get("calls", ()), 1)
+    )
     return Rule(**{**item, "calls": calls})
 
 
-def _call(call: Any, number: int, shown: str) -> ToolCall:
-    if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
-        raise SkillrunError(f"{shown}: call {number} of `calls` has no `name`", "Write `{name: Read, arguments: {…}}`.")
-    return ToolCall(str(call.get("id", f"call-{number}")), call["name"], dict(call.get("arguments") or {}))
+def _misfit(key: str, value: Any) -> tuple[str, str] | None:
+    """What is wrong with a key of a rule and its value, and what it may be."""
+    if key not in KEYS:
+        return f"unknown key `{key}`", did_you_mean(key, KEYS) or allowed(KEYS)
+    wanted = KEYS[key]
+    if isinstance(wanted, tuple) and isinstance(wanted[0], str):
+        hint = did_you_mean(str(value), wanted) or allowed(wanted)
+        return None if value in wanted else (f"`{key}` is {shown(value)}", hint)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and key != "data"):
+        expected = {str: "text", list: "a list", int: "a whole number"}.get(wanted, "a number")
+        return f"`{key}` is {shown(value)}", f"It is {expected}."
+    for number, call in enumerate(value, 1) if key == "calls" else ():
+        if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+            return f"call {number} of `calls` has no `name`", "Write `{name: Read, arguments: {…}}`."
+        if not isinstance(call.get("arguments") or {}, Mapping):
+            return f"the `arguments` of call {number} are no mapping", "Write `{name: Read, arguments: {…}}`."
+    return None
 
 
 def _generated(request: Request) -> str:

@@ -10,13 +10,14 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import Problems, SkillrunError, printable, render
 from skillrun.language.document import outline
-from skillrun.language.source import Source, read_source
+from skillrun.language.source import MAX_BYTES, Source, source_of
 from skillrun.people.answers import (
     Question,
     by_default,
@@ -29,6 +30,7 @@ from skillrun.people.answers import (
     shown,
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
+from skillrun.tools.tree import PRIVATE, Tree
 
 INTRODUCTION: Final = """\
 To answer, put an `x` between the brackets of a choice, or write its letter, or your own words, behind the word Answer.
@@ -70,33 +72,42 @@ class UnclearAnswers(SkillrunError):
         self.untouched = untouched
 
 
-def write_form(path: Path, questions: Sequence[Question], title: str = "Questions") -> bool:
-    """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
+def write_form(
+    folder: Tree, name: str, questions: Sequence[Question], title: str = "Questions", *, mode: int = PRIVATE
+) -> bool:
+    """Write a form below `folder`, whole or not at all; one that is there is left as it is, and then this is False.
+
+    `mode` is that of folders which are made for it; the form is no program.
+    """
     lines = [f"# {shown(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
         boxes = [f"- [ ] {label}" for label in _labels(question)]
         boxes += ["- [ ] Other:"] if boxes and is_open(question) else []
         lines += [f"## {_title(number, question)}", "", *quotation, "", *boxes, *[""][: len(boxes)], "Answer:", "", ""]
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write("\n".join(lines))
-            file.flush()
-            os.fsync(file.fileno())
-        return _placed(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with folder.place(name, create=True, mode=mode) as (parent, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(temporary, flags, mode & 0o666, dir_fd=parent), "wb") as file:
+                file.write("\n".join(lines).encode("utf-8", "replace"))
+                file.flush()
+                os.fsync(file.fileno())
+            return _placed(parent, temporary, leaf)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=parent)
 
 
-def read_form(path: Path, questions: Sequence[Question]) -> list[dict[str, Any]]:
+def read_form(folder: Tree, name: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
     """A record for each question, empty where it stays unanswered; words beside a chosen choice are its `comment`.
 
     Raises UnclearAnswers with every place where it is not plain what the person means, and for a form that nobody has
     filled in although it has questions without a default; SkillrunError when the file cannot be read.
     """
     problems = Problems()
-    source = read_source(path, str(path), problems)
+    path = folder.path / name
+    source = source_of(folder.read(name, MAX_BYTES), path, str(path), problems)
     if source is None:
         raise SkillrunError("\n".join(map(render, problems)), f"mend {path}")
     sections = _sections(source)
@@ -116,16 +127,17 @@ def read_form(path: Path, questions: Sequence[Question]) -> list[dict[str, Any]]
     return clean(answers)
 
 
-def _placed(temporary: Path, path: Path) -> bool:
-    """Give a finished file its name, unless there is one of that name."""
+def _placed(folder: int, temporary: str, name: str) -> bool:
+    """Give a finished file its name in a folder, unless there is one of that name."""
     try:
-        os.link(temporary, path)
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         return False
     except OSError:  # a file system without hard links
-        if path.exists():
+        with suppress(FileNotFoundError):
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
             return False
-        temporary.rename(path)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     return True
 
 

@@ -74,6 +74,11 @@ class Person:
         return found
 
 
+def has_terminal() -> bool:
+    """Whether somebody can be asked here."""
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
 def open_person(
     *,
     unattended: bool,
@@ -87,7 +92,7 @@ def open_person(
     Raises SkillrunError when the prepared answers cannot be read, or nobody can be asked who is to be `interactive`.
     """
     if terminal is None:
-        terminal = sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+        terminal = has_terminal()
     if interactive and (unattended or not terminal):
         why = "--unattended asks nobody" if unattended else "there is none here"
         raise UsageError(f"--interactive asks in the terminal, and {why}", "leave it out")

@@ -201,7 +201,7 @@ async def _use(phase: PhaseRun, asked: Asked, address: str, number: int, tool: T
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))
     else:
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=True))
-    result = str(known["result"])
+    result = str(known.get("result", ""))
     if not result.startswith("error:"):
         reads.append(_looked_at(tool))
     return result

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
+from skillrun.tools.tree import Tree
+
+TRANSCRIPT: Final = ".run/transcript.ndjson"
 FLUSH: Final = 0.1  # seconds
 
 
@@ -180,10 +183,9 @@ class Events:
 class Transcript:
     """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment."""
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8")
-        path.chmod(0o600)
+    def __init__(self, folder: Tree) -> None:
+        """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
+        self._file = os.fdopen(folder.open(TRANSCRIPT, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8")
         self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
         self._flush: asyncio.TimerHandle | None = None
 

@@ -1,53 +1,101 @@
-"""Files that are either the old or the new one, never half of it, whatever happens while they are written."""
+"""Files that are either the old or the new one, never half of it, whatever happens while they are written.
+
+Written in an open folder by its descriptor, so that they land there and nowhere else.
+"""
 
 import contextlib
 import hashlib
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from skillrun.runtime.checkpoints import reached
+from skillrun.tools.matching import DEEPEST
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import PRIVATE, Tree
 
+SHARED: Final = 0o755  # of a folder, less the umask
+LARGEST: Final = 50_000_000  # bytes of a file that is read
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
-def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Replace `path` by a file with this content and exactly this mode; it has reached the disk when this returns."""
+def tree_of(folder: Tree | Path) -> Tree:
+    """The folder, opened where it is not yet."""
+    return folder if isinstance(folder, Tree) else Tree(folder)
+
+
+def folder_mode(*, shared: bool) -> int:
+    """The mode of a new folder: for its owner alone, or what the umask allows."""
+    return SHARED if shared else PRIVATE
+
+
+def write_atomic(folder: Tree, name: str, content: str | bytes, *, shared: bool = False) -> None:
+    """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
+
+    It can be read by its owner alone, or with `shared` by whom the umask allows; so are folders made on the way.
+    """
     data = _bytes(content)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        reached(f"rename {path.name}: before")
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    reached(f"rename {path.name}: after")
-    sync_folder(path.parent)
+    with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
+        mode = folder_mode(shared=shared) & 0o666
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            reached(f"rename {leaf}: before")
+            os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+        reached(f"rename {leaf}: after")
+        os.fsync(parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def write_plain(folder: Tree, name: str, content: bytes) -> None:
+    """A new file with this content, which need not reach the disk."""
+    with folder.place(name, create=True, mode=PRIVATE) as (parent, leaf):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(leaf, flags, 0o600, dir_fd=parent), "wb") as file:
+            file.write(content)
 
 
-def sweep(folder: Path) -> list[Path]:
+def move(folder: Tree, name: str, target: str, *, shared: bool = False) -> None:
+    """Give a file another name below the same folder, durably."""
+    with (
+        folder.place(name) as (source, old),
+        folder.place(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
+    ):
+        reached(f"rename {name}: before")
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
+        reached(f"rename {name}: after")
+        os.fsync(parent)
+        os.fsync(source)
+
+
+def sweep(folder: Tree, name: str = ".") -> list[str]:
     """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
-    leftovers = sorted(path for path in folder.iterdir() if _LEFTOVER.fullmatch(path.name) and path.is_file())
-    for path in leftovers:
-        path.unlink()
+    at = "" if name == "." else f"{name}/"
+    leftovers = [f"{at}{one}" for one, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(one)]
+    for leftover in leftovers:
+        folder.remove(leftover)
     return leftovers
+
+
+def folders(folder: Tree) -> Iterator[str]:
+    """The folder itself and all below it; none that a link leads to. Raises PathRefused where they never end."""
+    left = ["."]
+    while left:
+        name = left.pop()
+        yield name
+        if name.count("/") >= DEEPEST:
+            raise PathRefused(f"folders are nested more than {DEEPEST} deep in {folder.path}", "Move them away.")
+        left += [one if name == "." else f"{name}/{one}" for one, kind in folder.entries(name) if kind == "folder"]
 
 
 def digest(content: str | bytes) -> str:

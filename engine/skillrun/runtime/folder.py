@@ -1,90 +1,103 @@
 """The folder of a run: artifacts, summaries, rounds and state, each written whole or not at all.
 
-Knows which files are its own work and which a person has changed since. The journal is beside it in `.run/`.
+Knows which files are its own work and which a person has changed since. The journal is beside it in `.run/`. All of it
+is reached from the folder's descriptor: no link is followed, and nothing that was recorded is trusted to be a name.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillrun.language.border import clean
-from skillrun.language.diagnostics import SkillrunError, printable
+from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
-from skillrun.runtime.checkpoints import reached
-from skillrun.runtime.files import digest, sweep, sync_folder, write_atomic
+from skillrun.language.source import MAX_BYTES
+from skillrun.runtime.files import LARGEST, digest, folder_mode, folders, move, sweep, tree_of, write_atomic
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
-from skillrun.tools.paths import confined, matching
+from skillrun.runtime.recorded import SUMMARIES, artifact, is_artifact, summary_fields
+from skillrun.runtime.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.state import STATE, State, from_text, to_text
+from skillrun.tools.matching import matching
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import Tree
 
-SCHEMA_VERSION: Final = 2
-STATE: Final = "state.md"
-SUMMARIES: Final = "summaries"
-REQUIRED: Final = ("workflow", "started_at", "inputs", "state")
 Written = Literal["written", "same", "kept", "conflict"]
-
-
-@dataclass
-class State:
-    """What `state.md` holds: where the run stands. Everything else follows from the journal and the files."""
-
-    workflow: str
-    started_at: str
-    inputs: dict[str, Any]
-    state: dict[str, Any]
-    status: str = "running"
-    phase: list[str] = field(default_factory=list)
-    round: int = 1
-    reason: str = ""
-    features: dict[str, str] = field(default_factory=dict)
-    models: dict[str, str] = field(default_factory=dict)
-    environment: str = "terminal"
-    backs: dict[str, int] = field(default_factory=dict)
-    going: dict[str, str] = field(default_factory=dict)
-    estimate: dict[str, Any] | None = None
-    files: dict[str, str] = field(default_factory=dict)
-    budget: dict[str, float] = field(default_factory=dict)
-    project: str = ""
-    override: str = ""
-    schema_version: int = SCHEMA_VERSION
+Listener = Callable[[str], None]
+_ROUND: Final = re.compile(r"round-[0-9]+")
 
 
 class RunFolder:
-    """The files of one run below `path`. All names given to it are checked against escaping from there.
+    """The files of one run. All names given to it are checked against escaping from there.
 
     The `wrote` records of the journal say which texts the run itself has written to which artifact; without a journal
-    the files can be looked at.
+    the files can be looked at. With `shared`, what it writes can be read by whom the umask allows.
     """
 
-    def __init__(self, path: Path, journal: Journal | None = None) -> None:
-        self.path = path
+    def __init__(self, folder: Tree | Path, journal: Journal | None = None, *, shared: bool = False) -> None:
+        self.tree = tree_of(folder)
+        self.path = self.tree.path
+        self.shared = shared
         self._journal = journal
         self._written: dict[str, list[str]] = {}  # hashes by artifact, the latest last
         self._put: set[str] = set()
         self._state = ""  # as it was last written
-        self._summaries = path / SUMMARIES
-        self._read: dict[Path, dict[str, Any]] = {}  # the summaries that have been read, by path
+        self._summaries = SUMMARIES
+        self._read: dict[str, dict[str, Any]] = {}  # the summaries that have been read, by name
+        self._refused: dict[str, None] = {}
+        self._listeners: list[Listener] = []
         for entry in journal.entries("wrote") if journal is not None else ():
-            self._written.setdefault(entry.address, []).append(entry.fingerprint)
+            if is_artifact(entry.address):
+                self._written.setdefault(entry.address, []).append(entry.fingerprint)
+            else:
+                self._refuse(f"the journal says that the run wrote {shown(entry.address)}, which is no artifact of it")
+
+    @property
+    def refused(self) -> list[str]:
+        """What was recorded and not followed so far, a line each."""
+        return list(self._refused)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell what was refused so far, and what will be."""
+        self._listeners.append(listener)
+        for line in self._refused:
+            listener(line)
+
+    def _refuse(self, line: str) -> None:
+        if line not in self._refused:
+            self._refused[line] = None
+            for listener in self._listeners:
+                listener(line)
+
+    def check(self) -> None:
+        """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""
+        for name, kind in self.tree.entries():
+            if name in (".run", SUMMARIES) or _ROUND.fullmatch(name):
+                if kind != "folder":
+                    raise PathRefused(f"`{name}` in {self.path} is no folder", "skillrun makes one there: remove it")
+            elif name == STATE:
+                self.tree.known(name)
+        if self.tree.is_folder(".run"):
+            for name, _ in self.tree.entries(".run"):
+                self.tree.known(f".run/{name}")
 
     # artifacts
 
-    def resolve(self, name: str) -> Path:
-        """The path of an artifact. Raises SkillrunError when it would lie outside, or in a file of the engine's."""
-        if not name.isprintable():
-            raise SkillrunError(f"{shown(name)} is not a name for an artifact: it has a character that is not seen")
-        path = confined(self.path, name)
-        top = "".join(path.relative_to(self.path.resolve()).parts[:1]).casefold()  # some file systems know no case
-        if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
-            raise SkillrunError(f"`{name}` is not a name for an artifact: it belongs to the run itself")
-        return path
+    def name(self, name: str) -> str:
+        """The one name of an artifact. Raises PathRefused when it would lie outside, or in a file of the engine's."""
+        return artifact(name)
 
     def text(self, name: str) -> str | None:
-        path = self.resolve(name)
-        return clean(path.read_bytes().decode("utf-8", "replace")) if path.is_file() else None
+        """The text of an artifact; None where there is none, or where it is refused, which is told."""
+        try:
+            content = self._content(artifact(name))
+        except PathRefused as error:
+            self._refuse(error.message)
+            return None
+        return None if content is None else clean(content.decode("utf-8", "replace"))
 
     async def put(self, name: str, text: str) -> Written:
         """Write an artifact, unless a person has changed the file that is there.
@@ -92,10 +105,10 @@ class RunFolder:
         `kept`: the run has written this text before, the person has changed what became of it, and theirs stays.
         `conflict`: the text is new, and nothing was written. The hash is in the ledger before the file is.
         """
-        path = self.resolve(name)
+        content = self._content(artifact(name))
         self._put.add(name)
         new = digest(text)
-        current = digest(path.read_bytes()) if path.is_file() else None
+        current = None if content is None else digest(content)
         before = self._written.get(name, [])
         if current == new:
             if new not in before:
@@ -105,8 +118,7 @@ class RunFolder:
             return "kept" if new in before else "conflict"
         if before[-1:] != [new]:
             await self._note(name, new)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text)
+        self._write(name, text)
         return "written"
 
     async def replace(self, name: str, text: str) -> None:
@@ -121,38 +133,82 @@ class RunFolder:
 
     def put_beside(self, name: str, text: str) -> None:
         """Write a file that belongs to the person from then on."""
-        path = self.resolve(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text)
+        self._write(artifact(name), text)
 
-    def artifacts(self) -> dict[str, Path]:
-        """The files that the run has written and that are there, by name."""
-        return {name: self.path / name for name in self._written if (self.path / name).is_file()}
+    def remove(self, name: str) -> None:
+        """Remove an artifact, where it is there."""
+        if self.tree.known(artifact(name)) is not None:
+            self.tree.remove(name)
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder for files that a person brings."""
+        self.tree.make(artifact(name), folder_mode(shared=self.shared))
+
+    def _write(self, name: str, content: str | bytes) -> None:
+        write_atomic(self.tree, name, content, shared=self.shared)
+
+    def artifacts(self) -> list[str]:
+        """The files that the run has written and that are there."""
+        return [name for name in self._written if self.has(name)]
+
+    def has(self, name: str) -> bool:
+        """Whether an artifact is there; one that is refused is not, and that is told."""
+        try:
+            return self.tree.known(artifact(name)) is not None
+        except PathRefused as error:
+            self._refuse(error.message)
+        except IsADirectoryError:
+            pass
+        return False
 
     def changed_by_hand(self) -> list[str]:
         """The artifacts whose present text the run has never written."""
-        return [name for name, path in self.artifacts().items() if not self._own(name, path)]
+        return [name for name in self.artifacts() if not self._own(name)]
 
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
 
         Not the engine's own, and nothing that an earlier evaluation wrote and this one may or may not write again.
         """
-        root = self.path.resolve()
-        names = {path.relative_to(root).as_posix(): path for path in matching(root, pattern)}
         current = self._current()
         return [
             name
-            for name, path in names.items()
-            if name != STATE and not name.startswith(".run/") and (name in current or not self._own(name, path))
+            for name in matching(self.tree, pattern)
+            if name != STATE and not name.startswith(".run/") and (name in current or not self._own(name))
         ]
 
-    def _own(self, name: str, path: Path) -> bool:
-        return name in self._written and digest(path.read_bytes()) in self._written[name]
+    def content(self, name: str) -> bytes:
+        """The bytes of a file that `matching` has found."""
+        found = self._content(name)
+        if found is None:
+            raise SkillrunError(f"there is no file `{name}` in {self.path} any more")
+        return found
+
+    def _content(self, name: str) -> bytes | None:
+        try:
+            content = self.tree.read(name, LARGEST)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        if len(content) > LARGEST:
+            raise PathRefused(
+                f"{shown(name)} is larger than {LARGEST:,} bytes", "No run writes that much: move it away."
+            )
+        return content
+
+    def _own(self, name: str) -> bool:
+        """Whether a file is as the run has written it."""
+        if name not in self._written:
+            return False
+        try:
+            content = self._content(name)
+        except PathRefused as error:
+            self._refuse(error.message)
+            return False
+        return content is not None and digest(content) in self._written[name]
 
     def _current(self) -> set[str]:
         """The artifacts that this evaluation has written: so far, and in the phases that are over."""
-        summaries = map(self._record, (self.path / SUMMARIES).rglob("*.md"))
+        summaries = map(self._record, matching(self.tree, f"{SUMMARIES}/**/*.md"))
         return self._put.union(*(summary.get("artifacts") or () for summary in summaries))
 
     # summaries
@@ -164,8 +220,8 @@ class RunFolder:
 
     def any_summary(self, phase: str) -> dict[str, Any] | None:
         """Also that of a phase which waits. Raises SkillrunError where the file cannot be read."""
-        path = self._summaries / f"{phase}.md"
-        return self._record(path) if path.is_file() else None
+        name = f"{self._summaries}/{phase}.md"
+        return self._record(name) if self.tree.known(name) is not None else None
 
     def summaries(self, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The summaries of this round, of those phases that are over."""
@@ -173,24 +229,25 @@ class RunFolder:
 
     def set_aside(self, phase: str) -> None:
         """Keep a summary that cannot be used under a name that nothing reads."""
-        path = self._summaries / f"{phase}.md"
-        path.replace(path.with_suffix(".md.invalid"))
-        self._read.pop(path, None)
+        name = f"{self._summaries}/{phase}.md"
+        with self.tree.place(name) as (folder, leaf):
+            os.rename(leaf, f"{leaf}.invalid", src_dir_fd=folder, dst_dir_fd=folder)
+        self._read.pop(name, None)
 
     def write_summary(self, phase: str, data: Mapping[str, Any]) -> None:
-        path = self._summaries / f"{phase}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        name = f"{self._summaries}/{phase}.md"
         text = to_frontmatter(data, f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n")
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            write_atomic(path, text)
-            self._read.pop(path, None)
+        if self._content(name) != text.encode("utf-8", "replace"):
+            self._write(name, text)
+            self._read.pop(name, None)
 
     def history(self, rounds: int) -> list[dict[str, Any]]:
         """The summaries of the rounds that are over, oldest first."""
         past = []
         for number in range(1, rounds):
-            paths = sorted((self.path / f"round-{number}" / SUMMARIES).glob("*.md"))
-            past.append({"round": number, "phases": {path.stem: self._record(path) for path in paths}})
+            names = matching(self.tree, f"round-{number}/{SUMMARIES}/*.md")
+            phases = {_stem(name): {"round": number, "phase": _stem(name), **self._record(name)} for name in names}
+            past.append({"round": number, "phases": phases})
         return past
 
     def ended(self, rounds: int, phases: Iterable[str]) -> list[dict[str, Any]]:
@@ -203,114 +260,83 @@ class RunFolder:
 
         An artifact that one of the phases `staying` has written too is copied: they are not evaluated again.
         """
-        target = self.path / f"round-{number}"
+        target = f"round-{number}"
         kept = {name for summary in self.summaries(staying).values() for name in summary.get("artifacts") or []}
         for phase, summary in self.summaries(phases).items():
             for name in summary.get("artifacts") or []:
-                self.resolve(name)  # the summary may have come from elsewhere, with the whole folder
-                self._move(name, target / name, stays=name in kept)
-            self._move(f"{SUMMARIES}/{phase}.md", target / SUMMARIES / f"{phase}.md")
+                self._move(name, f"{target}/{name}", stays=name in kept)
+            self._move(f"{SUMMARIES}/{phase}.md", f"{target}/{SUMMARIES}/{phase}.md")
 
-    def _record(self, path: Path) -> dict[str, Any]:
-        if path not in self._read:
-            self._read[path] = from_frontmatter(path)[0]
-        return self._read[path]
+    def _record(self, name: str) -> dict[str, Any]:
+        if name not in self._read:
+            data = from_frontmatter(self.path / name, self.tree.read(name, MAX_BYTES))[0]
+            self._read[name], wrong = summary_fields(data)
+            for line in wrong:
+                self._refuse(f"{name}: {line}")
+        return self._read[name]
 
-    def _forget(self, path: Path) -> None:
-        path.unlink()
-        self._read.pop(path, None)
+    def _forget(self, name: str) -> None:
+        self.tree.remove(name)
+        self._read.pop(name, None)
 
-    def _move(self, name: str, target: Path, *, stays: bool = False) -> None:
-        path = self.path / name
-        if not path.is_file():
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _move(self, name: str, target: str, *, stays: bool = False) -> None:
+        try:
+            there = self.tree.known(name) is not None
+        except PathRefused as error:
+            return self._refuse(error.message)
+        if not there:
+            return None
         if stays:
-            write_atomic(target, path.read_bytes())
-            return
-        reached(f"rename {name}: before")
-        path.replace(target)
-        self._read.pop(path, None)
-        reached(f"rename {name}: after")
-        sync_folder(target.parent)
-        sync_folder(path.parent)
+            return self._write(target, self._content(name) or b"")
+        move(self.tree, name, target, shared=self.shared)
+        self._read.pop(name, None)
+        return None
 
     # state
 
     def write_state(self, state: State, log: Iterable[str]) -> None:
-        told = plain_data(vars(state))
-        data = {key: value for key, value in told.items() if key in REQUIRED or value not in (None, "", {}, [])}
-        ordered = {"schema_version": data.pop("schema_version"), **data}
-        lines = (" ".join(printable(line).split()) for line in log)  # a reason may be a model's words
-        text = to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in lines))
+        text = to_text(state, log)
         if text != self._state:
-            write_atomic(self.path / STATE, text)
+            self._write(STATE, text)
             self._state = text
 
     def read_state(self) -> tuple[State, list[str]]:
         """Raises SkillrunError when there is no state, or one of another version."""
-        path = self.path / STATE
-        if not path.is_file():
+        if self.tree.known(STATE) is None:
             raise SkillrunError(f"{self.path} is no run: it has no {STATE}", "`skillrun runs` lists the runs")
-        data, body = from_frontmatter(path)
-        version = data.get("schema_version")
-        if version == 1:
-            raise SkillrunError(f"{path} is of schema version 1", "`skillrun resume` brings the run forward")
-        if version is None:
-            raise SkillrunError(
-                f"{path} has no frontmatter with a `schema_version`",
-                "restore the file; the journal beside it is untouched",
-            )
-        if not isinstance(version, int) or version > SCHEMA_VERSION:
-            raise SkillrunError(
-                f"{path} has the schema version {version}; this skillrun knows {SCHEMA_VERSION}",
-                "use the skillrun that wrote it",
-            )
-        known = {key: value for key, value in data.items() if key in State.__dataclass_fields__}
-        missing = [key for key in REQUIRED if key not in known]
-        if missing:
-            raise SkillrunError(
-                f"{path} lacks {', '.join(missing)}", "restore the file; the journal beside it is untouched"
-            )
-        usual = vars(State("", "", {}, {}, estimate={}))
-        wrong = [key for key, value in known.items() if not isinstance(value, type(usual[key]))]
-        if wrong:
-            raise SkillrunError(
-                f"{path}: `{wrong[0]}` is {shown(known[wrong[0]])}, and that is not what a run writes there",
-                "restore the file; the journal beside it is untouched",
-            )
-        log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
-        return State(**known), log
+        return from_text(self.path / STATE, self.tree.read(STATE, MAX_BYTES))
 
     def rename_phases(self, now: Mapping[str, str]) -> None:
         """Give the summaries of phases, of all rounds, the names that their phases have now."""
-        for folder in (self._summaries, *self.path.glob(f"round-*/{SUMMARIES}")):
+        for folder in (SUMMARIES, *(f"{one}/{SUMMARIES}" for one in self._rounds())):
             for old, new in now.items():
-                path, renamed = folder / f"{old}.md", folder / f"{new}.md"
-                if path.is_file() and not renamed.exists():
-                    data, body = from_frontmatter(path)
-                    write_atomic(renamed, to_frontmatter({**data, "phase": new}, body))
-                    self._forget(path)
+                name, renamed = f"{folder}/{old}.md", f"{folder}/{new}.md"
+                if self.tree.known(name) is not None and self.tree.known(renamed) is None:
+                    data, body = from_frontmatter(self.path / name, self.tree.read(name, MAX_BYTES))
+                    self._write(renamed, to_frontmatter({**data, "phase": new}, body))
+                    self._forget(name)
 
     def prune(self) -> None:
         """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
         current = self._current()
-        for name, path in self.artifacts().items():
-            if name not in current and self._own(name, path):
-                path.unlink()
+        for name in self.artifacts():
+            if name not in current and self._own(name):
+                self.tree.remove(name)
 
     def clean(self) -> None:
         """Remove what killed writes left behind."""
-        for folder in {self.path, self.path / SUMMARIES, *(p.parent for p in self.path.rglob("*.tmp"))}:
-            if folder.is_dir():
-                sweep(folder)
+        for folder in folders(self.tree):
+            sweep(self.tree, folder)
 
     def begin_again(self) -> None:
         """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay."""
-        for path in [self.path / SUMMARIES, *self.path.glob("round-*")]:
-            if path.is_dir():
-                shutil.rmtree(path)
+        for name in (SUMMARIES, *self._rounds()):
+            if self.tree.is_folder(name):
+                self.tree.remove(name)
         self._read.clear()
+
+    def _rounds(self) -> list[str]:
+        return [name for name, kind in self.tree.entries() if kind == "folder" and _ROUND.fullmatch(name)]
 
 
 class InlineFolder(RunFolder):
@@ -321,10 +347,10 @@ class InlineFolder(RunFolder):
 
     def __init__(self, outer: RunFolder, address: str) -> None:
         vars(self).update(vars(outer))
-        self._summaries = self.path / SUMMARIES / address.replace("/", ".")
+        self._summaries = f"{SUMMARIES}/{address.replace('/', '.')}"
         self._over: list[dict[str, Any]] = []
-        for path in self._summaries.glob("*.md"):
-            self._forget(path)
+        for name in matching(self.tree, f"{self._summaries}/*.md"):
+            self._forget(name)
 
     def history(self, rounds: int) -> list[dict[str, Any]]:  # noqa: ARG002 (all that are over)
         return self._over
@@ -333,4 +359,8 @@ class InlineFolder(RunFolder):
         moving = self.summaries(phases)
         self._over.append({"round": number, "phases": moving})
         for phase in moving:
-            self._forget(self._summaries / f"{phase}.md")
+            self._forget(f"{self._summaries}/{phase}.md")
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".md")

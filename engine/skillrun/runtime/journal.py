@@ -7,22 +7,46 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.checkpoints import reached
-from skillrun.runtime.files import digest, sync_folder, write_atomic
-from skillrun.runtime.journal_check import KEPT, SCHEMA, SCHEMA_VERSION, Index, JournalDamaged, verified
+from skillrun.runtime.files import digest, tree_of, write_atomic
+from skillrun.runtime.journal_check import (
+    BESIDE,
+    JOURNAL,
+    KEPT,
+    SCHEMA,
+    SCHEMA_VERSION,
+    WITNESS,
+    Index,
+    JournalDamaged,
+    acknowledged,
+    copied,
+    sound,
+    verified,
+)
+from skillrun.runtime.lock import held, is_held, own
 from skillrun.runtime.records import KINDS, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import Tree
 
 _PERMISSIONS = (
     "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
 )
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
 _UNSYNCED = frozenset({"sent", TEXT})
+
+
+Fits = Callable[[str, dict[str, Any]], bool]
+
+
+def anything(_kind: str, _body: dict[str, Any]) -> bool:
+    return True
 
 
 class Entry(NamedTuple):
@@ -42,54 +66,89 @@ class Journal:
     witness counts synced records only, so it never runs ahead.
     """
 
-    def __init__(self, database: sqlite3.Connection, index: Index, witness: int | None) -> None:
-        """`witness` is the descriptor of the file that is rewritten in place at each synced commit."""
-        self._database, self._index, self._witness = database, index, witness
+    def __init__(self, database: sqlite3.Connection, index: Index, witness: int | None, fits: Fits = anything) -> None:
+        """`witness` is the descriptor of the file that is rewritten in place at each synced commit.
+
+        `fits` says whether a body is one that a run writes: a journal from anybody may have a chain that is whole.
+        """
+        self._database, self._index, self._witness, self._fits = database, index, witness, fits
         self._pending: list[Row] = []
         self._commits = 0
         self._synchronous = ""
         self._failure = ""
 
     @classmethod
-    def create(cls, run_folder: Path) -> "Journal":
-        """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there."""
-        folder = run_folder / ".run"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
-        path = folder / "journal.db"
-        if path.exists() or (folder / "witness").exists():
-            raise FileExistsError(path)
-        unfinished = folder / "journal.db.new"
-        unfinished.unlink(missing_ok=True)
-        unfinished.touch(mode=0o600)
-        unfinished.chmod(0o600)
-        with contextlib.closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
+    def create(cls, run_folder: Tree | Path, fits: Fits = anything) -> "Journal":
+        """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there, PathRefused for links."""
+        folder = tree_of(run_folder)
+        own(folder)
+        if sound(folder) or folder.known(WITNESS) is not None:
+            raise FileExistsError(folder.path / JOURNAL)
+        unfinished = JOURNAL + ".new"
+        for suffix in ("", *BESIDE):
+            if folder.known(unfinished + suffix) is not None:
+                folder.remove(unfinished + suffix)
+        os.close(folder.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        with contextlib.closing(sqlite3.connect(folder.path / unfinished, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute(SCHEMA)
             database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        reached("rename journal.db: before")
-        unfinished.replace(path)
-        reached("rename journal.db: after")
-        sync_folder(folder)
-        return cls.open(run_folder)
+        with folder.place(unfinished) as (parent, leaf):
+            reached("rename journal.db: before")
+            os.rename(leaf, "journal.db", src_dir_fd=parent, dst_dir_fd=parent)
+            reached("rename journal.db: after")
+            os.fsync(parent)
+        return cls.open(folder, fits)
 
     @classmethod
-    def open(cls, run_folder: Path) -> "Journal":
+    def open(cls, run_folder: Tree | Path, fits: Fits = anything) -> "Journal":
         """The verified journal of a run. JournalDamaged, JournalNewer, JournalOlder, JournalShortened leave it."""
-        path, witness = run_folder / ".run" / "journal.db", run_folder / ".run" / "witness"
+        folder = tree_of(run_folder)
+        path = folder.path / JOURNAL
+        own(folder)
         try:
-            index = verified(path, witness)
+            sound(folder)
+            index = verified(path, acknowledged(folder), path)
             database = sqlite3.connect(path, isolation_level=None)
+            _check_same(folder, path)
+            database.execute("PRAGMA trusted_schema=OFF")
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-            if not witness.exists():
-                write_atomic(witness, index.witnessed, mode=0o600)
-            journal = cls(database, index, os.open(witness, os.O_WRONLY))
+            if folder.known(WITNESS) is None:
+                write_atomic(folder, WITNESS, index.witnessed)
+            journal = cls(database, index, folder.open(WITNESS, os.O_WRONLY), fits)
             journal._attest()
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
         return journal
+
+    @classmethod
+    def read(cls, run_folder: Tree | Path, fits: Fits = anything) -> "Journal":
+        """The same for who only looks: nothing of the run is changed, and nothing may be recorded.
+
+        Raises SkillrunError, naming the holder, while another process has the run.
+        """
+        folder = tree_of(run_folder)
+        if is_held(folder):
+            raise held(folder)
+        place = folder.path / JOURNAL
+        sound(folder)
+        witnessed = acknowledged(folder)
+        with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
+            try:
+                path = copied(folder, Path(private))
+                index = verified(path, witnessed, place)
+                database = sqlite3.connect(":memory:", isolation_level=None)
+                with contextlib.closing(sqlite3.connect(path)) as copy:
+                    copy.backup(database)
+            except (sqlite3.Error, OSError, SkillrunError) as error:
+                if is_held(folder):  # since it was looked at; the copy is of two moments
+                    raise held(folder) from None
+                if isinstance(error, SkillrunError):
+                    raise
+                raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
+        return cls(database, index, None, fits)
 
     @classmethod
     def in_memory(cls) -> "Journal":
@@ -102,7 +161,7 @@ class Journal:
         """A journal in memory with the records of this one."""
         database = sqlite3.connect(":memory:", isolation_level=None)
         self._database.backup(database)
-        return Journal(database, deepcopy(self._index), None)
+        return Journal(database, deepcopy(self._index), None, self._fits)
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         """Append a record; it is durable on return. Raises SkillrunError when it cannot be written, and ever after."""
@@ -207,7 +266,12 @@ class Journal:
 
     def _entry(self, seq: int) -> Entry:
         row = self._row(seq)
-        body = body_from_bytes(row.body, lambda number: self._row(number).body)
+        try:
+            body = body_from_bytes(row.body, lambda number: self._row(number).body)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
+        if not self._fits(row.kind, body):
+            raise JournalDamaged(f"record {seq} of the journal is no `{row.kind}` of a run", KEPT)
         return Entry(seq, row.address, row.fingerprint, body)
 
     def _row(self, seq: int) -> Row:
@@ -218,3 +282,10 @@ class Journal:
         if found is None:
             raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
         return Row(*found)
+
+
+def _check_same(folder: Tree, path: Path) -> None:
+    """Raises PathRefused where the name by which SQLite has opened the journal leads elsewhere than the folder."""
+    there, known = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
+    if (there.st_dev, there.st_ino) != (known.st_dev, known.st_ino):
+        raise PathRefused(f"{path} was exchanged while it was opened", "nothing was recorded; look who writes there")

@@ -5,13 +5,21 @@ what the journal has synced before, so it may be behind the journal and is never
 """
 
 import contextlib
+import os
 import re
+import shutil
 import sqlite3
 from pathlib import Path
+from typing import Final
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.records import NO_CHAIN, TEXT, Row, chained
+from skillrun.tools.tree import Tree
 
+JOURNAL: Final = ".run/journal.db"
+WITNESS: Final = ".run/witness"
+BESIDE: Final = ("-wal", "-shm", "-journal")  # what SQLite opens beside a database, by its name
+LARGEST: Final = 1 << 30  # bytes of a journal that is looked at
 SCHEMA_VERSION = 2
 SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB)"
@@ -72,39 +80,74 @@ class Index:
             self.unanswered.pop(call, None)
 
 
-def verified(path: Path, witness: Path) -> Index:
-    """Read the whole journal and compare it with its chain and the witness. Raises one of the three errors above."""
-    data = witness.read_bytes() if witness.exists() else b""
+def sound(folder: Tree) -> bool:
+    """Whether there is a journal. Raises PathRefused where a file that SQLite would open is a link or nothing regular.
+
+    SQLite opens by name, so that the names are looked at before. Nobody else can exchange them in a folder that only
+    its owner may enter.
+    """
+    for suffix in BESIDE:
+        folder.known(JOURNAL + suffix)
+    return folder.known(JOURNAL) is not None
+
+
+def acknowledged(folder: Tree) -> tuple[int, str] | None:
+    """How many records the witness says are durable, and the link of the last one; None where there is no witness."""
+    if folder.known(WITNESS) is None:
+        return None
+    data = folder.read(WITNESS, len(Index().witnessed))
     line = _LINE.fullmatch(data)
-    if line is None and witness.exists():
-        raise JournalDamaged(f"{witness} is damaged: it holds {data[:100]!r}", KEPT)
-    acknowledged, expected = (int(line[1]), line[2].decode()) if line else (0, "")
+    if line is None:
+        raise JournalDamaged(f"{folder.path / WITNESS} is damaged: it holds {data[:100]!r}", KEPT)
+    return int(line[1]), line[2].decode()
+
+
+def copied(folder: Tree, target: Path) -> Path:
+    """A copy of a journal and its log below `target`, for who only looks: SQLite changes what it reads in place."""
+    path = target / "journal.db"
+    for suffix in ("", "-wal"):
+        with contextlib.suppress(FileNotFoundError), os.fdopen(folder.open(JOURNAL + suffix), "rb") as source:
+            if os.fstat(source.fileno()).st_size > LARGEST:
+                raise SkillrunError(
+                    f"{folder.path / JOURNAL}{suffix} has more than {LARGEST:,} bytes", "see what it is"
+                )
+            with path.with_name(path.name + suffix).open("xb") as file:
+                shutil.copyfileobj(source, file)
+    return path
+
+
+def verified(path: Path, witnessed: tuple[int, str] | None, place: Path) -> Index:
+    """Read the whole journal at `path` and compare it with its chain and the witness; `place` is where it belongs.
+
+    Raises one of the errors above.
+    """
+    count, expected = witnessed or (0, "")
     if not path.exists():
-        raise JournalShortened(f"{path} is missing: {acknowledged} acknowledged records", KEPT)
+        raise JournalShortened(f"{place} is missing: {count} acknowledged records", KEPT)
     with path.open("rb") as file:
         header = file.read(512)
     if len(header) < 512:  # SQLite would take a stub for a new database and delete its log
-        raise JournalDamaged(f"{path} is empty", KEPT)
+        raise JournalDamaged(f"{place} is empty", KEPT)
     index = Index()
     try:
-        head = _read(path, index, acknowledged)
+        head = _read(path, place, index, count)
     except (sqlite3.DatabaseError, TypeError, ValueError, AttributeError) as error:
         if getattr(error, "sqlite_errorcode", 0) in _NOT_DAMAGE:
             raise
-        raise JournalDamaged(f"{path} is damaged after record {index.count}: {error}", KEPT) from None
+        raise JournalDamaged(f"{place} is damaged after record {index.count}: {error}", KEPT) from None
     if header[18:20] != _LOGGED:
-        raise JournalDamaged(f"{path} is damaged: its format is {header[18:20].hex(' ')}", KEPT)
-    if line is None and index.count:
-        raise JournalShortened(f"{path}: {index.count} records found, but no witness that these are all", KEPT)
-    if index.count < acknowledged:
-        lost = f"{acknowledged} acknowledged records, {index.count} found: the tail is lost"
-        raise JournalShortened(f"{path}: {lost}", KEPT)
-    if line is not None and head.hex() != expected:
-        raise JournalShortened(f"{path}: record {acknowledged} is not the one that was acknowledged", KEPT)
+        raise JournalDamaged(f"{place} is damaged: its format is {header[18:20].hex(' ')}", KEPT)
+    if witnessed is None and index.count:
+        raise JournalShortened(f"{place}: {index.count} records found, but no witness that these are all", KEPT)
+    if index.count < count:
+        lost = f"{count} acknowledged records, {index.count} found: the tail is lost"
+        raise JournalShortened(f"{place}: {lost}", KEPT)
+    if witnessed is not None and head.hex() != expected:
+        raise JournalShortened(f"{place}: record {count} is not the one that was acknowledged", KEPT)
     return index
 
 
-def _read(path: Path, index: Index, witnessed: int) -> bytes:
+def _read(path: Path, place: Path, index: Index, witnessed: int) -> bytes:
     """Fill the index from the chained records; returns the link at the witnessed one."""
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     # Without a log nobody writes here, and an immutable database is read without making one.
@@ -113,15 +156,17 @@ def _read(path: Path, index: Index, witnessed: int) -> bytes:
     head = NO_CHAIN
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
-            _check_version(path, database)
+            database.execute("PRAGMA trusted_schema=OFF")
+            _check_version(place, database)
+            _check_schema(place, database)
             for found in database.execute("SELECT * FROM records ORDER BY seq"):
                 row = Row(*found)
                 if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
-                    raise JournalDamaged(f"{path}: record {index.count + 1} is damaged", KEPT)
+                    raise JournalDamaged(f"{place}: record {index.count + 1} is damaged", KEPT)
                 index.add(row)
                 if row.seq == witnessed:
                     head = row.chain
-            _check_structure(path, database)
+            _check_pages(place, database)
     finally:
         if not had_shared:
             shared.unlink(missing_ok=True)
@@ -144,9 +189,15 @@ def _check_version(path: Path, database: sqlite3.Connection) -> None:
         raise JournalDamaged(f"{path} is not a journal (version {version})", KEPT)
 
 
-def _check_structure(path: Path, database: sqlite3.Connection) -> None:
-    """What the records do not show, and the next write would trip over: the schema, free pages, pages used twice."""
-    schema = database.execute("SELECT sql FROM sqlite_schema").fetchall()
+def _check_schema(path: Path, database: sqlite3.Connection) -> None:
+    """Before a row is read: `records` could be a view that never ends, or a trigger change what is written."""
+    schema = database.execute("SELECT sql FROM sqlite_schema LIMIT 2").fetchall()
+    if schema != [(SCHEMA,)]:
+        raise JournalDamaged(f"{path} is damaged: its schema is {str(schema)[:300]}", KEPT)
+
+
+def _check_pages(path: Path, database: sqlite3.Connection) -> None:
+    """What the records do not show, and the next write would trip over: free pages, pages used twice."""
     (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if schema != [(SCHEMA,)] or result != "ok":
-        raise JournalDamaged(f"{path} is damaged: {result if result != 'ok' else schema}", KEPT)
+    if result != "ok":
+        raise JournalDamaged(f"{path} is damaged: {result}", KEPT)

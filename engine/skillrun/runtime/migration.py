@@ -6,29 +6,33 @@ Its `current_phase` becomes today's by the `was:` of the workflow's phases. Defa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError, allowed
+from skillrun.language.schemas import shown
+from skillrun.language.source import MAX_BYTES
+from skillrun.runtime.bodies import is_whole
 from skillrun.runtime.files import write_atomic
-from skillrun.runtime.folder import SCHEMA_VERSION, STATE
 from skillrun.runtime.given import given_values
 from skillrun.runtime.journal import Journal
+from skillrun.runtime.journal_check import JOURNAL
 from skillrun.runtime.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.state import MOST_ROUNDS, SCHEMA_VERSION, STATE
+from skillrun.tools.tree import Tree
 
 BACKUP: Final = "state.v1.md"
 ENDED: Final = ("completed", "done")
 
 
-def old_state(folder: Path) -> dict[str, Any] | None:
+def old_state(folder: Tree) -> dict[str, Any] | None:
     """The state of a run of the first version; None for any other."""
-    path = folder / STATE
-    data = from_frontmatter(path)[0] if path.is_file() else {}
+    there = folder.known(STATE) is not None
+    data = from_frontmatter(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0] if there else {}
     return data if data.get("schema_version") == 1 else None
 
 
-def migrate(folder: Path, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
+def migrate(folder: Tree, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
     """Write the state anew and begin a journal where there is none; what was done, a line each.
 
     Raises SkillrunError, with nothing changed, when the phase is none of the workflow's or an input is missing.
@@ -40,7 +44,7 @@ def migrate(folder: Path, old: Mapping[str, Any], program: Program, now: str) ->
     wrong = [*given_values(workflow.inputs, inputs, names)[1]]
     wrong += given_values(workflow.state, state, {**names, "inputs": inputs})[1] if not wrong else []
     if wrong:
-        raise SkillrunError(f"{folder / STATE}: {'; '.join(wrong)}", "put it right in its frontmatter")
+        raise SkillrunError(f"{folder.path / STATE}: {'; '.join(wrong)}", "put it right in its frontmatter")
     over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
     data = {
         "schema_version": SCHEMA_VERSION,
@@ -50,19 +54,26 @@ def migrate(folder: Path, old: Mapping[str, Any], program: Program, now: str) ->
         "state": state,
         "status": "completed" if over else "waiting" if old.get("waiting_for_user") else "interrupted",
         "phase": [phase],
-        "round": int(old.get("current_round") or old.get("round") or 1),
+        "round": _round(old),
         "project": str(old.get("project") or ""),
     }
-    text = (folder / STATE).read_bytes()
-    if not (folder / BACKUP).exists():
-        write_atomic(folder / BACKUP, text)
-    if not (folder / ".run" / "journal.db").exists():
+    if folder.known(BACKUP) is None:
+        write_atomic(folder, BACKUP, folder.read(STATE, MAX_BYTES))
+    if folder.known(JOURNAL) is None:
         Journal.create(folder).close()
-    write_atomic(folder / STATE, to_frontmatter(data, f"# Log\n\n- {now} brought forward from schema version 1\n"))
+    write_atomic(folder, STATE, to_frontmatter(data, f"# Log\n\n- {now} brought forward from schema version 1\n"))
     return [
         f"{STATE} was of schema version 1 and is now {SCHEMA_VERSION}; the old one is {BACKUP}",
         f"it is in {phase}",
     ]
+
+
+def _round(old: Mapping[str, Any]) -> int:
+    """The round that the old state is in. Raises SkillrunError for what is none."""
+    number = old.get("current_round") or old.get("round") or 1
+    if not is_whole(number) or not 1 <= number <= MOST_ROUNDS:
+        raise SkillrunError(f"the old state is in round {shown(number)}", f"rounds are from 1 to {MOST_ROUNDS:,}")
+    return int(number)
 
 
 def _phase(old: Mapping[str, Any], program: Program) -> str:

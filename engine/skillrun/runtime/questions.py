@@ -13,7 +13,7 @@ from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.person import Asking
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.events import Answered, Asked
-from skillrun.runtime.files import digest
+from skillrun.runtime.files import digest, folder_mode
 from skillrun.runtime.run import Frame
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
@@ -54,22 +54,22 @@ async def put(
 
 async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> list[dict[str, Any]]:
     """An answer for each question: from the form, prepared, from the person, or by default."""
-    path = frame.run.folder.resolve(form) if form is not None else None
-    if path is not None and path.is_file():
+    folder = frame.run.folder
+    name = folder.name(form) if form is not None else None
+    if name is not None and folder.tree.known(name) is not None:
         try:
-            return read_form(path, asking.questions)
+            return read_form(folder.tree, name, asking.questions)
         except UnclearAnswers as unclear:
             found = await _asked_again(frame, asking, unclear)
             if found is None:
                 raise await paused(frame, unclear.message, unclear.next_step) from None
             return found
-    given = await frame.run.session.person.ask(asking, now=path is None and not leave)
+    given = await frame.run.session.person.ask(asking, now=name is None and not leave)
     if given is not None:
         return given
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_form(path, asking.questions)
-        raise await paused(frame, f"questions are waiting in {form}", f"fill in {path}")
+    if name is not None:
+        write_form(folder.tree, name, asking.questions, mode=folder_mode(shared=folder.shared))
+        raise await paused(frame, f"questions are waiting in {form}", f"fill in {folder.path / name}")
     reason = f"{asking.phase} has a question: {asking.questions[0]['text']}"
     if leave:
         raise await paused(frame, reason, "prepare the answer for `--answers FILE`")

@@ -16,6 +16,7 @@ TEXT = "text"
 NO_CHAIN = bytes(32)
 
 _PIECE = 2048  # characters, cut from the start of a string, so that equal prefixes give equal pieces
+_LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without end
 _INLINE = 512  # what is shorter is not worth a record of its own
 _MARK = "\0"
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
@@ -42,10 +43,19 @@ def body_to_bytes(body: dict[str, Any], number_of: Callable[[bytes], int]) -> by
 
 
 def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, Any]:
+    """What `body_to_bytes` was given. Raises ValueError for what it has not written."""
+    length = 0
+
     def unfolded(mapping: dict[str, Any]) -> Any:
+        nonlocal length
         if _MARK in mapping:
-            parts = mapping[_MARK]
-            return "".join(part if isinstance(part, str) else _text(text_of(part)) for part in parts)
+            parts = []
+            for part in mapping[_MARK]:
+                parts.append(part if isinstance(part, str) else _text(text_of(part)))
+                length += len(parts[-1])
+                if length > _LONGEST:
+                    raise ValueError(f"it has more than {_LONGEST:,} characters")
+            return "".join(parts)
         return {key.removeprefix(_MARK): value for key, value in mapping.items()}
 
     body: dict[str, Any] = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)

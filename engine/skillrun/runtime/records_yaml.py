@@ -12,7 +12,7 @@ import yaml
 from skillrun.language.diagnostics import Problems, SkillrunError, render
 from skillrun.language.document import parse_document
 from skillrun.language.scalars import plain_value
-from skillrun.language.source import plain, read_source
+from skillrun.language.source import plain, read_source, source_of
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -50,10 +50,12 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     return f"---\n{front}---\n{body}"
 
 
-def from_frontmatter(path: Path) -> tuple[dict[str, Any], str]:
-    """What `to_frontmatter` wrote. Raises SkillrunError when the file cannot be read."""
+def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
+    """What `to_frontmatter` wrote; `content` where it has been read. Raises SkillrunError when it cannot be read."""
     problems = Problems()
-    source = read_source(path, str(path), problems)
+    source = (
+        read_source(path, str(path), problems) if content is None else source_of(content, path, str(path), problems)
+    )
     document = parse_document(source, problems) if source is not None else None
     if document is None or problems.errors:
         found = "\n".join(render(problem) for problem in problems)

@@ -17,9 +17,11 @@ from skillrun.models.messages import Gateway, Message, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener
-from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
+from skillrun.runtime.seal import seal_of
+from skillrun.runtime.state import State
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
@@ -56,7 +58,10 @@ class Session:
     cache: Path | None = None
     keeps_reads: bool = True
     estimate: Mapping[str, Any] | None = None
+    typed: Collection[str] = ()  # inputs that the user gave, other than by default
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
+    share: bool = False  # what a new run writes may be read by others
+    adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,9 @@ class Run:
     lost: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
+    told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
+    key: bytes | None = None  # of the seal of the state; none where nothing is kept
 
     def answers(self, address: str) -> bool:
         """Whether the journal may answer a call there: in a phase that is run again, once it was asked anew."""
@@ -134,6 +141,7 @@ class Run:
         if not self.inline:
             switches = self.features(self.state.state).values()
             self.state.features = {one.name: "on" if one.on else f"off, {one.because}" for one in switches}
+            self.state.seal = seal_of(self.program, self.state, self.key) if self.key is not None else ""
             self.folder.write_state(self.state, self.log)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:

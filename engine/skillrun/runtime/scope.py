@@ -10,6 +10,7 @@ from skillrun.language.expressions import ABSENT
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.files import digest
 from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.tools import tell_repository
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
     "artifacts": [],
@@ -32,7 +33,7 @@ def past(run: Run, use: PhaseUse) -> list[dict[str, Any]]:
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
     found = run.folder.ended(run.state.round, summaries_before(run, use))
-    return sorted(found, key=lambda summary: (summary["round"], order.get(summary["phase"], ())))
+    return sorted(found, key=lambda summary: (summary.get("round", 0), order.get(summary.get("phase", ""), ())))
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
@@ -45,6 +46,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
+    tell_repository(run, names["repository"])
     failures: dict[str, int] = {}
     for summary in over:
         failures |= summary.get("failures") or {}
@@ -75,7 +77,7 @@ def phase_value(run: Run, summary: Mapping[str, Any], reader: str = "") -> dict[
         text = run.folder.text(name)
         if text is not None:
             known = run.journal.find("note", overwritten(run, reader, name), digest(text)) if reader else None
-            artifacts[name] = known["text"] if known is not None else text
+            artifacts[name] = known.get("text", text) if known is not None else text
     record = {
         **SUMMARY_DEFAULTS,
         **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")},

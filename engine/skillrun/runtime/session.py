@@ -9,9 +9,7 @@ import asyncio
 import contextlib
 import json
 import re
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,19 +18,25 @@ from typing import Any, Final
 
 from skillrun.language.border import clean
 from skillrun.language.check import Program
-from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
-from skillrun.language.templates.functions import slug
+from skillrun.language.definitions import Workflow
+from skillrun.language.diagnostics import SkillrunError, UsageError
+from skillrun.language.fields import Field
 from skillrun.models.scripted import ScriptedGateway
+from skillrun.runtime.admission import admitted, decided, shares
+from skillrun.runtime.bodies import fits
 from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, Transcript, WentBack
-from skillrun.runtime.files import digest
-from skillrun.runtime.folder import STATE, RunFolder, State
+from skillrun.runtime.files import digest, tree_of
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.given import given_values
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.lock import hold
+from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal, scratch
 from skillrun.runtime.run import Run, Session
-from skillrun.tools.paths import checked_slug, confined
+from skillrun.runtime.seal import is_sealed, own_key
+from skillrun.runtime.state import STATE, State
+from skillrun.tools.tree import Tree
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -45,8 +49,8 @@ def checked_inputs(
 ) -> tuple[dict[str, Any], list[str]]:
     """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
-    for one in program.workflow.inputs:
-        if one.type.kind == "path" and one.name in values and not one.array:
+    for one in path_inputs(program.workflow):
+        if one.name in values:
             path = (project or Path.cwd()) / values[one.name]
             if not path.exists():
                 errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
@@ -61,78 +65,77 @@ def _is_text(value: Any) -> bool:
     return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 
-def new_slug(runs: Path, words: str) -> str:
-    """A slug that no run has yet, made from the request."""
-    base = (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
-    name, number = base, 1
-    while (runs / name).exists():
-        number += 1
-        name = f"{base}-{number}"
-    return name
-
-
 async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
-    path = _run_path(runs, name)
-    if (path / STATE).exists():
+    state = initial_state(session, inputs)
+    folder = new_folder(runs, name, shared=state.share)
+    if folder.known(STATE) is not None:
         raise UsageError(
             f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`"
         )
-    state = initial_state(session, inputs)
-    path.mkdir(parents=True, exist_ok=True)
-    with hold(path), closing(open_journal(path)) as journal:
+    RunFolder(folder).check()
+    with hold(folder), closing(open_journal(folder)) as journal:
         if not journal.empty:  # that of a run that was killed before its first line is
-            raise UsageError(f"{path} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`")
-        return await _evaluated(session, path, journal, state, [], resumed=False)
-
-
-def open_journal(path: Path) -> Journal:
-    """The journal of a run, made when there is none."""
-    there = any((path / ".run" / name).exists() for name in ("journal.db", "witness"))
-    return Journal.open(path) if there else Journal.create(path)
+            raise UsageError(
+                f"{folder.path} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
+            )
+        return await _evaluated(session, folder, journal, state, [], resumed=False)
 
 
 async def resume(session: Session, runs: Path, name: str) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
-    path = existing(runs, name)
-    with hold(path), closing(Journal.open(path)) as journal:
-        state, log = _brought_forward(session.program, RunFolder(path))
-        state.project = _project(session, path, state)
+    folder = Tree(existing(runs, name))
+    files = RunFolder(folder)
+    files.check()
+    decided(session, folder.path)
+    with hold(folder), closing(Journal.open(folder, fits)) as journal:
+        written, _ = files.read_state()
+        sealed = is_sealed(session.program, written)
+        state, log = _brought_forward(session.program, files)
+        said = [] if sealed else admitted(session, state)
+        if sealed:
+            state.project = _project(session, folder.path, state)
+        state.share = state.share or shares(session)
         state.budget = {**state.budget, **session.budget}
-        return await _evaluated(session, path, journal, state, log, resumed=True, lost=journal.unanswered())
+        lost = journal.unanswered()
+        return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, said=said)
 
 
-async def again(session: Session, path: Path, journal: Journal, inputs: dict[str, Any]) -> Outcome:
+async def again(session: Session, run_folder: Tree | Path, journal: Journal, inputs: dict[str, Any]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.
     """
+    folder = tree_of(run_folder)
     fresh = initial_state(session, inputs)
     log: list[str] = []
-    if (path / STATE).is_file():
-        state, log = RunFolder(path).read_state()
-        fresh.started_at, fresh.environment, fresh.models = state.started_at, state.environment, state.models
-        fresh.estimate = state.estimate
+    if folder.known(STATE) is not None:
+        state, log = RunFolder(folder).read_state()
+        fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
+        if is_sealed(session.program, state):
+            fresh.models = state.models
     fresh.going = {"again": "from the start"}
-    return await _evaluated(session, path, journal, fresh, log[-100:], resumed=True)
+    return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
 
 
 async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:
     """Walk a run through in a temporary folder, keeping nothing: over the journal of `base`, or from nothing."""
-    with tempfile.TemporaryDirectory(prefix="skillrun-") as folder, contextlib.ExitStack() as opened:
-        path = Path(folder) / "run"
+    with scratch() as folder:
         if base is not None:
-            shutil.copytree(base, path, ignore=shutil.ignore_patterns(".run"))
-            known = opened.enter_context(closing(Journal.open(base)))
-            state, log = _brought_forward(session.program, RunFolder(path))
+            with Tree(base) as run:
+                copy_files(run, folder)
+                journal = Journal.read(run, fits)
+            written, _ = RunFolder(folder).read_state()
+            state, log = _brought_forward(session.program, RunFolder(folder))
+            if not is_sealed(session.program, written):
+                admitted(replace(session, adopt=bool(session.adopt)), state)
         else:
-            path.mkdir()
-            known, state, log = None, initial_state(session, inputs), []
+            journal, state, log = Journal.in_memory(), initial_state(session, inputs), []
         state.budget = {}
-        journal = opened.enter_context(closing(known.copied() if known is not None else Journal.in_memory()))
-        run = _opened(session, path, journal, state, log)
-        await _pin(run)
-        return await run_workflow(run, resumed=base is not None)
+        with closing(journal):
+            run_ = _opened(session, folder, journal, state, log)
+            await _pin(run_)
+            return await run_workflow(run_, resumed=base is not None)
 
 
 def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
@@ -188,10 +191,9 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
-    with hold(path):
-        with closing(Journal.open(path)) as journal:
-            known.update(entry.address for entry in journal.entries("reply"))
-        await rehearse(quiet, {}, base=path)
+    with closing(Journal.read(path, fits)) as journal:
+        known.update(entry.address for entry in journal.entries("reply"))
+    await rehearse(quiet, {}, base=path)
     return found
 
 
@@ -216,8 +218,15 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
         budget={**(program.engine.get("budgets") or {}), **session.budget},
         project=str(session.project),
         override=session.override,
+        share=shares(session),
         estimate=dict(session.estimate) if session.estimate is not None else None,
+        typed=[one.name for one in path_inputs(program.workflow) if one.name in session.typed],
     )
+
+
+def path_inputs(workflow: Workflow) -> list[Field]:
+    """The inputs that name one file or folder."""
+    return [field for field in workflow.inputs if field.type.kind == "path" and not field.array]
 
 
 def environment(environ: Mapping[str, str]) -> str:
@@ -240,35 +249,26 @@ def changed_files(program: Program, state: State) -> list[str]:
     )
 
 
-def existing(runs: Path, name: str) -> Path:
-    path = _run_path(runs, name)
-    if not (path / STATE).is_file():
-        if (path / ".run").is_dir():
-            raise UsageError(f"{path} has no {STATE}", "put it back, or begin the run again under another `--name`")
-        known = sorted(p.name for p in runs.iterdir() if (p / STATE).is_file()) if runs.is_dir() else []
-        raise UsageError(
-            f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them"
-        )
-    return path
-
-
-def _run_path(runs: Path, name: str) -> Path:
-    return confined(runs, checked_slug(name))
-
-
 async def _evaluated(
     session: Session,
-    path: Path,
+    folder: Tree,
     journal: Journal,
     state: State,
     log: list[str],
     *,
     resumed: bool,
     lost: Iterable[tuple[str, str]] = (),
+    said: Iterable[str] = (),
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
-    with closing(Transcript(path / ".run" / "transcript.ndjson")) as transcript:
-        run = _opened(session, path, journal, state, log, transcript.heard)
+    with closing(Transcript(folder)) as transcript:
+        run = _opened(session, folder, journal, state, log, transcript.heard)
+        for text in (*_sealing(run), *said):
+            run.emit(Notice(text, "warn"))
+        run.folder.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
+        if not state.share:
+            with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
+                folder.restrict()
         run.folder.clean()
         for address, _ in lost:
             text = f"{address} was sent before the run stopped and its answer is unknown; it is asked again"
@@ -277,13 +277,22 @@ async def _evaluated(
         return await _interruptible(run_workflow(run, resumed=resumed))
 
 
-def _opened(session: Session, path: Path, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
+def _sealing(run: Run) -> list[str]:
+    """Have the state sealed from now on; why it is not, where the user's key cannot be had."""
+    try:
+        run.key = own_key()
+    except (OSError, SkillrunError) as error:
+        return [f"the state of this run is not sealed, and `resume` will take it for one from elsewhere: {error}"]
+    return []
+
+
+def _opened(session: Session, folder: Tree, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
     state.files = files_of(session.program)
     return Run(
-        name=path.name,
+        name=folder.path.name,
         session=session,
         program=session.program,
-        folder=RunFolder(path, journal),
+        folder=RunFolder(folder, journal, shared=state.share),
         journal=journal,
         events=Events(*session.listeners, *heard),
         state=state,
@@ -312,6 +321,8 @@ async def _pin(run: Run) -> None:
             found = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
             state.models[tier] = found.model
         run.resolve(tier)
+    for provider, place in session.catalogue.places(state.models.values()).items():
+        run.emit(Notice(f"{provider}: {place}"))
     if any(model.startswith("embedded:") for model in state.models.values()):
         run.emit(Notice(EMBEDDED, "warn"))
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from skillrun.language.border import clean
 from skillrun.language.definitions import Step
-from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Said, Wrote
@@ -19,11 +18,10 @@ from skillrun.runtime.questions import put
 from skillrun.runtime.records_yaml import to_frontmatter
 from skillrun.runtime.run import Frame, PhaseRun
 from skillrun.runtime.scope import overwritten
+from skillrun.tools.paths import PathRefused
 
 IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
 """What a file system says of a name: too long, or a folder has it, or a file stands where a folder would have to be."""
-LONGEST_NAME: Final = 230  # bytes; a file system takes 255, and what is half written has some more
-LONGEST_PATH: Final = 1000
 KEEP, TAKE = "keep mine", "take the new one"
 
 
@@ -63,12 +61,9 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
 
 def _name(frame: Frame, step: Step, path: str) -> str:
     """The one name of an artifact, however its path is written."""
-    folder = frame.run.folder
-    if len(path) > LONGEST_PATH or any(len(part.encode("utf-8", "replace")) > LONGEST_NAME for part in path.split("/")):
-        raise _refused(frame, step, path, "it is too long for the name of a file")
     try:
-        return folder.resolve(path).relative_to(folder.path.resolve()).as_posix()
-    except SkillrunError as error:
+        return frame.run.folder.name(path)
+    except PathRefused as error:
         raise _refused(frame, step, path, error.message) from None
 
 
@@ -105,7 +100,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     }
     answers = await put(frame, f"{frame.at(step)}/{path}", [question])
     if answers[0].get("answer") == TAKE:
-        (folder.path / beside).unlink(missing_ok=True)
+        folder.remove(beside)
         await folder.replace(path, text)
         return "written"
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"

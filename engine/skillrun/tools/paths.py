@@ -31,17 +31,6 @@ def confined(root: Path, relative: str | Path) -> Path:
     raise PathRefused(f"{shown(written)} leads out of its folder", _way_out(Path(written)))
 
 
-def matching(root: Path, pattern: str) -> list[Path]:
-    """The files in the folder `root` that match a glob, or that it names, sorted; none that a link leads out to.
-
-    Raises PathRefused for a pattern that leads out itself.
-    """
-    confined(root, pattern.replace("*", "x").replace("?", "x"))
-    base = root.resolve()
-    found = base.glob(pattern) if pattern else ()
-    return sorted(path for path in found if path.is_file() and path.resolve().is_relative_to(base))
-
-
 def checked_slug(name: str) -> str:
     """The name, which is a slug. Raises UsageError when it is none."""
     if SLUG.fullmatch(name):

@@ -6,30 +6,26 @@ What goes wrong comes back as text that starts with `error:`, for the model to a
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from skillrun.language.schemas import Shape
-from skillrun.tools.paths import PathRefused, confined
+from skillrun.collaboration.patterns import MAX_PATTERN, lines_with, refused
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.schemas import Shape, shown
+from skillrun.tools.ignored import Rules
+from skillrun.tools.readable import SECONDS, Readable, one_line, parts_of
+from skillrun.tools.tree import LONGEST
+from skillrun.tools.wildcards import NoPattern
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-SKIPPED: Final = frozenset({".git", ".run", ".venv", "__pycache__", "node_modules"})
 MAX_RESULT: Final = 12_000  # characters
 MAX_LINE: Final = 400  # characters
 MAX_FILE: Final = 5_000_000  # bytes
-MAX_FILES: Final = 20_000
 MAX_HITS: Final = 100
-MAX_PATTERN: Final = 500  # characters
-SEARCH_SECONDS: Final = 5.0
+MAX_ARGUMENTS: Final = 20
+MAX_NUMBER: Final = 1_000_000_000
 
 
 def _parameters(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
@@ -54,14 +50,10 @@ class _Failed(Exception):
 
 
 class Repository:
-    """The tools for one folder."""
+    """The tools for one folder; `opened` opens it, for one use of a tool."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
-
-    def specs(self, descriptions: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Name, description and parameters of each tool named. A line "- `path`: …" describes that parameter."""
-        return [_spec(name, text) for name, text in descriptions.items()]
+    def __init__(self, opened: Callable[[], Readable]) -> None:
+        self._opened = opened
 
     async def run(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What the tool answers to a model; at most about MAX_RESULT characters, and never an exception."""
@@ -69,152 +61,134 @@ class Repository:
         return answer.encode("utf-8", "replace").decode("utf-8")
 
     def _answer(self, name: str, arguments: Mapping[str, Any]) -> str:
-        tools: dict[str, Callable[..., str]]
-        tools = {"Read": self._read, "Grep": self._grep, "Glob": self._glob, "List": self._list}
-        if name not in tools:
-            return f"error: there is no tool `{name}`; there are {', '.join(TOOLS)}"
+        if name not in _TOOLS:
+            return f"error: there is no tool {shown(name)}; there are {', '.join(TOOLS)}"
         given = {key: value for key, value in arguments.items() if value is not None}
-        if wrong := Shape(TOOLS[name]).check(given):
-            return f"error: {'; '.join(each.message for each in wrong)}"
+        if wrong := _unusable(given) or "; ".join(each.message for each in Shape(TOOLS[name]).check(given)):
+            return f"error: {wrong}"
         try:
-            return tools[name](**given)
+            with self._opened() as folder:
+                return _TOOLS[name](folder, **given)
         except _Failed as error:
             return f"error: {error}"
-        except PathRefused as error:
+        except SkillrunError as error:
             return f"error: {error.message}. {error.next_step}".rstrip(". ") + "."
+        except TimeoutError:
+            return f"error: stopped after {SECONDS:g} seconds; use a narrower path"
+        except (FileNotFoundError, NotADirectoryError):
+            return f"error: there is no {shown(given.get('path', '.'))}"
         except OSError as error:
             return f"error: {error.strerror or 'it cannot be read'}"
 
-    # the four tools
 
-    def _read(self, path: str, offset: int = 1, limit: int | None = None) -> str:
-        lines = self._text(self._existing(path), path).split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        if not lines:
-            return "(the file is empty)"
-        if offset > len(lines):
-            raise _Failed(f"`{path}` has {len(lines)} lines")
-        wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
-        numbered = [f"{number:>6}\t{_short(line)}" for number, line in enumerate(wanted, offset)]
-        kept = _bounded(numbered)
-        last = offset + len(kept) - 1
-        if last < len(lines):
-            kept = [*kept, f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})"]
-        return "\n".join(kept)
+def specs(descriptions: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Name, description and parameters of each tool named. A line "- `path`: …" describes that parameter."""
+    return [_spec(name, text) for name, text in descriptions.items()]
 
-    def _grep(self, pattern: str, path: str = ".", glob: str | None = None) -> str:
-        import regex  # type: ignore[import-untyped]  # unlike `re` it can be told when to give up
 
-        if len(pattern) > MAX_PATTERN:
-            raise _Failed(f"the pattern is longer than {MAX_PATTERN} characters")
-        try:
-            compiled = regex.compile(pattern)
-        except (regex.error, OverflowError, RecursionError, ValueError) as error:
-            raise _Failed(f"`{pattern}` is no regular expression: {error}") from None
-        until = time.monotonic() + SEARCH_SECONDS
-        wanted = _glob_spec(glob) if glob else None
-        hits: list[str] = []
-        ended = ""
-        for place, shown in self._files(self._existing(path)):
-            if wanted is not None and not wanted.match_file(shown):
+# the four tools
+
+
+def _read(folder: Readable, path: str, offset: int = 1, limit: int | None = None) -> str:
+    lines = _text(folder, path).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return "(the file is empty)"
+    if offset > len(lines):
+        raise _Failed(f"{shown(path)} has {len(lines)} lines")
+    wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
+    numbered = [f"{number:>6}\t{_short(line)}" for number, line in enumerate(wanted, offset)]
+    kept = _bounded(numbered)
+    last = offset + len(kept) - 1
+    if last < len(lines):
+        kept = [*kept, f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})"]
+    return "\n".join(kept)
+
+
+def _grep(folder: Readable, pattern: str, path: str = ".", glob: str | None = None) -> str:
+    if reason := refused(pattern):
+        raise _Failed(reason)
+    wanted = _glob_rules(glob) if glob else None
+    hits: list[str] = []
+    ended, name = "", path
+    try:
+        for name in _searched(folder, path):
+            if wanted is not None and not wanted.covers(parts_of(name), False, folder.check):
                 continue
             try:
-                hits += islice(_hits(compiled, self._text(place, shown), shown, until), MAX_HITS + 1)
+                text = _text(folder, name, judged=True)
             except TimeoutError:
-                slow = f"stopped in {shown} after {SEARCH_SECONDS:g} seconds"
-                ended = f"({slow}; use a simpler pattern or a narrower path)"
-                break
-            except (_Failed, OSError):
+                raise
+            except (_Failed, SkillrunError, OSError):
                 continue
+            hits += islice(_hits(pattern, text, one_line(name), folder.until), MAX_HITS + 1)
             if len(hits) > MAX_HITS:
                 ended = f"(more than {MAX_HITS} hits; use a narrower pattern, path or glob)"
                 break
-        return _joined(hits[:MAX_HITS], ended, "(no hits)")
+    except TimeoutError:
+        slow = f"stopped in {one_line(name)} after {SECONDS:g} seconds"
+        ended = f"({slow}; use a simpler pattern or a narrower path)"
+    return _joined(hits[:MAX_HITS], ended, "(no hits)")
 
-    def _glob(self, pattern: str) -> str:
-        wanted = _glob_spec(pattern)
-        return _joined([shown for _, shown in self._files(self.root) if wanted.match_file(shown)], "", "(no files)")
 
-    def _list(self, path: str = ".") -> str:
-        folder = self._existing(path)
-        if not folder.is_dir():
-            raise _Failed(f"`{path}` is a file; use Read")
-        places = sorted(place for place in folder.iterdir() if self._inside(place))
-        names = [f"{_printable(place.name)}{'/' if place.is_dir() else ''}" for place in places]
-        return _joined(names, "", "(the folder is empty)")
+def _glob(folder: Readable, pattern: str) -> str:
+    wanted = _glob_rules(pattern)
+    found: list[str] = []
+    ended = ""
+    try:
+        found += (one_line(one) for one in folder.files() if wanted.covers(parts_of(one), False, folder.check))
+    except TimeoutError:
+        ended = f"(stopped after {SECONDS:g} seconds; there may be more)"
+    return _joined(found, ended, "(no files)")
 
-    # files
 
-    def _existing(self, path: str) -> Path:
-        place = confined(self.root, path)
-        if self._is_skipped(place) or not place.exists():
-            raise _Failed(f"there is no `{path}`")
-        return place
+def _list(folder: Readable, path: str = ".") -> str:
+    with folder.opened(path) as found:
+        if not found.is_folder:
+            raise _Failed(f"{shown(path)} is a file; use Read")
+    names = (f"{one_line(name)}{'/' if is_folder else ''}" for name, is_folder in folder.names(found.name))
+    return _joined(list(names), "", "(the folder is empty)")
 
-    def _text(self, place: Path, path: str) -> str:
-        if place.is_dir():
-            raise _Failed(f"`{path}` is a folder; use List")
-        if not stat.S_ISREG(place.stat().st_mode):
-            raise _Failed(f"`{path}` is no file")
-        with place.open("rb") as file:
+
+_TOOLS: Final[Mapping[str, Callable[..., str]]] = {"Read": _read, "Grep": _grep, "Glob": _glob, "List": _list}
+
+
+# files and arguments
+
+
+def _text(folder: Readable, name: str, *, judged: bool = False) -> str:
+    with folder.opened(name, judged=judged) as found:
+        if found.is_folder:
+            raise _Failed(f"{shown(name)} is a folder; use List")
+        with open(found.descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_FILE + 1)
-        if len(content) > MAX_FILE:
-            raise _Failed(f"`{path}` is larger than {MAX_FILE:,} bytes")
-        if b"\0" in content[:8192]:
-            raise _Failed(f"`{path}` is a binary file")
-        return content.decode("utf-8", "replace").replace("\r\n", "\n")
+    if len(content) > MAX_FILE:
+        raise _Failed(f"{shown(name)} is larger than {MAX_FILE:,} bytes")
+    if b"\0" in content[:8192]:
+        raise _Failed(f"{shown(name)} is a binary file")
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
-    def _files(self, start: Path) -> Iterator[tuple[Path, str]]:
-        """Every file below a place and its path from the root on, a folder's own files first, by name.
 
-        Not those of runs below it: a search would find the run's own words.
-        """
-        if not start.is_dir():
-            yield start, self._shown(start)
-            return
-        left = MAX_FILES
-        for folder, folders, names in os.walk(start):
-            here = Path(folder)
-            folders[:] = sorted(name for name in folders if self._is_searched(here / name))
-            for name in sorted(names):
-                place = here / name
-                if self._inside(place):
-                    yield place, self._shown(place)
-                    left -= 1
-                    if not left:
-                        return
+def _searched(folder: Readable, path: str) -> Iterator[str]:
+    """The files to search: one, or those below a folder. Not those of runs: a search would find the run's own words."""
+    with folder.opened(path) as found:
+        start, is_folder = found.name, found.is_folder
+    yield from folder.files(start) if is_folder else (start,)
 
-    def _is_searched(self, folder: Path) -> bool:
-        return not folder.is_symlink() and not (folder / ".run").is_dir() and self._inside(folder)
 
-    def _inside(self, place: Path) -> bool:
-        """Whether a place, and what it links to, is in the folder and not skipped."""
-        if self._is_skipped(place):
-            return False
-        try:
-            return not place.is_symlink() or not self._is_skipped(confined(self.root, place))
-        except PathRefused:
-            return False
-
-    def _is_skipped(self, place: Path) -> bool:
-        parts = place.relative_to(self.root).parts
-        if any(part.casefold() in SKIPPED for part in parts):
-            return True
-        return bool(parts) and self._ignored.match_file("/".join(parts) + ("/" if place.is_dir() else ""))
-
-    def _shown(self, place: Path) -> str:
-        return _printable(place.relative_to(self.root).as_posix())
-
-    @cached_property
-    def _ignored(self) -> GitIgnoreSpec:
-        """What the folder's own `.gitignore` names."""
-        from pathspec import GitIgnoreSpec
-
-        try:
-            return GitIgnoreSpec.from_lines(self._text(self.root / ".gitignore", ".gitignore").splitlines())
-        except (_Failed, OSError, ValueError):
-            return GitIgnoreSpec.from_lines([])
+def _unusable(arguments: Mapping[str, Any]) -> str:
+    """What is wrong with arguments before anything is done with them, however large they are."""
+    if len(arguments) > MAX_ARGUMENTS:
+        return f"{len(arguments)} arguments are too many"
+    for name, value in arguments.items():
+        if isinstance(value, (dict, list)):
+            return f"{shown(name)} is no text and no number"
+        if isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER:
+            return f"{shown(name)} is a number that is too large"
+        if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
+            return f"{shown(name)} is longer than {LONGEST:,} characters"
+    return ""
 
 
 def _spec(name: str, text: str) -> dict[str, Any]:
@@ -227,27 +201,26 @@ def _spec(name: str, text: str) -> dict[str, Any]:
     return {"name": name, "description": sentences, "parameters": {**TOOLS[name], "properties": properties}}
 
 
-def _glob_spec(pattern: str) -> GitIgnoreSpec:
+def _glob_rules(pattern: str) -> Rules:
     """Patterns as in `.gitignore`, and `{a,b}` for either."""
-    from pathspec import GitIgnoreSpec
-
-    patterns = [pattern[:MAX_PATTERN].removeprefix("./")]
-    while len(patterns) < MAX_HITS and (match := re.search(r"\{([^{}]*)\}", patterns[0])):
-        patterns = [each.replace(match[0], choice, 1) for each in patterns for choice in match[1].split(",")]
+    if len(pattern) > MAX_PATTERN:
+        raise _Failed(f"the pattern is longer than {MAX_PATTERN} characters")
+    patterns = [pattern.removeprefix("./")]
+    while match := re.search(r"\{([^{}]*)\}", patterns[0]):
+        choices = match[1].split(",")
+        if len(patterns) * len(choices) > MAX_HITS:
+            raise _Failed(f"{shown(pattern)} stands for more than {MAX_HITS} patterns")
+        patterns = [each.replace(match[0], choice, 1) for each in patterns for choice in choices]
     try:
-        return GitIgnoreSpec.from_lines(patterns)
-    except ValueError as error:
-        raise _Failed(f"`{pattern}` is no pattern: {error}") from None
+        return Rules(patterns, strict=True)
+    except NoPattern:
+        raise _Failed(f"{shown(pattern)} is no pattern") from None
 
 
-def _hits(compiled: Any, text: str, shown: str, until: float) -> Iterator[str]:
+def _hits(pattern: str, text: str, shown: str, until: float) -> Iterator[str]:
     """The lines in which the pattern is found. Raises TimeoutError."""
-    for number, line in enumerate(text.split("\n"), 1):
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if compiled.search(line, timeout=left, concurrent=True):
-            yield f"{shown}:{number}: {_short(line.strip())}"
+    for number, line in lines_with(pattern, text.split("\n"), until - time.monotonic()):
+        yield f"{shown}:{number}: {_short(line.strip())}"
 
 
 def _joined(lines: list[str], ended: str, nothing: str) -> str:
@@ -268,8 +241,3 @@ def _bounded(lines: list[str]) -> list[str]:
 
 def _short(line: str) -> str:
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} […{len(line) - MAX_LINE} more characters]"
-
-
-def _printable(name: str) -> str:
-    """A file's name as one line of text that can be sent."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)

@@ -30,6 +30,20 @@ def test_a_bug_goes_to_a_file_that_can_be_attached(
     assert "Traceback" in Path(path[1]).read_text()
 
 
+@pytest.mark.finding("FZ10")
+def test_no_key_is_in_the_file_of_a_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("ANTHROPIC_API_KEY", "HF_TOKEN"):
+        monkeypatch.setenv(name, f"{name[0]}9f8e7d6c5b4a3")
+    text = "A9f8e7d6c5b4a3, 9f8e7d6c, H9f8e7d6c5b4a3 at https://ada:secret99@host/v1"
+    assert ends_with(ZeroDivisionError(text), monkeypatch) == 3
+    err = capsys.readouterr().err
+    log = re.search(r"please report it and attach (.*\.log)", err)
+    assert log is not None
+    for written in (err, Path(log[1]).read_text()):
+        assert "[key], [key], [key] at https://host/v1" in written
+        assert "9f8e7d6c" not in written
+
+
 def test_an_error_of_the_users_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Files are read once, with positions that are the file's own."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import Problem, Problems
+from skillrun.language.roots import LeadsOut, _walk, open_file
 from skillrun.language.source import MAX_BYTES, Source, Text, read_source
 
 
@@ -79,3 +81,35 @@ def test_pieces_and_parts_of_a_text_keep_the_places_of_their_characters(text: st
 @pytest.mark.parametrize("offset", [3, 10, -1])
 def test_a_place_outside_a_text_is_its_start_or_its_end(offset: int) -> None:
     assert Text.of("abc").at(offset).offset == (3 if offset > 0 else 0)
+
+
+@pytest.mark.finding("FZ5")
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    """Between the check and the opening: what is opened is looked up from the folder down, without any link."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside / "roles", outside):
+        folder.mkdir(parents=True)
+        (folder / "a.md").write_text(folder.name)
+    with open_file(inside / "roles/a.md", inside) as file:
+        assert file.read() == b"roles"
+    (inside / "roles").rename(inside / "people")
+    (inside / "roles").symlink_to("people")
+    with open_file(inside / "roles/a.md", inside) as file:
+        assert file.read() == b"roles"
+    (inside / "roles").unlink()
+    (inside / "roles").symlink_to(outside)
+    with pytest.raises(LeadsOut):
+        open_file(inside / "roles/a.md", inside)
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        _walk(inside, ("roles", "a.md"))
+    with open_file(inside / "roles/a.md") as file:
+        assert file.read() == b"outside", "elsewhere links are followed"
+
+
+@pytest.mark.finding("FZ5")
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_is_no_regular_file_is_not_read_and_makes_nobody_wait(tmp_path: Path, inside: bool) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    problems = Problems()
+    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, tmp_path if inside else None) is None
+    assert [problem.message for problem in problems] == ["this is not a file"]

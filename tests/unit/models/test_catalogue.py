@@ -172,3 +172,37 @@ def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
     assert SHIPPED.price("embedded:smollm2-135m", million) == 0
     assert SHIPPED.price("scripted:strong", million) == 0
     assert SHIPPED.price("openai:gpt-77", million) is None
+
+
+@pytest.mark.finding("FZ8")
+@pytest.mark.parametrize("key", ["HF_TOKEN", "GITHUB_TOKEN", "MY_API_KEYS"])
+def test_only_a_variable_that_ends_in_api_key_has_an_address_beside_it(key: str) -> None:
+    environ = {key: "https://secret", "MY_BASE_URLS": "https://other"}
+    known = catalogue(x={"kind": "openai", "base_url": "https://h", "key": key}).located(environ)
+    assert known.providers["x"].base_url == "https://h"
+
+
+def test_the_environment_says_where_a_provider_is_and_is_its_origin() -> None:
+    known = SHIPPED.located({**CLAUDE, "ANTHROPIC_BASE_URL": "http://10.0.0.1/x", "OPENAI_BASE_URL": "nonsense"})
+    assert known.providers["anthropic"].where == "http://10.0.0.1/x (ANTHROPIC_BASE_URL)"
+    assert known.providers["openai"].base_url == "https://api.openai.com/v1", "its key is not set: nobody asks it"
+
+
+@pytest.mark.finding("FZ2", "FZ6", "FZ10")
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("../x", {"kind": "openai", "base_url": "https://h"}),
+        ("x", {"kind": "openai", "base_url": "https://u:CANARY@h"}),
+        ("x", {"kind": "openai", "base_url": "http://10.0.0.1"}),
+        ("x", {"kind": "openai", "base_url": ""}),
+        ("x", {"kind": "openai", "base_url": "https://h", "key": "sk-CANARY"}),
+        ("x", {"kind": "openai", "base_url": "https://h", "origin": "shipped"}),
+        ("x", {"kind": "openai", "base_url": "https://h", "barred": ""}),
+        ("embedded", {"base_url": "https://h"}),
+    ],
+)
+def test_the_catalogue_itself_refuses_what_the_files_check_has_missed(name: str, change: dict[str, Any]) -> None:
+    with pytest.raises(SkillrunError) as caught:
+        catalogue(**{name: change})
+    assert "CANARY" not in caught.value.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from skillrun.models import embedded
 from skillrun.models.embedded import EmbeddedBackend
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import Block, Message, ModelError, Request
+from skillrun.models.redaction import Redactor
 from tests.unit.models.settings import catalogue, unheard
 
 pytestmark = [pytest.mark.embedded, pytest.mark.row("X5")]
@@ -112,8 +114,8 @@ def test_a_server_that_was_never_asked_can_be_closed() -> None:
         assert settings is not None
         cache = Path(platformdirs.user_cache_dir("skillrun"))
         for _ in range(3):
-            backend = await asyncio.to_thread(
-                embedded.open_backend, known.providers["embedded"], settings, cache, unheard
+            backend = await embedded.open_backend(
+                known.providers["embedded"], settings, cache, os.environ, unheard, Redactor()
             )
             await backend.close()
 

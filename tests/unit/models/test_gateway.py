@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.models import failures
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import ModelError
+from skillrun.models.redaction import Redactor
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
 from tests.unit.models.conversation import KEY, converse
@@ -146,12 +146,12 @@ def test_no_key_stands_in_an_error(answer: Answer) -> None:
     "secret", ["sk-ant-api03-Ab_c-123456", "AIzaSyA1234567890abc", "gsk_abcdefghij", "sk-abc***xyz"]
 )
 def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
-    assert secret not in failures.redact(f"wrong key: {secret}!")
+    assert secret not in Redactor().error(f"wrong key: {secret}!")
 
 
 def test_ordinary_words_stay_in_an_error() -> None:
     text = "the key-value store asks for a task-list, risk-free"
-    assert failures.redact(text) == text
+    assert Redactor().error(text) == text
 
 
 def test_a_missing_key_is_told_before_anything_is_sent() -> None:
@@ -194,3 +194,15 @@ def test_the_scripted_model_is_there_by_name() -> None:
         return reply.text
 
     assert asyncio.run(send()).startswith("# ")
+
+
+@pytest.mark.finding("FZ2")
+def test_nothing_is_sent_to_a_barred_provider(tmp_path: Path) -> None:
+    with serve([anthropic.message(anthropic.text("Hello."))]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url}).barring({"anthropic": "it is not trusted"})
+        gateway = open_gateway(known, {"ANTHROPIC_API_KEY": KEY}, tmp_path, unheard)
+        with pytest.raises(ModelError, match=r"nothing is sent to anthropic at .*: it is not trusted") as caught:
+            asyncio.run(gateway.send(request(), "a/b"))
+    assert wire.asked == []
+    assert not caught.value.retryable
+    assert "`skillrun trust`" in caught.value.next_step

@@ -38,16 +38,16 @@ def test_names_of_other_endpoints_lose_their_prefix(tmp_path: Path) -> None:
 
 
 def test_an_old_or_empty_list_is_fetched_again(tmp_path: Path) -> None:
-    path = tmp_path / "models" / "anthropic.txt"
-    path.parent.mkdir()
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
         known = catalogue(anthropic={"base_url": wire.url})
+        resolve(known, "strong", tmp_path)
+        [path] = (tmp_path / "models").iterdir()
         for text, when in (("claude-opus-6", 1_000_000_000), ("", time.time()), ("claude-opus-6", time.time())):
             path.write_text(text)
             os.utime(path, (when, when))
             found = resolve(known, "strong", tmp_path).model
             assert found == f"anthropic:claude-opus-{'6' if text and when > 1_000_000_000 else '7-1'}"
-    assert len(wire.asked) == 2
+    assert len(wire.asked) == 3
 
 
 def test_a_list_that_cannot_be_had_is_said_and_not_kept(tmp_path: Path) -> None:
@@ -76,3 +76,22 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
         known = catalogue(anthropic={"base_url": wire.url})
         assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
+
+
+@pytest.mark.finding("FZ2")
+def test_a_barred_provider_is_not_asked_for_its_list(tmp_path: Path) -> None:
+    with serve([anthropic.models("claude-opus-7-1")]) as wire:
+        known = catalogue(anthropic={"base_url": wire.url}).barring({"anthropic": "it is not trusted"})
+        resolved = resolve(known, "strong", tmp_path)
+    assert (resolved.model, wire.asked) == ("anthropic:claude-opus-5-5", [])
+    assert "anthropic is not asked for its list: it is not trusted" in resolved.why
+
+
+@pytest.mark.finding("FZ6")
+def test_lists_are_kept_by_kind_and_address(tmp_path: Path) -> None:
+    with serve([anthropic.models("claude-opus-7-1")]) as one, serve([anthropic.models("claude-opus-8")]) as other:
+        assert resolve(catalogue(anthropic={"base_url": one.url}), "strong", tmp_path).model.endswith("7-1")
+        assert resolve(catalogue(anthropic={"base_url": other.url}), "strong", tmp_path).model.endswith("opus-8")
+    names = {path.name for path in (tmp_path / "models").iterdir()}
+    assert len(names) == 2
+    assert not any("anthropic" in name for name in names)

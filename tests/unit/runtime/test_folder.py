@@ -15,21 +15,24 @@ SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 @pytest.mark.parametrize("name", ["state.md", "State.md", ".run/x", ".RUN/x", "summaries/a.md", "Round-1/a.md", "."])
 def test_what_belongs_to_the_run_is_no_artifact_on_any_file_system(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="belongs to the run itself"):
-        RunFolder(tmp_path).resolve(name)
+        RunFolder(tmp_path).name(name)
 
 
 @pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\u202eb.md"])
 def test_a_name_with_characters_that_are_not_seen_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="not seen"):
-        RunFolder(tmp_path).resolve(name)
+        RunFolder(tmp_path).name(name)
 
 
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ4")
 def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> None:
     mine, folder = tmp_path / "mine.md", tmp_path / "run"
     (folder / "summaries").mkdir(parents=True)
     mine.write_text("mine")
     (folder / "summaries" / "one.md").write_text(SUMMARY)
-    with pytest.raises(SkillrunError, match="leads out of its folder"):
-        RunFolder(folder).move_to_round(1, ["one"], [])
+    files = RunFolder(folder)
+    files.move_to_round(1, ["one"], [])
     assert mine.read_text() == "mine"
-    assert [path.name for path in folder.rglob("*.md")] == ["one.md"]
+    assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
+    assert files.refused == ["summaries/one.md: `../mine.md` is no artifact of this run"]

@@ -212,6 +212,7 @@ def test_a_journal_that_cannot_be_opened_is_not_called_damaged(run: Path) -> Non
 
 def test_a_journal_ahead_of_its_witness_is_taken_and_the_witness_brought_up(run: Path, tmp_path: Path) -> None:
     up_to_date = (run / ".run" / "witness").read_bytes()
+    (tmp_path / "behind").mkdir()
     with closing(Journal.create(tmp_path / "behind")) as journal:
         fill(journal, 0, 3)
     shutil.copy(tmp_path / "behind" / ".run" / "witness", run / ".run" / "witness")

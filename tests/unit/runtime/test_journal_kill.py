@@ -11,6 +11,7 @@ import pytest
 
 from skillrun.runtime.files import sweep
 from skillrun.runtime.journal import Journal
+from skillrun.tools.tree import Tree
 
 PROGRAM = """
 import asyncio, sys
@@ -79,5 +80,5 @@ def test_a_kill_at_any_point_loses_nothing_acknowledged_and_makes_no_record_twic
             finished(again)
             assert again.returncode == 0
             assert records(folder) == complete
-            sweep(folder / ".run")
+            sweep(Tree(folder / ".run"))
             assert sorted(path.name for path in (folder / ".run").iterdir()) == ["journal.db", "witness"]

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from skillrun.language.border import clean
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.runtime.events import Said, Transcript
-from skillrun.runtime.folder import RunFolder, State
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.state import State
+from skillrun.tools.tree import Tree
 
 IMPORTANT = [
     *range(0x300),
@@ -132,11 +134,12 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
 @FIXTURE
 @given(st.text())
 def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "transcript.ndjson"
+    path = tmp_path / ".run" / "transcript.ndjson"
+    path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
 
     async def told() -> None:
-        with closing(Transcript(path)) as transcript:
+        with Tree(tmp_path) as folder, closing(Transcript(folder)) as transcript:
             transcript.heard(Said("p", f"{text}\ud83d\u202e\x9b"))
 
     asyncio.run(told())
@@ -148,10 +151,10 @@ def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, tex
 def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
     tmp_path_factory: pytest.TempPathFactory, text: str, choices: list[str]
 ) -> None:
-    path = tmp_path_factory.mktemp("form") / "form.md"
     questions = [{"id": "q", "text": text, "choices": choices, "default": ""}]
-    assert write_form(path, questions)
-    try:
-        assert read_form(path, questions) == [{}]
-    except UnclearAnswers as unclear:
-        raise AssertionError(unclear.message) from unclear
+    with Tree(tmp_path_factory.mktemp("form")) as folder:
+        assert write_form(folder, "form.md", questions)
+        try:
+            assert read_form(folder, "form.md", questions) == [{}]
+        except UnclearAnswers as unclear:
+            raise AssertionError(unclear.message) from unclear

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,16 @@ from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import Problems
 from skillrun.language.document import parse_document
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from skillrun.language.secrets import secret_names
 from skillrun.language.source import read_source
-from skillrun.tools.repository import MAX_HITS, MAX_LINE, MAX_RESULT, TOOLS, Repository
+from skillrun.tools.readable import Readable
+from skillrun.tools.repository import MAX_HITS, MAX_LINE, MAX_RESULT, TOOLS, Repository, specs
+from skillrun.tools.tree import Tree
 
 SECRET = "the secret of the folder next door"
+SECRETS = secret_names(Library([Root(package_library(), "skillrun:", "library")]))
 DESCRIPTIONS = Path(__file__).parents[3] / "skills" / "system" / "tools.md"
 
 
@@ -48,7 +55,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def ask(root: Path, tool: str, /, **arguments: Any) -> str:
-    return asyncio.run(Repository(root).run(tool, arguments))
+    return asyncio.run(Repository(lambda: Readable(Tree(root, links=True), SECRETS)).run(tool, arguments))
 
 
 def test_a_file_is_read_with_line_numbers(root: Path) -> None:
@@ -103,8 +110,9 @@ def test_an_unknown_tool_is_an_answer(root: Path) -> None:
 
 def test_a_pipe_is_not_waited_for(root: Path) -> None:
     os.mkfifo(root / "pipe")
-    assert ask(root, "Read", path="pipe") == "error: `pipe` is no file"
-    assert ask(root, "Grep", pattern="x", path="pipe") == "(no hits)"
+    assert ask(root, "Read", path="pipe") == "error: `pipe` is no regular file."
+    assert ask(root, "Grep", pattern="x", path="pipe") == "error: `pipe` is no regular file."
+    assert "pipe" not in ask(root, "Grep", pattern="x")
 
 
 def test_grep_lists_the_lines_that_match_in_a_fixed_order(root: Path) -> None:
@@ -123,15 +131,16 @@ def test_grep_keeps_to_a_folder_a_file_and_a_glob(root: Path) -> None:
 
 
 def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
-    assert ask(root, "Grep", pattern="(def").startswith("error: `(def` is no regular expression")
+    assert ask(root, "Grep", pattern="(def").startswith("error: `(def` is not a regular expression")
     assert ask(root, "Grep", pattern="a" * 501).startswith("error: the pattern is longer")
 
 
 def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillrun.tools.repository.SEARCH_SECONDS", 0.2)
+    for module in ("readable", "repository"):
+        monkeypatch.setattr(f"skillrun.tools.{module}.SECONDS", 0)
     (root / "evil.txt").write_text("a" * 5000 + "!")
     answer = ask(root, "Grep", pattern="(a+)+b", path="evil.txt")
-    assert answer == "(stopped in evil.txt after 0.2 seconds; use a simpler pattern or a narrower path)"
+    assert answer == "(stopped in evil.txt after 0 seconds; use a simpler pattern or a narrower path)"
 
 
 def test_grep_stops_after_enough_hits(root: Path) -> None:
@@ -154,9 +163,21 @@ def test_list_shows_one_folder(root: Path) -> None:
     assert ask(root, "List", path="README.md") == "error: `README.md` is a file; use Read"
 
 
-@pytest.mark.parametrize("path", [".git/config", "node_modules/x/index.js", "build/out.py", "run.log", ".GIT/config"])
-def test_what_is_no_source_is_not_there(root: Path, path: str) -> None:
-    assert ask(root, "Read", path=path) == f"error: there is no `{path}`"
+@pytest.mark.parametrize(
+    ("path", "because"),
+    [
+        (".git/config", "`.git` is never shown"),
+        (".GIT/config", "`.git` is never shown"),
+        ("node_modules/x/index.js", "`node_modules` is never shown"),
+        ("build/out.py", "git ignores it"),
+        ("run.log", "git ignores it"),
+        (".env", "its name is one of those that hold secrets"),
+        ("sub/.SSH/config", "its name is one of those that hold secrets"),
+    ],
+)
+@pytest.mark.finding("FZ12")
+def test_what_is_withheld_is_said_to_be_so(root: Path, path: str, because: str) -> None:
+    assert ask(root, "Read", path=path) == f"error: `{path}` is withheld: {because}."
 
 
 @pytest.mark.parametrize(
@@ -207,7 +228,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
     assert document is not None
     described = {section.name: section.text.value for section in document.sections}
     assert list(described) == list(TOOLS)
-    for spec in Repository(DESCRIPTIONS.parent).specs(described):
+    for spec in specs(described):
         assert spec["description"]
         assert "\n- `" not in spec["description"]
         for parameter in spec["parameters"]["properties"].values():
@@ -215,7 +236,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
 
 
 def test_only_the_tools_that_are_named_are_given() -> None:
-    (spec,) = Repository(Path()).specs({"Read": "Reads.\n- `path`: The file."})
+    (spec,) = specs({"Read": "Reads.\n- `path`: The file."})
     assert (spec["name"], spec["description"]) == ("Read", "Reads.")
     assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
     assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}
@@ -231,3 +252,91 @@ def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_
     assert ask(root, "Read", path="runs/one/.run/transcript.ndjson").startswith("error:")
     assert ask(root, "Grep", pattern="def", path="runs/one/.run").startswith("error:")
     assert ask(root, "List", path="runs/one") == "design.md"
+
+
+@pytest.mark.finding("FZ14")
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Read", {"path": "c/" * 2_000_000}),
+        ("Read", {"path": "src/" + "../src/" * 600_000 + "app.py"}),
+        ("Grep", {"pattern": "x", "path": "c/" * 2_000_000}),
+        ("Grep", {"pattern": "x", "glob": "**/" * 1_500_000}),
+        ("Grep", {"pattern": "x" * 5_000_000}),
+        ("Glob", {"pattern": "{a,b}" * 800_000}),
+        ("List", {"path": "\n" * 4_000_000}),
+        ("Read", {"n" * 5_000_000: 1, "path": "README.md"}),
+        ("n" * 5_000_000, {}),
+        ("Read", {"path": "README.md", "offset": 10**4_000}),
+        ("Read", {"path": ["x"] * 1_000_000}),
+        ("Read", {f"name{number}": number for number in range(100_000)}),
+    ],
+)
+def test_what_is_too_large_is_refused_at_once_and_not_repeated(
+    root: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    started = time.monotonic()
+    answer = ask(root, tool, **arguments)
+    assert answer.startswith("error:")
+    assert len(answer) < 300
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.row("Z6")
+def test_a_deep_and_a_wide_tree_end(root: Path) -> None:
+    place = root / "deep"
+    for _ in range(100):
+        place = place / "d"
+    place.mkdir(parents=True)
+    (place / "far-down.txt").write_text("x")
+    (root / "wide").mkdir()
+    for number in range(3000):
+        (root / "wide" / f"{number}.txt").touch()
+    answer = ask(root, "Glob", pattern="*.txt")
+    assert len(answer) <= MAX_RESULT + 100
+    assert "far-down" not in answer
+    assert ask(root, "List", path="wide").endswith("more)")
+
+
+@pytest.mark.finding("FZ12")
+@pytest.mark.row("Z5")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".env", ".ENV", ".env.local", "Server.PEM", "a.key", "id_rsa", "id_ed25519.pub", ".npmrc", ".netrc"),
+        *(
+            ".git-credentials",
+            ".aws/credentials",
+            ".ssh/config",
+            ".gnupg/ring",
+            "x/.kube/config",
+            ".docker/config.json",
+        ),
+        *("a.p12", "a.pfx", "a.jks", "a.keystore", "x.tfstate", ".htpasswd", "secrets.yml", "Secrets.yaml", "a.kdbx"),
+        *("service-account-prod.json", ".e\u200dnv", "sub/.env/inner", ".pypirc", ".bash_history"),
+    ],
+)
+def test_names_that_hold_secrets_are_withheld_from_all_tools(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(SECRET)
+    (root / "link").symlink_to(name)
+    assert "is withheld: its name is one of those" in ask(root, "Read", path=name)
+    assert "is withheld: its name is one of those" in ask(root, "Read", path="link")
+    own = name.rpartition("/")[2]
+    for answer in (ask(root, "Grep", pattern="secret"), ask(root, "Glob", pattern="*"), ask(root, "List")):
+        assert SECRET not in answer
+        assert own not in answer
+        assert "link" not in answer
+
+
+@pytest.mark.parametrize("name", [".env.example", ".env.sample", "environment.py", "keys.py", "src/credentials/a.py"])
+def test_names_that_only_look_alike_are_shown(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text("shown\n")
+    assert ask(root, "Read", path=name).endswith("\tshown")
+
+
+def test_a_name_that_is_withheld_is_said_to_be_so_whether_it_is_there_or_not(root: Path) -> None:
+    assert "is withheld" in ask(root, "Read", path="nowhere/.env")
+    assert ask(root, "Read", path="nowhere/env") == "error: there is no `nowhere/env`"

@@ -14,7 +14,7 @@ from jinja2 import filters as jinja
 
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.templates.functions import text_filter
-from skillrun.language.templates.limits import Fault, room, spend, weigh
+from skillrun.language.templates.limits import Fault, room, size, spend, weigh
 from skillrun.language.templates.values import bounded, compute, field, kind, listed, number, printed, to_json, whole
 
 # Texts, numbers and single values
@@ -86,6 +86,20 @@ _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": 
 def to_json_text(value: Any, indent: Any = None) -> Any:
     """JSON as a person would write it, keys in their order."""
     return value if isinstance(value, Absent) else to_json(value, None if indent is None else min(whole(indent), 8))
+
+
+@text_filter
+def title(text: str) -> str:
+    spend(len(text) >> 2)
+    return jinja.do_title(text)
+
+
+def wordcount(value: Any) -> int:
+    if isinstance(value, Absent):
+        return 0
+    text = printed(value)
+    spend(len(text) >> 3)
+    return jinja.do_wordcount(text)
 
 
 # Lists and mappings
@@ -181,7 +195,10 @@ def keyed(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, A
 
 
 def _folded(value: Any, case_sensitive: bool) -> Any:
-    return value if case_sensitive or not isinstance(value, str) else value.casefold()
+    if case_sensitive or not isinstance(value, str):
+        return value
+    spend(size(value))  # it becomes a text of its own
+    return value.casefold()
 
 
 def _mark(key: Any) -> tuple[Any, ...]:

@@ -15,14 +15,13 @@ from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
 
-from skillrun.collaboration import compaction, signals, verdicts
+from skillrun.collaboration import compaction, patterns, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import overlap as likeness
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.templates.limits import WORK_PER_SECOND, Fault, budget, spend, weigh
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 
-MAX_COMPARED: Final = 500  # items that `dedupe` compares with each other
 P = ParamSpec("P")
 
 
@@ -55,6 +54,7 @@ def section(text: str, heading: Any) -> Any:
     """
     if isinstance(heading, Absent):
         return ABSENT
+    spend(len(text) >> 3)
     masked = _FENCED.sub(lambda fence: "·" * len(fence[0]), text)
     heads, wanted = list(_HEADING.finditer(masked)), _bare(printed(heading))
     for at, head in enumerate(heads):
@@ -111,13 +111,9 @@ def overlap(a: Any, b: Any) -> float:
 def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
     """The items without those that say nearly what an earlier one says; `by` names the field that holds their text."""
     found = listed(items)
-    if len(found) > MAX_COMPARED:
-        raise Fault(f"`dedupe` compares at most {MAX_COMPARED} items; there are {len(found)}", "take fewer with `top`")
-    weigh(found)
-    spend(len(found) ** 2)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
-    return likeness.dedupe(found, by, number(threshold))
+    return likeness.dedupe(found, by, number(threshold), spend)
 
 
 def convergence(replies: Any, settings: Any) -> Any:
@@ -126,7 +122,9 @@ def convergence(replies: Any, settings: Any) -> Any:
         raise Fault(f"`convergence` takes its settings from a mapping; here is {kind(settings)}")
     found = listed(replies)
     weigh(found)
-    spend(len(found) ** 2)
+    words = sum(len(settings[one]) for one in ("agree", "disagree") if isinstance(settings.get(one), (list, tuple)))
+    texts = (one.get("text") if isinstance(one, Mapping) else one for one in found)
+    spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(found) + words) >> 5)
     measured = agreement.convergence(found, settings)
     return ABSENT if measured is None else measured
 
@@ -144,19 +142,19 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     return {name: hits for name, hits in found.items() if hits}
 
 
-def _hits(patterns: list[Any], text: str) -> list[str]:
-    hits: list[signals.Hit] = []
-    for pattern in map(printed, patterns):
+def _hits(several: list[Any], text: str) -> list[str]:
+    hits: list[patterns.Hit] = []
+    for pattern in map(printed, several):
         with budget() as paying:
             began = time.monotonic()
             try:
-                hits += signals.hits(pattern, text, paying.left / WORK_PER_SECOND)
+                hits += patterns.hits(pattern, text, paying.left / WORK_PER_SECOND)
             except ValueError as error:
                 raise Fault(str(error)) from error
             except TimeoutError as error:
                 raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
             paying.spend(int((time.monotonic() - began) * WORK_PER_SECOND))
-    return signals.distinct(hits)
+    return patterns.distinct(hits)
 
 
 def mean(records: Any) -> dict[str, float]:

@@ -10,8 +10,8 @@ from typing import Any, Final
 MAX_TEMPLATE: Final = 100_000  # characters of a text with tags
 MAX_TEXT: Final = 1_000_000  # characters of any one text
 MAX_NUMBER: Final = 10**18
-MAX_WORK: Final = 2_000_000  # steps of a render and items that it handles, 32 characters counting as one
-WORK_PER_SECOND: Final = 2_000_000  # what a second of searching with regular expressions counts
+MAX_WORK: Final = 1_000_000  # steps of a render and items that it handles, 32 characters counting as one
+WORK_PER_SECOND: Final = 1_000_000  # what a second of searching with regular expressions counts
 
 
 class Fault(Exception):
@@ -84,6 +84,11 @@ def weigh(*values: Any) -> None:
             waiting += part
         elif isinstance(part, Mapping):
             waiting += part.values()
+
+
+def compared(left: str, right: str) -> None:
+    """Pay for comparing two texts, which takes a fraction of what handling them does."""
+    spend(min(len(left), len(right)) >> 10)
 
 
 def room(characters: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from jinja2.sandbox import SandboxedEnvironment
 
 from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.templates.limits import MAX_NUMBER, Fault, room, size, spend, weigh
+from skillrun.language.templates.limits import MAX_NUMBER, MAX_TEXT, Fault, compared, room, size, spend, weigh
 
 CONTAINERS: Final = (list, tuple, Mapping)
 _KINDS: Final[tuple[tuple[Any, str], ...]] = (
@@ -68,7 +68,10 @@ def look(owner: Any, name: str, missing: Any = ABSENT) -> Any:
         return missing
     found = owner.get(name, missing)
     if found is missing and "_" in name:
-        return next((owner[key] for key in owner if str(key).replace("-", "_") == name), missing)
+        found = owner.get(name.replace("_", "-"), missing)
+        if found is missing and name.count("_") > 1:
+            spend(len(owner))
+            return next((owner[key] for key in owner if str(key).replace("-", "_") == name), missing)
     return found
 
 
@@ -140,7 +143,9 @@ def compare(left: Any, sign: str, right: Any) -> bool:
         return False
     if sign in ("in", "notin"):
         return _contains(right, left) is (sign == "in")
-    if isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
+    if isinstance(left, str) and isinstance(right, str):
+        compared(left, right)
+    elif isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
         weigh(left, right)
     try:
         return bool(getattr(operator, {"lteq": "le", "gteq": "ge"}.get(sign, sign))(left, right))
@@ -158,6 +163,8 @@ def _contains(container: Any, value: Any) -> bool:
         weigh(container, value)
     elif isinstance(container, Mapping):
         return value in container
+    elif isinstance(value, str):
+        spend(len(container) * (len(value) >> 10))
     return any(value == other for other in listed(container))
 
 
@@ -193,9 +200,23 @@ def joined(parts: Iterable[Any], between: str = "") -> str:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """JSON with its keys in the order given and nothing escaped that needs no escaping."""
-    text = json.dumps(plain(value), ensure_ascii=False, indent=indent)
-    room(len(text))
-    return text
+    values = plain(value)
+    _room_for_json(values, indent)
+    return json.dumps(values, ensure_ascii=False, indent=indent)
+
+
+def _room_for_json(value: Any, indent: int | None) -> None:
+    """Pay for the least that a value is as JSON, before it is made."""
+    characters, waiting = 0, [(value, 1)]
+    while waiting and characters <= MAX_TEXT:
+        part, depth = waiting.pop()
+        if isinstance(part, (list, dict)):
+            characters += 2 + len(part) * (1 + depth * (indent or 0))
+            waiting += [(one, depth + 1) for one in (part.values() if isinstance(part, dict) else part)]
+            characters += sum(2 + len(key) for key in part if isinstance(key, str)) if isinstance(part, dict) else 0
+        else:
+            characters += 2 + len(part) if isinstance(part, str) else 1
+    room(characters)
 
 
 def plain(value: Any) -> Any:

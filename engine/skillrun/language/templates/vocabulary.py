@@ -15,7 +15,7 @@ from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.templates import filters
 from skillrun.language.templates.functions import FUNCTIONS, text_filter
 from skillrun.language.templates.limits import Fault, size, spend
-from skillrun.language.templates.values import compare, compute, joined, kind, listed, number, printed, whole
+from skillrun.language.templates.values import compare, compute, joined, kind, listed, number, whole
 
 
 def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
@@ -99,11 +99,11 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "selectattr": selectattr(True),
     "string": text_filter(_same),
     "sum": filters.total,
-    "title": text_filter(jinja.do_title),
+    "title": filters.title,
     "tojson": filters.to_json_text,
     "trim": text_filter(str.strip),
     "upper": text_filter(str.upper),
-    "wordcount": lambda value: 0 if isinstance(value, Absent) else jinja.do_wordcount(printed(value)),
+    "wordcount": filters.wordcount,
 }
 NAMED_IN: Final = {  # filters with an argument that names a filter or test, and its place
     "map": ("filter", 0),

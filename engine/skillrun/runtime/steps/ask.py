@@ -68,7 +68,8 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     default = frame.value(step, "default", None)
     if not found:
         written_out = re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
-        (frame.run.folder.path / written_out).mkdir(parents=True, exist_ok=True)
+        if written_out:
+            frame.run.folder.make_folder(written_out)
     if not found and default is not None:
         asked = {"id": step.id or "files", "text": str(frame.main(step)), "choices": [THERE, GO_ON], "default": GO_ON}
         asking = Asking(frame.at(step).partition("/")[2], frame.open.name, (asked,))

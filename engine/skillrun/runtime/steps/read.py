@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language.border import clean
 from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.schemas import Shape
+from skillrun.language.schemas import Shape, shown
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.files import digest
 from skillrun.runtime.records_yaml import from_frontmatter
 from skillrun.runtime.run import Frame
-from skillrun.tools.paths import checked_slug, matching
+from skillrun.runtime.tools import below, opened_project
+from skillrun.tools.paths import PathRefused, checked_slug
+from skillrun.tools.readable import SECONDS, Readable, parts_of
+from skillrun.tools.tree import LONGEST, Tree
+from skillrun.tools.wildcards import NoPattern, wildcard
+
+MOST: Final = 5_000_000  # bytes that one step reads
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -43,7 +49,7 @@ async def _attempt(
     if known is not None and frame.run.session.keeps_reads:
         return known
     try:
-        found = clean(_read(*_files(frame, origin, pattern), frame.shape(step)))
+        found = clean(_read(_files(frame, origin, pattern), frame.shape(step)))
     except SkillrunError as error:
         found = {"error": str(error)}
     if known != found:
@@ -51,39 +57,69 @@ async def _attempt(
     return found
 
 
-def _files(frame: Frame, origin: str, pattern: str) -> tuple[Path, list[Path]]:
-    """The files to read, and the folder that they are named from. Raises SkillrunError when there is none."""
-    folder = frame.run.folder
-    if not origin:
-        root, where = folder.path, "this run"
-        paths = [root.resolve() / name for name in folder.matching(pattern)]
-    else:
-        in_project = origin == "project"
-        root = Path(frame.run.state.project or ".") if in_project else folder.path.parent / checked_slug(origin)
-        where = "the project" if in_project else f"the run `{origin}`"
-        paths = matching(root, pattern)
-    if not paths:
-        raise SkillrunError(f"there is no file `{pattern}` in {where}")
-    return root, paths
+def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
+    """The names and contents of the files to read. Raises SkillrunError when there is none."""
+    folder, where = frame.run.folder, f"the run `{origin}`" if origin else "this run"
+    try:
+        if origin == "project":
+            where = "the project"
+            with opened_project(frame.run) as found:
+                names = _matching(found, below(frame.run, pattern))
+                return _contents(found, names)
+        if origin:
+            with Readable(Tree(folder.path.parent / checked_slug(origin)), ignores=False) as found:
+                return _contents(found, _matching(found, pattern))
+        names = folder.matching(pattern)
+        with Readable(Tree(folder.path), ignores=False) as found:
+            return _contents(found, names)
+    except (FileNotFoundError, NotADirectoryError):
+        raise SkillrunError(f"there is no file {shown(pattern)} in {where}") from None
+    except TimeoutError:
+        raise SkillrunError(f"the search for {shown(pattern)} in {where} took more than {SECONDS:g} seconds") from None
+    except OSError as error:
+        raise SkillrunError(f"{shown(pattern)} in {where} cannot be read: {error.strerror}") from None
 
 
-def _read(root: Path, paths: list[Path], shape: Shape | None) -> dict[str, Any]:
+def _matching(folder: Readable, pattern: str) -> list[str]:
+    """The names of the files that a pattern means. One without wildcards may be a file that git ignores."""
+    if not any(each in pattern for each in "*?["):
+        with folder.opened(pattern, ignored=True) as found:
+            return [] if found.is_folder else ["/".join(parts_of(pattern)) or found.name]
+    if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
+        raise PathRefused(f"{shown(pattern)} leads out of its folder, or is too long to be a path")
+    try:
+        return sorted(folder.files(wanted=wildcard(pattern.replace("\\", r"\\")), runs=True))
+    except NoPattern:
+        raise SkillrunError(f"{shown(pattern)} is no pattern") from None
+
+
+def _contents(folder: Readable, names: list[str]) -> list[tuple[str, bytes]]:
+    found, left = [], MOST
+    for name in names:
+        with folder.opened(name, ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
+            found.append((name, file.read(left + 1)))
+        left -= len(found[-1][1])
+        if left < 0:
+            raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {shown(name)} is beyond that")
+    if not found:
+        raise FileNotFoundError
+    return found
+
+
+def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> dict[str, Any]:
     texts, records = [], []
-    for path in paths:
-        if shape is not None:
-            data, body = from_frontmatter(path)
-            errors = shape.check(data)
-            if errors:
-                wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
-                raise SkillrunError(f"{path} has not the shape asked for: {wrong}")
-            records.append(data)
-            texts.append(body)
-        else:
-            texts.append(path.read_text(encoding="utf-8", errors="replace"))
-    result: dict[str, Any] = {
-        "text": "\n\n".join(texts),
-        "files": [path.relative_to(root.resolve()).as_posix() for path in paths],
-    }
+    for name, content in files:
+        if shape is None:
+            texts.append(content.decode("utf-8", "replace"))
+            continue
+        data, body = from_frontmatter(Path(name), content)
+        errors = shape.check(data)
+        if errors:
+            wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
+            raise SkillrunError(f"{name} has not the shape asked for: {wrong}")
+        records.append(data)
+        texts.append(body)
+    result: dict[str, Any] = {"text": "\n\n".join(texts), "files": [name for name, _ in files]}
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result

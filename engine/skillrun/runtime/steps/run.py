@@ -9,9 +9,10 @@ from typing import Any
 from skillrun.language.check import check_workflow
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import StepFailed, Waiting
-from skillrun.runtime.folder import InlineFolder, State
+from skillrun.runtime.folder import InlineFolder
 from skillrun.runtime.given import given_values
 from skillrun.runtime.run import Frame, Spent
+from skillrun.runtime.state import State
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:

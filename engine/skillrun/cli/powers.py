@@ -1,0 +1,39 @@
+"""What `resume` asks about a run folder that has come from elsewhere: whether it keeps what it would decide.
+
+Its records are kept either way; the question is about paths out of the project and about models.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from skillrun.cli.loading import Loaded
+from skillrun.cli.printing import Output
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime.admission import FROM_ELSEWHERE, foreign_claims
+
+QUESTION: Final = "Take over what it says? No goes on with what holds here."
+
+adopt = click.option(
+    "--adopt/--no-adopt",
+    default=None,
+    help="Whether a run folder from elsewhere keeps its models and its paths out of this project.",
+)
+
+
+def decided(loaded: Loaded, folder: Path, said: bool | None, out: Output, *, attended: bool) -> bool | None:
+    """What was said, or what the person says in a terminal; None where nothing has to be decided, or nobody can."""
+    terminal = sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+    if said is not None or not attended or not terminal:
+        return said
+    session = loaded.session(ScriptedGateway(), open_person(unattended=True))
+    claims = foreign_claims(session, folder)
+    if claims is None or not claims.matter:
+        return None
+    out.note("\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]))
+    return click.confirm(QUESTION, default=False, err=True)

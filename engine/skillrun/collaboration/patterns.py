@@ -1,0 +1,165 @@
+"""Regular expressions that come from files and models: which are accepted, and where they occur in a text.
+
+RE2 searches: whatever the pattern and the text are like, a search takes time in line with both, and no more memory than
+it is given. What it does not offer is refused with a reason. Why, with figures: docs/decisions/019-patterns.md.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+Hit = tuple[int, str]
+TEXT_CAP: Final = 200_000
+"""Characters of a text that are searched; what stands behind them is not looked at."""
+
+MAX_PATTERN: Final = 500  # characters
+MAX_STATES: Final = 600  # of the automaton over one-byte characters: a character, a class, a round of a repetition each
+MEMORY: Final = 8 << 20  # bytes for an automaton over all characters
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+_WIDE: Final = re.compile("[^\x00-\xff]")
+_NOT_OFFERED: Final = "look-around, back references, atomic groups and possessive repeats are not offered"
+_REASONS: Final = {  # the beginning of what RE2 says, and what it means
+    "invalid perl operator": _NOT_OFFERED,
+    "invalid escape sequence": r"there are no back references, the end of the text is `\z`, and é is `\x{e9}`",
+    "bad repetition operator": _NOT_OFFERED,
+    "invalid repetition size": "a part is repeated at most 1,000 times, repetitions inside repetitions multiplied",
+    "pattern too large": "it repeats too much, or has too many classes of letters",
+}
+
+
+def hits(pattern: str, text: str, seconds: float) -> list[Hit]:
+    """Place and words of each occurrence that is not empty, whatever its case, in the first TEXT_CAP characters.
+
+    Raises ValueError for a pattern that is refused, and TimeoutError when finding them takes longer than `seconds`.
+    """
+    until = time.monotonic() + seconds
+    found = []
+    for hit in _compiled(pattern, True).finditer(_whole(text[:TEXT_CAP])):
+        if hit.group():
+            found.append((hit.start(), hit.group()))
+        if time.monotonic() > until:
+            raise TimeoutError
+    return found
+
+
+def lines_with(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[tuple[int, str]]:
+    """Number and text of each line in whose first TEXT_CAP characters the pattern occurs; case matters.
+
+    Raises ValueError for a pattern that is refused, and TimeoutError when `seconds` have passed.
+    """
+    compiled, until = _compiled(pattern, False), time.monotonic() + seconds
+    for number, line in enumerate(lines, 1):
+        if time.monotonic() > until:
+            raise TimeoutError
+        if compiled.search(_whole(line[:TEXT_CAP])):
+            yield number, line
+
+
+def distinct(found: Iterable[Hit]) -> list[str]:
+    """The words of hits in the order of their places; of words that differ in case alone, those that come first."""
+    words: dict[str, str] = {}
+    for _, hit in sorted(found):
+        words.setdefault(hit.casefold(), hit)
+    return list(words.values())
+
+
+def refused(pattern: str) -> str | None:
+    """Why a regular expression is not accepted; None where it is."""
+    try:
+        _compiled(pattern, True)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, ignore_case: bool) -> Any:
+    """The pattern as RE2 has it. Raises ValueError with the reason why it is refused."""
+    shown = _whole(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"the pattern `{shown}` is longer than {MAX_PATTERN} characters")
+    import re2
+
+    try:
+        written = _written(_whole(pattern))
+        size = re2.compile(
+            _WIDE.sub("x", pattern).encode("latin-1"), _options(re2, ignore_case, latin=True)
+        ).programsize
+        compiled = re2.compile(written, _options(re2, ignore_case))
+    except re2.error as error:
+        reason = error.args[0]
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        meant = next((meant for words, meant in _REASONS.items() if reason.startswith(words)), "")
+        raise ValueError(f"`{shown}` is not a regular expression: {reason}{f'; {meant}' if meant else ''}") from None
+    if size > MAX_STATES:
+        message = f"`{shown}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
+        raise ValueError(f"{message}; repeat less, or make it two patterns")
+    return compiled
+
+
+def _options(re2: Any, ignore_case: bool, *, latin: bool = False) -> Any:
+    options = re2.Options()
+    options.case_sensitive = not ignore_case
+    options.never_capture = True  # only the whole is looked at, and groups would take a slower way
+    options.log_errors = False
+    options.max_mem = MEMORY
+    if latin:
+        options.encoding = re2.Options.Encoding.LATIN1
+    return options
+
+
+def _whole(text: str) -> str:
+    """The text, of the same length, without halves of characters, which no search can take."""
+    return text if text.isascii() else _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _written(pattern: str) -> str:
+    """The pattern with `\\w` for the letters and digits of every script, which for RE2 are ASCII's.
+
+    Raises ValueError where that cannot be said: a `\\b` beside a letter outside ASCII, `\\W` inside brackets.
+    """
+    parts: list[str] = []
+    inside = False
+    at = 0
+    while at < len(pattern):
+        piece = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
+        if piece == "\\Q":  # up to `\E` all is text
+            end = pattern.find("\\E", at)
+            piece = pattern[at : end + 2 if end >= 0 else None]
+        elif piece == "\\b" and not inside and (beside := _foreign(pattern, at)):
+            message = (
+                f"a word's end `\\b` beside `{beside}` is not offered: it knows the letters a to z, digits and `_`"
+            )
+            raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` in front, `(?:\\W|$)` behind")
+        elif piece == "\\W" and inside:
+            raise ValueError(f"`{pattern}`: `\\W` is not offered inside brackets")
+        parts.append(_WORDS.get((piece, inside), piece))
+        if piece == "[" and not inside:
+            inside = True
+            if pattern[at + 1 : at + 2] == "^":
+                piece = "[^"
+                parts[-1] = piece
+            if pattern[at + len(piece) : at + len(piece) + 1] == "]":  # the first one is a character of the class
+                parts.append("]")
+                at += 1
+        elif piece == "]":
+            inside = False
+        at += len(piece)
+    return "".join(parts)
+
+
+_WORDS: Final = {
+    ("\\w", False): r"[\pL\pM\pN_]",
+    ("\\w", True): r"\pL\pM\pN_",
+    ("\\W", False): r"[^\pL\pM\pN_]",
+}
+
+
+def _foreign(pattern: str, at: int) -> str:
+    """The letter outside ASCII that stands before or behind the `\\b` at a place."""
+    beside = (pattern[at - 1 : at], pattern[at + 2 : at + 3])
+    return next((sign for sign in beside if sign and not sign.isascii() and sign.isalnum()), "")

@@ -1,0 +1,72 @@
+"""The SDKs' clients: what they would look for in the environment is given, and their HTTP is held to `transport`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from skillrun.models.messages import ModelError
+
+if TYPE_CHECKING:
+    from skillrun.models.catalogue import Provider
+
+NO_KEY = "no-key"  # the SDKs refuse an empty one
+
+
+def sdk_client(provider: Provider, key: str) -> Any:
+    """The provider's SDK with everything given that it would look for in the environment. Raises `ModelError`."""
+    from skillrun.models.transport import http_client
+
+    _check(provider, key)
+    here = provider.kind == "embedded"
+    if provider.kind == "anthropic":
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+
+        # No time-out of its own: with the SDK's, a call for a long reply is streamed; the gateway keeps the clock.
+        client: Any = AsyncAnthropic(
+            api_key=key or NO_KEY,
+            base_url=provider.base_url,
+            max_retries=0,
+            open_telemetry=False,
+            http_client=http_client(DefaultAsyncHttpxClient, key or NO_KEY, here=here),
+        )
+    else:
+        from openai import AsyncOpenAI
+        from openai import DefaultAsyncHttpxClient as OpenAIClient
+
+        client = AsyncOpenAI(
+            api_key=key or NO_KEY,
+            admin_api_key="",
+            organization="",
+            project="",
+            webhook_secret="",
+            base_url=provider.base_url,
+            max_retries=0,
+            timeout=provider.timeout,
+            http_client=http_client(OpenAIClient, key or NO_KEY, here=here),
+        )
+    client._custom_headers = {}  # noqa: SLF001 -- those of the environment, for which the SDKs have no switch
+    return client
+
+
+def _check(provider: Provider, key: str) -> None:
+    """Raises `ModelError` for a key and an address that HTTP cannot carry; neither is shown."""
+    from urllib.parse import urlsplit
+
+    import httpx2
+
+    if not all("!" <= character <= "~" for character in key):
+        step = f"Set {provider.key} again: it is printable ASCII, without blanks and line ends."
+        raise ModelError("auth", f"{provider.key} holds a character that no key has", next_step=step)
+    url = None
+    with suppress(httpx2.InvalidURL, ValueError, TypeError):
+        urlsplit(provider.base_url).port  # noqa: B018 -- raises where it is no port
+        url = httpx2.URL(provider.base_url)
+    if url is None or url.scheme not in {"http", "https"} or not url.host:
+        message = f"the base_url of {provider.name} is no address of the form https://host/path"
+        raise ModelError(
+            "invalid_request", message, next_step="Correct it in config/models.yaml or in the environment."
+        )
+    if url.userinfo:
+        message = f"the base_url of {provider.name} holds a user or a password, which is not sent"
+        raise ModelError("invalid_request", message, next_step="Name a variable that holds the key as its `key`.")

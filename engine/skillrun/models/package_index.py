@@ -1,0 +1,244 @@
+"""Where a pinned wheel is to be had: pip's own settings, read as plain data, and the pages of the package index.
+
+Starts no program and reads nothing of the folder that the user is in: every path of these settings is absolute.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import sys
+from collections.abc import Mapping
+from configparser import ConfigParser
+from configparser import Error as BadConfig
+from contextlib import suppress
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass, url2pathname
+
+from skillrun.language.diagnostics import SkillrunError
+
+if TYPE_CHECKING:
+    import httpx2
+
+PYPI = "https://pypi.org/simple"
+SECONDS = 30  # without a byte
+MAX_PAGE = 10 * 2**20
+MAX_WHEEL = 512 * 2**20
+_OPTIONS = ("index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert", "proxy")
+_WHEEL = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A file of an index, or of this machine; `sha256` is what the index says of it, empty where it says nothing."""
+
+    name: str
+    url: str
+    sha256: str = ""
+
+    @property
+    def path(self) -> Path | None:
+        return _local(self.url)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What pip would be told by its environment variables and its files, for `pip download`."""
+
+    index_urls: tuple[str, ...] = (PYPI,)
+    find_links: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
+    cert: str = ""
+    client_cert: str = ""
+    proxy: str = ""
+    netrc: str = ""
+
+    def client(self) -> httpx2.AsyncClient:
+        """For the places that the settings name. Redirects are followed, as mirrors do; the hash is what counts."""
+        import httpx2
+
+        from skillrun.models.transport import bounded
+
+        more: dict[str, Any] = {"proxy": self.proxy} if self.proxy else {}
+        if self.netrc:
+            with suppress(OSError, SyntaxError):  # as pip does; netrc.NetrcParseError is a SyntaxError
+                more["auth"] = httpx2.NetRCAuth(self.netrc)
+        return httpx2.AsyncClient(
+            headers={"Accept-Encoding": "identity", "User-Agent": "skillrun"},
+            timeout=SECONDS,
+            follow_redirects=True,
+            verify=self._tls(),
+            mounts={f"https://{host}": self._unchecked(host) for host in self.trusted_hosts},
+            event_hooks={"response": [bounded(MAX_WHEEL)]},
+            **more,
+        )
+
+    def _unchecked(self, host: str) -> httpx2.AsyncHTTPTransport:
+        """For one of pip's `trusted-host`, whose certificate is not looked at; what comes is checked by its hash."""
+        import httpx2
+
+        proxy = self.proxy or ("" if proxy_bypass(host) else getproxies().get("https", ""))
+        return httpx2.AsyncHTTPTransport(verify=False, proxy=proxy or None)
+
+    def _tls(self) -> ssl.SSLContext | bool:
+        if not (self.cert or self.client_cert):
+            return True
+        try:
+            folder = bool(self.cert) and Path(self.cert).is_dir()
+            context = ssl.create_default_context(
+                cafile=None if folder else self.cert or None, capath=self.cert if folder else None
+            )
+            if self.client_cert:
+                context.load_cert_chain(self.client_cert)
+        except OSError as error:
+            raise SkillrunError(f"pip's certificate {self.cert or self.client_cert} cannot be used: {error}") from None
+        return context
+
+
+def settings(environ: Mapping[str, str]) -> Settings:
+    """Of `PIP_…` variables first, then the first of pip's files that says it. Raises `SkillrunError` for a path that
+    is not absolute: it would mean a file of the project."""
+    values = _values(environ)
+    proxy = values["proxy"]
+    index = [] if values["no-index"].lower() in {"1", "y", "yes", "t", "true", "on"} else [values["index-url"] or PYPI]
+    more = values["extra-index-url"].split() if index else []
+    cert = values["cert"] or environ.get("REQUESTS_CA_BUNDLE", "") or environ.get("CURL_CA_BUNDLE", "")
+    home = environ.get("NETRC") or "~/.netrc"
+    return Settings(
+        index_urls=tuple(url.rstrip("/") for url in (*index, *more)),
+        find_links=tuple(place if "://" in place else _absolute("find-links", place) for place in _words(values)),
+        trusted_hosts=tuple(values["trusted-host"].split()),
+        cert=_absolute("cert", cert),
+        client_cert=_absolute("client-cert", values["client-cert"]),
+        proxy=proxy if not proxy or "://" in proxy else f"http://{proxy}",
+        netrc=netrc if (netrc := _absolute("NETRC", home)) and Path(netrc).is_file() else "",
+    )
+
+
+def _words(values: Mapping[str, str]) -> list[str]:
+    """The places of `find-links`; a folder whose name holds a blank is one place, as long as it is the only one."""
+    text = values["find-links"].strip()
+    return [text] if text and Path(text).expanduser().is_absolute() and Path(text).is_dir() else text.split()
+
+
+def _values(environ: Mapping[str, str]) -> dict[str, str]:
+    files = [_read(path) for path in _files(environ)]
+    values: dict[str, str] = {}
+    for option in _OPTIONS:
+        said = [environ.get(f"PIP_{option.upper().replace('-', '_')}", "")]
+        said += [file.get(section, option, fallback="") for file in files for section in ("download", "global")
+                 if file.has_section(section)]  # fmt: skip
+        values[option] = next((text for text in said if text), "")
+    return values
+
+
+def _files(environ: Mapping[str, str]) -> list[Path]:
+    """pip's configuration files, the strongest first: `PIP_CONFIG_FILE`, of this Python, the user's, the machine's."""
+    import platformdirs
+
+    name = "pip.ini" if os.name == "nt" else "pip.conf"
+    own = environ.get("PIP_CONFIG_FILE", "")
+    if own == os.devnull:
+        return []
+    users = [platformdirs.user_config_path("pip", appauthor=False, roaming=True), Path("~/.config/pip").expanduser()]
+    machine = platformdirs.site_config_dir("pip", appauthor=False, multipath=True).split(os.pathsep)
+    folders = [Path(sys.prefix), *users, Path("~/.pip").expanduser(), *map(Path, machine), Path("/etc")]
+    paths = [Path(_absolute("PIP_CONFIG_FILE", own))] if own else []
+    return [*paths, *(folder / name for folder in folders if folder.is_absolute())]
+
+
+def _read(path: Path) -> ConfigParser:
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeError, BadConfig) as error:
+        reason = str(error).splitlines()[0]
+        raise SkillrunError(f"pip's settings in {path} cannot be read: {reason}", "Correct the file.") from None
+    return parser
+
+
+def _absolute(name: str, place: str) -> str:
+    path = Path(place).expanduser()
+    if place and not path.is_absolute():
+        message = f"pip's setting `{name}` is {place}; here that would be a file of the folder that you are in"
+        raise SkillrunError(message, "Give it an absolute path.")
+    return str(path) if place else ""
+
+
+# -- pages ---------------------------------------------------------------------------------------------------------
+
+
+def wheels_in(folder: Path, package: str, version: str) -> list[Wheel]:
+    """The wheels of that version in a folder of this machine."""
+    names = sorted(path.name for path in folder.glob("*.whl")) if folder.is_dir() else []
+    return [Wheel(name, (folder / name).as_uri()) for name in names if _fits(name, package, version)]
+
+
+def wheels_on(page: str, url: str, package: str, version: str) -> list[Wheel]:
+    """The wheels of that version that an index's page links to (PEP 503)."""
+    links = _Links()
+    links.feed(page)
+    found = []
+    for link in links.found:
+        address, fragment = urldefrag(urljoin(urljoin(url, links.base), link))
+        name = unquote(urlsplit(address).path).rpartition("/")[2]
+        schemes = {"http", "https", urlsplit(url).scheme}
+        if _fits(name, package, version) and urlsplit(address).scheme in schemes:
+            hashed = re.fullmatch(r"sha256=([0-9a-fA-F]{64})", fragment)
+            found.append(Wheel(name, _signed(address, url), hashed[1].lower() if hashed else ""))
+    return found
+
+
+def page_of(index_url: str, package: str) -> str:
+    return f"{index_url}/{_normal(package)}/"
+
+
+def folder_of(place: str) -> Path | None:
+    """The folder that a place of the settings means, None for an address of the network."""
+    return _local(place) if "://" in place else Path(place)
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = ""
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href") or ""
+        if tag == "base":
+            self.base = self.base or href
+        elif tag == "a" and href:
+            self.found.append(href)
+
+
+def _local(url: str) -> Path | None:
+    parts = urlsplit(url)
+    return Path(url2pathname(parts.path)) if parts.scheme == "file" else None
+
+
+def _signed(address: str, page: str) -> str:
+    """A link with the page's user and password, where it leads to the same server and has none of its own."""
+    link, own = urlsplit(address), urlsplit(page)
+    user, _, server = own.netloc.rpartition("@")
+    return (
+        link._replace(netloc=own.netloc).geturl()
+        if user and (link.scheme, link.netloc) == (own.scheme, server)
+        else address
+    )
+
+
+def _fits(name: str, package: str, version: str) -> bool:
+    match = _WHEEL.fullmatch(name)
+    return match is not None and _normal(match["name"]) == _normal(package) and match["version"] == version
+
+
+def _normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()

@@ -1,0 +1,100 @@
+"""Keys in texts: what is known to be one, in every piece that tells something, and what looks like one.
+
+Whatever a provider sends goes through here before it is cut, stored or shown.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+PIECE = 8
+"""Characters in a row of a key that are taken out. Fewer are no secret, and occur in ordinary words."""
+REDACTED = "[key]"
+_GRAM = 4
+_STRIDE = PIECE - _GRAM + 1  # of so many places in a row in a piece one is looked at
+_SECRETS = re.compile(
+    r"(?i)\b(?:sk|rk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|(?<=bearer )[\w.~+/=-]{8,}",
+)
+_USERINFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
+_NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
+
+
+class Redactor:
+    """Knows some keys, and takes them out of texts: as they are, in capitals, percent-encoded, in base64, in pieces."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._whole = sorted({key for key in keys if key}, key=len, reverse=True)
+        forms = {_plain(form) for key in self._whole for form in _forms(key) if len(form) >= PIECE}
+        self._pieces = frozenset(form[at : at + PIECE] for form in forms for at in range(len(form) - PIECE + 1))
+        self._grams = frozenset(form[at : at + _GRAM] for form in forms for at in range(len(form) - _GRAM + 1))
+
+    @classmethod
+    def of_environment(cls, environ: Mapping[str, str]) -> Redactor:
+        """Of every variable whose name says that it holds a secret."""
+        return cls(value for name, value in environ.items() if _NAMES.search(name) and len(value) >= PIECE)
+
+    def text(self, text: str) -> str:
+        """The text without the pieces of the keys. What only looks like a key stays: a reply may be about one."""
+        if not self._pieces or len(text) < PIECE:
+            return text
+        small, grams, pieces = _plain(text), self._grams, self._pieces
+        near = [at for at in range(0, len(small) - _GRAM + 1, _STRIDE) if small[at : at + _GRAM] in grams]
+        if not near:
+            return text
+        places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
+        kept: list[str] = []
+        end = 0
+        for at in places:
+            if small[at : at + PIECE] in pieces:
+                if at > end or not kept:
+                    kept += [text[end:at], REDACTED]
+                end = at + PIECE
+        return "".join((*kept, text[end:]))
+
+    def known(self, text: str) -> str:
+        """The text without keys of any length, in pieces or whole, and without the passwords of its URLs."""
+        text = self.text(text)
+        for key in self._whole:
+            text = text.replace(key, REDACTED)
+        return without_userinfo(text)
+
+    def error(self, text: str) -> str:
+        """An error's text: also without what looks like a key."""
+        return _SECRETS.sub(REDACTED, self.known(text))
+
+    def value(self, value: Any) -> Any:
+        """A value of JSON with `text` applied to every text in it, keys of mappings included."""
+        if not self._pieces:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        return value
+
+
+def without_userinfo(text: str) -> str:
+    """The text with no user and no password in its URLs."""
+    return _USERINFO.sub("", text)
+
+
+def _forms(key: str) -> Iterable[str]:
+    """The key as it is, as a URL has it, and in base64 at each of the three places where it may begin in a triple."""
+    yield key
+    yield quote(key, safe="")
+    data = key.encode("utf-8", "surrogateescape")
+    for skipped in range(3):
+        part = data[skipped:]
+        encoded = b64encode(part[: len(part) // 3 * 3]).decode()
+        yield from (encoded, encoded.replace("+", "-").replace("/", "_"))
+
+
+def _plain(text: str) -> bytes:
+    """As many bytes as the text has characters, in small letters."""
+    return text.encode("ascii", "replace").lower()

@@ -1,0 +1,92 @@
+"""The bytes of a provider's answers: no redirect is followed, no header comes from an SDK's environment, and a body is
+counted while it is read, compressed or not."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import httpx2
+
+MAX_BODY = 32 * 2**20
+"""Bytes of one answer. A stream of the longest reply that a model gives has about half of them."""
+_PIECE = 64 * 1024
+_HEADERS = frozenset(
+    {
+        "host", "connection", "accept", "accept-encoding", "user-agent", "content-type", "content-length",
+        "transfer-encoding", "authorization", "anthropic-version", "anthropic-beta",
+    }
+)  # fmt: skip
+"""What may go out, besides the `x-stainless-…` with which the SDKs count their versions."""
+
+
+class AnswerRefused(Exception):
+    """A provider's answer that is not read to its end, and why."""
+
+
+def http_client(kind: Callable[..., httpx2.AsyncClient], key: str, *, here: bool = False) -> httpx2.AsyncClient:
+    """An SDK's HTTP client of the given kind, held to this module's rules. `here`: on this machine, past any proxy."""
+
+    async def own_headers(request: httpx2.Request) -> None:
+        for name in list(request.headers):
+            if name.lower() not in _HEADERS and not name.lower().startswith("x-stainless-"):
+                del request.headers[name]
+        request.headers["Accept-Encoding"] = "gzip"
+        request.headers["Authorization"] = f"Bearer {key}"
+
+    async def no_redirect(response: httpx2.Response) -> None:
+        if 300 <= response.status_code < 400:
+            raise AnswerRefused(f"is a redirect (HTTP {response.status_code}), which is not followed")
+
+    hooks = {"request": [own_headers], "response": [no_redirect, bounded(MAX_BODY)]}
+    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport(trust_env=False)} if here else {}
+    return kind(follow_redirects=False, event_hooks=hooks, **more)
+
+
+def bounded(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """A hook for responses: a body that has more bytes, before or after it is decompressed, raises `AnswerRefused`
+    where it is read."""
+
+    async def hook(response: httpx2.Response) -> None:
+        coding = response.headers.pop("Content-Encoding", "identity").strip().lower() or "identity"
+        if coding not in {"identity", "gzip", "x-gzip"}:
+            raise AnswerRefused("is compressed in a way that was not asked for")
+        stream = response.stream
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        response.stream = _Counted(stream, limit, inflated=coding != "identity")
+
+    return hook
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, *, inflated: bool) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if inflated else None
+        self._read = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        raw = 0
+        async for chunk in self._stream:
+            raw += len(chunk)
+            self._check(raw)
+            if self._inflate is None:
+                yield chunk
+                continue
+            while chunk and not self._inflate.eof:
+                try:
+                    piece = self._inflate.decompress(chunk, _PIECE)
+                except zlib.error:
+                    raise AnswerRefused("says that it is compressed, and is not") from None
+                chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- what the next piece is made of
+                self._read += len(piece)
+                self._check(self._read)
+                yield piece
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise AnswerRefused(f"is longer than {self._limit // 2**20} MB and was cut off")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

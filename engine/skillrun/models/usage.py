@@ -1,0 +1,75 @@
+"""What a provider says that a call used, held to what can be: budgets and prices are counted from it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.models.messages import Block, Reply, Request, Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai.usage import RequestUsage
+
+OWN: Final = 20_000
+"""Tokens that a provider may add of its own: what it says to its models about tools and schemas, unseen thinking."""
+TIMES: Final = 10
+
+
+def plausible(told: RequestUsage, request: Request, reply: Reply, most: int) -> tuple[Usage, str]:
+    """The usage that counts, and in words what was told and cannot be, or nothing.
+
+    No token has less than a byte, so the input has at most as many as the request has bytes, and the output at most
+    some times what was asked for (`most`), as thinking may not count there. Where nothing is told or less than a tenth
+    of our own estimate, the estimate counts.
+    """
+    sent = _sent(request)
+    answered = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
+    highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in sent) + OWN
+    doubts: list[str] = []
+    most_output = TIMES * most + OWN
+    used = Usage(
+        _bounded("input", told.input_tokens, sent, highest, doubts),
+        _bounded("output", told.output_tokens, answered, most_output, doubts),
+    )
+    read = _part("cache_read", told.cache_read_tokens, used.input, doubts)
+    write = _part("cache_write", told.cache_write_tokens, used.input - read, doubts)
+    return Usage(used.input, used.output, read, write), ", ".join(doubts)
+
+
+def _bounded(what: str, told: Any, texts: list[str], highest: int, doubts: list[str]) -> int:
+    number = _number(told)
+    if number is not None and number > highest:
+        doubts.append(f"{what}: {_shown(number)}")
+        return highest
+    # The estimate is dear, and only wanted where a number is small for the length of the text.
+    if number is not None and number > 0 and number * 2 * TIMES >= sum(map(len, texts)):
+        return number
+    estimate = sum(map(estimate_tokens, texts))
+    if number is None or number < estimate / TIMES:
+        doubts.append(f"{what}: {_shown(number)}")
+        return estimate
+    return number
+
+
+def _part(what: str, told: Any, whole: int, doubts: list[str]) -> int:
+    number = _number(told)
+    if number is None or not 0 <= number <= whole:
+        doubts.append(f"{what}: {_shown(number)}")
+        return 0 if number is None else max(0, min(number, whole))
+    return number
+
+
+def _shown(number: int | None) -> str:
+    return "nothing" if number is None else f"{max(-(10**18), min(number, 10**18)):.3g} tokens"
+
+
+def _number(told: Any) -> int | None:
+    return told if isinstance(told, int) and not isinstance(told, bool) else None
+
+
+def _sent(request: Request) -> list[str]:
+    blocks: list[Block] = [*request.system, *(block for message in request.messages for block in message.blocks)]
+    plain = [vars(tool) for tool in request.tools], request.schema
+    calls = [vars(call) for message in request.messages for call in message.calls]
+    return [*(block.text for block in blocks), json.dumps([*plain, calls], default=str)]

@@ -1,0 +1,62 @@
+"""What a run may decide by its own `state.md`: all of it where a run of this user has written it, else what is said.
+
+`seal` says which is which.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.source import plain
+from skillrun.runtime.folder import RunFolder
+from skillrun.runtime.run import Session
+from skillrun.runtime.seal import Claims, claims_of, disown, is_sealed
+from skillrun.runtime.state import State
+
+FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an older skillrun"
+
+
+def foreign_claims(session: Session, folder: Path) -> Claims | None:
+    """What a run folder would decide that has come from elsewhere; None for one of this user's own."""
+    state, _ = RunFolder(folder).read_state()
+    if is_sealed(session.program, state):
+        return None
+    return claims_of(session.program, state, session.catalogue, session.environ, session.project)
+
+
+def decided(session: Session, folder: Path) -> None:
+    """Raises SkillrunError where somebody has to decide about a run folder from elsewhere, and nobody has."""
+    claims = foreign_claims(session, folder) if session.adopt is None else None
+    if claims is not None and claims.matter:
+        runs = session.project.resolve() / "runs"
+        typed = f"skillrun resume {folder.name if folder.parent == runs else quote(str(folder))}"
+        raise SkillrunError(
+            "\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]),
+            f"`{typed} --adopt` takes over what it says, `{typed} --no-adopt` goes on with what holds here",
+        )
+
+
+def admitted(session: Session, state: State) -> list[str]:
+    """Go on with a state that has come from elsewhere; what became of its powers, for people. Raises SkillrunError."""
+    if session.adopt:
+        state.project = str(session.project)
+        return [f"{FROM_ELSEWHERE}; what it says was taken over"]
+    claims = claims_of(session.program, state, session.catalogue, session.environ, session.project)
+    disown(state, session.program, claims, session.project)
+    return [f"{FROM_ELSEWHERE}; the project, the budget and the models are those of here"]
+
+
+def shares(session: Session) -> bool:
+    """Whether others may read a run: by the flag, or because the user's own config says so; a project's does not."""
+    config = session.program.library.config("skillrun")
+    own = [root.path for root in session.program.library.roots if root.name == "user"]
+    layers = config.layers if config is not None else ()
+    return session.share or any(
+        plain(layer).get("share") is True
+        for layer in layers
+        for root in own
+        if layer.span.source.path.is_relative_to(root)
+    )

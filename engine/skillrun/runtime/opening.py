@@ -1,0 +1,89 @@
+"""The folders of runs: where one is, a new one, its journal, a copy to look through; none behind a link."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
+from skillrun.language.templates.functions import slug
+from skillrun.runtime.bodies import fits
+from skillrun.runtime.files import LARGEST, folder_mode, folders, write_plain
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.journal_check import JOURNAL, WITNESS
+from skillrun.runtime.state import STATE
+from skillrun.tools.paths import PathRefused, checked_slug
+from skillrun.tools.tree import NO_LINKS, PRIVATE, Tree
+
+MOST_COPIED: Final = 500_000_000  # bytes
+
+
+def new_slug(runs: Path, words: str) -> str:
+    """A slug that no run has yet, made from the request."""
+    base = (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
+    name, number = base, 1
+    while (runs / name).exists():
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
+    """The folder of a new run, made with that of all runs where they are not there. Raises PathRefused for a link."""
+    checked_slug(name)
+    runs.mkdir(folder_mode(shared=shared), parents=True, exist_ok=True)
+    with Tree(runs.resolve()) as all_runs:
+        all_runs.make(name, folder_mode(shared=shared))
+        return all_runs.folder(name)
+
+
+def existing(runs: Path, name: str) -> Path:
+    """The folder of a run. Raises UsageError where there is none, PathRefused where its name is a link."""
+    path = runs.resolve() / checked_slug(name)
+    if path.is_symlink():
+        raise PathRefused(f"{path} is a symbolic link", NO_LINKS)
+    if not (path / STATE).is_file():
+        if (path / ".run").is_dir():
+            raise UsageError(f"{path} has no {STATE}", "put it back, or begin the run again under another `--name`")
+        known = sorted(p.name for p in runs.iterdir() if (p / STATE).is_file()) if runs.is_dir() else []
+        raise UsageError(
+            f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them"
+        )
+    return path
+
+
+def open_journal(folder: Tree) -> Journal:
+    """The journal of a run, made when there is none."""
+    there = any(folder.known(name) is not None for name in (JOURNAL, WITNESS))
+    return Journal.open(folder, fits) if there else Journal.create(folder, fits)
+
+
+@contextmanager
+def scratch() -> Iterator[Tree]:
+    """An empty folder of a run that nobody keeps."""
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary, Tree(Path(temporary).resolve()) as private:
+        private.make("run", PRIVATE)
+        yield private.folder("run")
+
+
+def copy_files(source: Tree, target: Tree) -> None:
+    """Copy what a run has written, without `.run`: regular files only. Raises SkillrunError where they are too many."""
+    left = MOST_COPIED
+    for folder in folders(source):
+        if folder == ".run" or folder.startswith(".run/"):
+            continue
+        for name, kind in source.entries(folder):
+            path = name if folder == "." else f"{folder}/{name}"
+            if kind != "file" or not source.is_file(path):
+                continue
+            content = source.read(path, min(left, LARGEST))
+            left -= len(content)
+            if left < 0 or len(content) > LARGEST:
+                raise SkillrunError(
+                    f"the files in {source.path} are too large to be looked through", f"move {path} away"
+                )
+            write_plain(target, path, content)

@@ -1,0 +1,135 @@
+"""Where git keeps the rules of a folder besides its `.gitignore` files, found without running git.
+
+Git itself would follow a clone's `.git/config`, which can name programs to run. Whatever is read here is only taken for
+rules of what to leave out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+LARGEST: Final = 262_144  # bytes of a file with rules or settings
+MOST_INCLUDED: Final = 10
+_HEADER: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
+
+
+class Unreadable(Exception):
+    """A file is there, and cannot be read as what it should be."""
+
+
+def top_of(folder: Path) -> Path | None:
+    """The top of the working tree that a folder is in; None where it is in none."""
+    return next((one for one in (folder, *folder.parents) if is_repository(one)), None)
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether a folder is the top of a working tree: git goes on looking above a `.git` that holds nothing."""
+    try:
+        found = (folder / ".git").stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) or (stat.S_ISDIR(found.st_mode) and os.path.lexists(folder / ".git" / "HEAD"))
+
+
+def own_rules(top: Path) -> list[bytes]:
+    """The rules of one working tree that are in no `.gitignore`, the weakest first."""
+    git = _git_folder(top)
+    found = [_content(Path(top, named)) for named in _excludes(git / "config")[-1:]]
+    return [one for one in (*found, _content(git / "info" / "exclude")) if one is not None]
+
+
+def user_rules() -> bytes | None:
+    """The user's own rules for every repository: `core.excludesFile`, or `git/ignore` in the config folder."""
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+    files = [Path("/etc/gitconfig"), config / "config", Path.home() / ".gitconfig"]
+    if "GIT_CONFIG_GLOBAL" in os.environ:
+        files[1:] = [Path(os.environ["GIT_CONFIG_GLOBAL"])]
+    named = [value for file in files for value in _excludes(file)]
+    return _content(Path(Path.home(), named[-1]) if named else config / "ignore")
+
+
+def _git_folder(top: Path) -> Path:
+    """The folder with the repository's own files; that of the main working tree for a linked one."""
+    git = top / ".git"
+    if git.is_file():
+        git = top / (_line(git).removeprefix("gitdir:").strip() or ".git")
+    common = _line(git / "commondir").strip()
+    return git / common if common else git
+
+
+def _line(path: Path) -> str:
+    try:
+        return os.fsdecode((_content(path) or b"").split(b"\n", 1)[0]).replace("\0", "")
+    except Unreadable:
+        return ""
+
+
+def _content(path: Path) -> bytes | None:
+    """A file's content; None where there is none. Raises Unreadable."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"`{path.name}`: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise Unreadable(f"`{path.name}` is larger than {LARGEST:,} bytes")
+    return content
+
+
+def _excludes(path: Path, left: int = MOST_INCLUDED) -> list[str]:
+    """The values of `core.excludesFile` in a file of git's settings and those it includes, the last counts.
+
+    What is included under a condition is left out.
+    """
+    try:
+        text = os.fsdecode(_content(path) or b"")
+    except Unreadable:
+        return []
+    found: list[str] = []
+    for section, key, value in _settings(text):
+        if (section, key) == ("core", "excludesfile"):
+            found.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises where there is no such user)
+        elif (section, key) == ("include", "path") and left > 0 and value:
+            found += _excludes(path.parent / os.path.expanduser(value), left - 1)  # noqa: PTH111
+    return found
+
+
+def _settings(text: str) -> Iterator[tuple[str, str, str]]:
+    """Section, key and value of each setting; a section's name with a part in quotes counts as no section."""
+    section = ""
+    for line in text.replace("\r\n", "\n").replace("\\\n", "").split("\n"):
+        rest = line.strip()
+        if header := _HEADER.match(rest):
+            section = header[1].lower() if '"' not in header[0] else ""
+            rest = rest[header.end() :].strip()
+        key, equals, value = rest.partition("=")
+        if equals and not rest.startswith(("#", ";")):
+            yield section, key.strip().lower(), _value(value.strip())
+
+
+def _value(written: str) -> str:
+    """A value without its quotes, escapes and comment."""
+    found, quoted, at = "", False, 0
+    while at < len(written) and (quoted or written[at] not in "#;"):
+        character = written[at]
+        if character == '"':
+            quoted = not quoted
+        elif character == "\\" and at + 1 < len(written):
+            at += 1
+            found += {"n": "\n", "t": "\t", "b": "\b"}.get(written[at], written[at])
+        else:
+            found += character
+        at += 1
+    return found.rstrip()

@@ -1,0 +1,209 @@
+"""Patterns for paths, as git reads them in a `.gitignore`: `*`, `?`, `[…]`, `**`, `\\`, and `/` between the parts.
+
+The work is linear in a pattern's length times that of a path, whatever the pattern. Knows no files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+Part = Callable[[str], object]
+"""Whether a pattern's part is the name of a file or folder."""
+
+_STAR: Final = "*"
+_ESCAPED: Final = r"\*"
+_LOOSE: Final = re.compile(r"([^*?\[\\]*[^*?\[\\/])\*{2,}((?:/.*)?)", re.DOTALL)
+"""`a**/b`: git compares what stands before the first wildcard by itself, and takes the rest, `**/b`, for any folders.
+So it is `ab`, or a `b` somewhere below `a*`."""
+_CLASSES: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": " \t",
+    "cntrl": "\0-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": " \t\n\r",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+class NoPattern(ValueError):
+    """A pattern that names nothing: a bracket without its end, a backslash with nothing behind it."""
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """A pattern for whole paths. `ways` are the ways to read it: lists of parts, where None is any folders or none."""
+
+    ways: tuple[tuple[Part | None, ...], ...]
+
+    def matches(self, parts: Sequence[str]) -> bool:
+        """Whether the path with these parts is one that the pattern names."""
+        return any(_named(way[-1], parts[-1]) and len(way) in _after(way, parts) for way in self.ways)
+
+    def may_match_below(self, parts: Sequence[str]) -> bool:
+        """Whether something in the folder with these parts could be."""
+        return any(any(place < len(way) for place in _after(way, parts)) for way in self.ways)
+
+
+def wildcard(pattern: str) -> Wildcard:
+    """The pattern for paths; a `/` at its start counts for nothing. Raises NoPattern."""
+    pattern = pattern.removeprefix("/")
+    ways = [pattern]
+    if found := _LOOSE.fullmatch(pattern):
+        start, end = found.groups()
+        ways = [start + end[1:] if end else f"{start}*", f"{start}*/**{end}"]
+    return Wildcard(tuple(_way(_split(way)) for way in ways))
+
+
+def name(pattern: str) -> Part:
+    """The pattern for the name of a file or folder, whatever folder it is in. Raises NoPattern."""
+    (tokens,) = _split(pattern)
+    return _part(tokens)
+
+
+def _named(part: Part | None, name: str) -> bool:
+    return part is None or bool(part(name))
+
+
+def _after(way: Sequence[Part | None], parts: Iterable[str]) -> set[int]:
+    """How far a pattern can have come behind these parts, as places in it."""
+    places = _open(way, {0})
+    for part in parts:
+        places = _open(
+            way,
+            {
+                place if one is None else place + 1
+                for place in places
+                if place < len(way) and ((one := way[place]) is None or one(part))
+            },
+        )
+        if not places:
+            break
+    return places
+
+
+def _open(way: Sequence[Part | None], places: set[int]) -> set[int]:
+    return places | {place + 1 for place in places if place < len(way) and way[place] is None}
+
+
+def _way(split: Iterable[list[str]]) -> tuple[Part | None, ...]:
+    found: list[Part | None] = []
+    for tokens in split:
+        if tokens != ["**"]:
+            found.append(_part(tokens))
+        elif not found or found[-1] is not None:
+            found.append(None)
+    return (*found, _part([_STAR])) if found[-1] is None else tuple(found)  # a `**` at the end is not the folder itself
+
+
+def _split(pattern: str) -> list[list[str]]:
+    """The parts of a pattern as tokens: a character, `*`, `**` where it is alone in its part, or else a regular
+    expression for one character."""
+    parts: list[list[str]] = [[]]
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        at += 1
+        if character == "\\":
+            if at == len(pattern):
+                raise NoPattern(pattern)
+            character = pattern[at]
+            at += 1
+            if character == "/":
+                parts.append([])
+            else:
+                parts[-1].append(character if character != _STAR else _ESCAPED)
+        elif character == "/":
+            parts.append([])
+        elif character == _STAR:
+            start = at
+            while pattern.startswith(_STAR, at):
+                at += 1
+            alone = not parts[-1] and (pattern[at : at + 1] in ("", "/") or pattern.startswith("\\/", at))
+            parts[-1].append("**" if alone and at > start else _STAR)
+        elif character == "?":
+            parts[-1].append("(?:.)")
+        elif character == "[":
+            found, at = _class(pattern, at)
+            parts[-1].append(found)
+        else:
+            parts[-1].append(character)
+    return parts
+
+
+def _class(pattern: str, at: int) -> tuple[str, int]:
+    """A bracket's characters as a regular expression, and the place behind it. Raises NoPattern."""
+    negated = pattern[at : at + 1] in ("!", "^")
+    at += negated
+    found: list[str] = []
+    before, first = "", True
+    while first or pattern[at : at + 1] != "]":
+        first = False
+        character, at = _taken(pattern, at)
+        if character == "-" and before and pattern[at : at + 1] not in ("", "]"):
+            last, at = _taken(pattern, at, escaped=True)
+            found.append(f"{re.escape(before)}-{re.escape(last)}" if before <= last else "")
+            before = ""
+        elif character == "[" and pattern[at : at + 1] == ":":
+            end = pattern.find("]", at)
+            if end < 0:
+                raise NoPattern(pattern)
+            if end > at + 1 and pattern[end - 1] == ":":
+                if pattern[at + 1 : end - 1] not in _CLASSES:
+                    raise NoPattern(pattern)
+                found.append(_CLASSES[pattern[at + 1 : end - 1]])
+                at, before = end + 1, ""
+            else:
+                found.append(r"\[")
+                before = "["
+        else:
+            if character == "\\":
+                character, at = _taken(pattern, at)
+            found.append(re.escape(character))
+            before = character
+    inside = "".join(found)
+    if not inside:
+        return ("(?:.)" if negated else "(?!)"), at + 1
+    return f"[{'^' if negated else ''}{inside}]", at + 1
+
+
+def _taken(pattern: str, at: int, *, escaped: bool = False) -> tuple[str, int]:
+    if escaped and pattern[at : at + 1] == "\\":
+        at += 1
+    if at >= len(pattern):
+        raise NoPattern(pattern)
+    return pattern[at], at + 1
+
+
+def _part(tokens: list[str]) -> Part:
+    """What tokens name. Each piece between two stars is looked for where it stands first: no other place for it leaves
+    more to the rest, so nothing is ever tried again."""
+    fixed: list[list[str]] = [[]]
+    for token in tokens:
+        if token in (_STAR, "**"):
+            fixed.append([])
+        else:
+            fixed[-1].append(token)
+    if all(one in (one[-1], _ESCAPED) for piece in fixed for one in piece):
+        literal = ["".join(one[-1] for one in piece) for piece in fixed]
+        if len(literal) == 1:
+            return literal[0].__eq__
+        if len(literal) == 2 and not literal[0]:
+            return _ending(literal[1])
+    begin, *middle = ("".join(re.escape(t) if len(t) == 1 else t for t in piece) for piece in fixed)
+    if not middle:
+        return re.compile(begin, re.DOTALL).fullmatch
+    inner = "".join(f"(?>.*?{piece})" for piece in middle[:-1] if piece)
+    return re.compile(f"{begin}{inner}.*{middle[-1]}", re.DOTALL).fullmatch
+
+
+def _ending(text: str) -> Part:
+    return lambda name: name.endswith(text)

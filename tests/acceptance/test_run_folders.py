@@ -1,0 +1,580 @@
+"""Run folders that somebody else has made: nothing outside is read or changed, and no command hangs or breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.files import digest
+from skillrun.runtime.journal import Journal
+from tests.acceptance.conftest import Call, Done, Make
+
+SCRIPTED = ("--model", "scripted:default")
+MINE = "# mine\nexport KEEP=1\n"
+LOOKS = (("show", "ada"), ("logs", "ada"), ("runs",), ("resume", "ada", "--preview"))
+GOES_ON = ("resume", "ada", "--answers", "answers.yaml", "--adopt")
+COMMANDS = (*LOOKS, GOES_ON)
+SECONDS = 60  # in which every command has to end
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[None]:
+    """Ends a test whose command hangs."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError(f"not over after {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def run(project: Make, skillrun: Call) -> Path:
+    """The folder of a run that waits for an answer after its first call, in a project of this person."""
+    folder = project("greeting")
+    draft = folder / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("outputs:", "  - {id: fine, ask: 'Is it fine?'}\noutputs:"))
+    assert skillrun("greeting", "Ada", *SCRIPTED).code == 75
+    (folder / "answers.yaml").write_text("fine: it is\n")
+    return folder / "runs" / "ada"
+
+
+@pytest.fixture
+def mine(home: Path) -> Path:
+    """A file of this person, outside of every project."""
+    path = home / "mine.rc"
+    path.write_text(MINE)
+    path.chmod(0o644)
+    os.utime(path, ns=(10**18, 10**18))
+    return path
+
+
+def untouched(mine: Path) -> bool:
+    found = mine.stat()
+    return (mine.read_text(), found.st_mtime_ns, stat.S_IMODE(found.st_mode)) == (MINE, 10**18, 0o644)
+
+
+def everything(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Each file and folder with its content, mode and times."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for path in [folder, *folder.rglob("*")]:
+        known = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(known.st_mode) else ""
+        found[path.relative_to(folder).as_posix()] = (known.st_mode, known.st_mtime_ns, known.st_nlink, content)
+    return found
+
+
+def cloned(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same run in a fresh clone of its project, which is entered."""
+    project, clone = run.parents[1], tmp_path / "clone"
+    git = (
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "-c",
+        "init.defaultBranch=main",
+        "-c",
+        "core.symlinks=true",
+    )
+    for words in (("init", "-q"), ("add", "-fA"), ("commit", "-qm", "a")):
+        subprocess.run([*git, "-C", str(project), *words], check=True, capture_output=True)
+    subprocess.run([*git, "clone", "-q", str(project), str(clone)], check=True, capture_output=True)
+    monkeypatch.chdir(clone)
+    return clone / "runs" / "ada"
+
+
+def no_bug(done: Done) -> None:
+    assert done.code in (0, 1, 2, 75), (done.code, done.err)
+    assert "bug in skillrun" not in done.err
+
+
+LINKED = (
+    ".run/owner.json", ".run/transcript.ndjson", ".run/lock", ".run/witness", ".run/journal.db", ".run/journal.db-wal",
+    ".run/journal.db-shm", ".run/journal.db-journal", "state.md", "greeting.md", "summaries/draft.md", "sub",
+)  # fmt: skip
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3")
+@pytest.mark.parametrize("name", LINKED)
+def test_a_clone_whose_run_has_a_link_changes_nothing_where_it_leads(
+    run: Path, mine: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(mine)
+    clone = cloned(run, tmp_path, monkeypatch)
+    assert (clone / name).is_symlink()
+    for command in COMMANDS:
+        done = skillrun(*command)
+        no_bug(done)
+        assert untouched(mine), command
+        if command is GOES_ON and name.startswith(".run/"):
+            assert done.code == 1
+            assert name in done.err
+            assert "hint: nothing here may be a link" in done.err
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3")
+@pytest.mark.parametrize("name", [".run", "summaries", "round-1"])
+def test_a_clone_whose_run_has_a_folder_that_is_a_link_changes_nothing_where_it_leads(
+    run: Path, home: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    elsewhere = home / "elsewhere"
+    elsewhere.mkdir(mode=0o755)
+    (elsewhere / "draft.md").write_text("mine")
+    if (run / name).is_dir():
+        shutil.rmtree(run / name)
+    (run / name).symlink_to(elsewhere)
+    clone = cloned(run, tmp_path, monkeypatch)
+    before = everything(elsewhere)
+    for command in COMMANDS:
+        no_bug(skillrun(*command))
+        assert everything(elsewhere) == before, command
+    done = skillrun(*GOES_ON)
+    assert (done.code, f"`{name}` in {clone}" in done.err) == (1, True)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3")
+@pytest.mark.parametrize("name", LINKED)
+def test_a_second_name_of_a_file_elsewhere_is_not_written_either(
+    run: Path, mine: Path, skillrun: Call, name: str
+) -> None:
+    (run / name).unlink(missing_ok=True)
+    (run / name).hardlink_to(mine)
+    for command in COMMANDS:
+        no_bug(skillrun(*command))
+        assert (mine.read_text(), stat.S_IMODE(mine.stat().st_mode)) == (MINE, 0o644), command
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3")
+@pytest.mark.parametrize("name", [".run/transcript.ndjson", ".run/owner.json", ".run/lock", "."])
+def test_dev_refuses_a_folder_with_links_under_its_own_name(
+    project: Make, mine: Path, process: Call, name: str
+) -> None:
+    folder = project("greeting") / "runs" / "dev-greeting"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).symlink_to(mine if name != "." else mine.parent)
+    before = everything(mine.parent) if name == "." else {}
+    done = process("dev", "greeting", "Ada", *SCRIPTED)
+    assert (done.code, "symbolic link" in done.err) == (1, True), done.err
+    assert untouched(mine)
+    assert name != "." or everything(mine.parent) == before
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3")
+@pytest.mark.parametrize("written", ["ada", "runs/ada"])
+def test_a_run_that_is_a_link_is_refused(run: Path, home: Path, skillrun: Call, written: str) -> None:
+    shutil.move(run, home / "theirs")
+    run.symlink_to(home / "theirs")
+    before = everything(home / "theirs")
+    for command in (("show", written), ("logs", written), ("resume", written), ("resume", written, "--preview")):
+        done = skillrun(*command)
+        assert (done.code, "ada is a symbolic link" in done.err) == (1, True)
+    done = skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED)
+    assert (done.code, "symbolic link" in done.err) == (1, True)
+    done = skillrun("runs")
+    assert (done.code, "unreadable" in done.out) == (0, True)
+    assert everything(home / "theirs") == before
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ4")
+@pytest.mark.parametrize("way", ["absolute", "relative", "link", "reserved"])
+def test_what_a_forged_journal_says_was_written_is_neither_removed_nor_looked_at(
+    run: Path, mine: Path, skillrun: Call, way: str
+) -> None:
+    name = {
+        "absolute": str(mine), "relative": os.path.relpath(mine, run), "link": "notes.md", "reserved": "round-1/x.md"
+    }[way]  # fmt: skip
+    if way == "link":
+        (run / name).symlink_to(mine)
+    with closing(Journal.open(run)) as journal:
+        asyncio.run(journal.record("wrote", name, digest(MINE), {}))
+    shown = skillrun("show", "ada", "--json").json
+    assert name not in shown["changed_by_hand"]
+    assert any(name in line for line in shown["not_followed"])
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, "not followed: " in done.out) == (0, True), done.err
+    assert untouched(mine)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ4")
+def test_what_a_forged_summary_says_was_written_is_neither_moved_nor_shown(
+    run: Path, mine: Path, skillrun: Call
+) -> None:
+    summary = run / "summaries" / "draft.md"
+    text = summary.read_text()
+    assert "artifacts:" in text
+    names = [os.path.relpath(mine, run), str(mine), ".run/journal.db", "notes.md", 5]
+    (run / "notes.md").symlink_to(mine)
+    summary.write_text(text.replace("artifacts:", f"artifacts: {names}\nformer:", 1))
+    shown = skillrun("show", "ada", "--json").json
+    assert shown["artifacts"] == []
+    assert all(any(str(name) in line for line in shown["not_followed"]) for name in names)
+    no_bug(skillrun(*GOES_ON))
+    assert untouched(mine)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FL2", "FZ5")
+def test_a_step_reads_no_run_that_is_a_link(project: Make, mine: Path, skillrun: Call) -> None:
+    folder = project("greeting")
+    send = folder / "skills" / "greeting" / "send.md"
+    send.write_text(send.read_text().replace("steps:\n", 'steps:\n  - {id: theirs, read: "*.rc", from: theirs}\n'))
+    (folder / "runs").mkdir()
+    (folder / "runs" / "theirs").symlink_to(mine.parent)
+    done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert (done.code, "is a symbolic link" in done.out) == (1, True), done.out
+    assert not any("KEEP" in path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+    (folder / "runs" / "theirs").unlink()
+    (folder / "runs" / "theirs").mkdir()
+    (folder / "runs" / "theirs" / "a.rc").write_text("theirs")
+    assert skillrun("resume", "ada").code == 0
+
+
+@pytest.mark.row("Z3", "Z6")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("name", LINKED)
+def test_a_fifo_in_a_run_makes_nothing_wait(run: Path, skillrun: Call, name: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    for command in COMMANDS:
+        no_bug(skillrun(*command))
+
+
+ODD_STATES = (
+    ("round: 1", "round: 999999999", "`round` is `999999999`"),
+    ("round: 1", "round: -1", "`round` is `-1`"),
+    ("phase:\n- draft", "phase: [5]", "`phase` is"),
+    ("models:\n  strong: scripted:default", "models:\n  strong: 5", "`models` is"),
+    ("models:", "models: 5\nformer:", "`models` is `5`"),
+    ("  calls: 500", "  calls: .inf", "`budget` is"),
+    ("status: waiting", "status: waiting\nbacks: {x: y}", "`backs` is"),
+    ("status: waiting", "status: waiting\ngoing: {target: [1]}", "`going` is"),
+    ("status: waiting", "status: waiting\nfeatures: [1]", "`features` is"),
+    ("project:", "project: [1]\nformer:", "`project` is"),
+    ("schema_version: 2", "schema_version: [2]", "schema version `[2]`"),
+    ("schema_version: 2", "schema_version: 1\ncurrent_round: .nan", ""),
+)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize(("old", "new", "message"), ODD_STATES)
+def test_a_state_that_no_run_has_written_is_said_and_the_other_runs_are_listed(
+    run: Path, skillrun: Call, old: str, new: str, message: str
+) -> None:
+    assert skillrun("greeting", "Eve", *SCRIPTED, "--name", "eve").code == 75
+    text = (run / "state.md").read_text()
+    assert old in text
+    (run / "state.md").write_text(text.replace(old, new, 1))
+    for command in COMMANDS:
+        no_bug(skillrun(*command))
+    done = skillrun("runs")
+    assert (done.code, "eve" in done.out, "unreadable" in done.out, message in done.err) == (0, True, True, True), done
+    if message:
+        assert message in skillrun("resume", "ada").err
+
+
+def view(run: Path) -> None:
+    with closing(sqlite3.connect(run / ".run" / "journal.db")) as database:
+        database.execute("DROP TABLE records")
+        rows = "SELECT 1 UNION ALL SELECT seq + 1 FROM r"
+        columns = "seq, 'note' AS kind, '' AS address, '' AS fingerprint, x'7b7d' AS body, x'00' AS chain"
+        database.execute(f"CREATE VIEW records AS WITH RECURSIVE r(seq) AS ({rows}) SELECT {columns} FROM r")
+        database.commit()
+
+
+def reply(run: Path) -> None:
+    with closing(Journal.open(run)) as journal:
+        asyncio.run(journal.record("reply", "a", "b", {"usage": 5}))
+
+
+def deep(run: Path) -> None:
+    folder = run
+    for _ in range(150):
+        folder = folder / "d"
+        folder.mkdir()
+
+
+def lines(run: Path) -> None:
+    with (run / ".run" / "transcript.ndjson").open("a") as file:
+        file.write("1\n{}\n[]\n" + '{"event": "RunStarted"}\n{"event": "PhaseEnded", "phase": [1]}\n')
+        file.write('{"event": "RunStarted", "run": "", "workflow": "", "folder": "", "phases": ["../../x"], ')
+        file.write(
+            '"inputs": {}, "models": {}}\n{"event": "Said", "phase": "draft", "text": 5}\n' + "[" * 100_000 + "\n"
+        )
+
+
+def sparse(name: str) -> Any:
+    def made(run: Path) -> None:
+        with (run / name).open("a") as file:
+            file.truncate(10 << 30)
+
+    made.__name__ = f"sparse-{name}"
+    return made
+
+
+def wrong_summary(run: Path) -> None:
+    (run / "summaries" / "draft.md").write_text(
+        "---\nphase: draft\nstatus: completed\nround: [1]\nusage: 5\nflags: []\nset: x\ngoto: 1\nfailures: {a: b}\n"
+        "outputs: 5\nartifacts: 7\nkey_decisions: [1]\nasked: {}\n---\n"
+    )
+
+
+def zero(run: Path) -> None:
+    (run / "zero.md").symlink_to("/dev/zero")
+    (run / "loop").symlink_to(".")
+
+
+LIMITED = """
+import json, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000,) * 2)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000_000,) * 2)
+from skillrun.cli.main import main
+print(json.dumps([main(words) for words in json.loads(sys.argv[1])]))
+"""
+SPOILT = (
+    view, reply, deep, lines, wrong_summary, zero, sparse(".run/transcript.ndjson"), sparse(".run/witness"),
+    sparse(".run/journal.db-wal"), sparse(".run/journal.db"), sparse("greeting.md"), sparse("state.md"),
+    sparse("summaries/draft.md"), sparse(".run/owner.json"),
+)  # fmt: skip
+
+
+@pytest.mark.row("Z3", "Z6")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_spoilt_run_ends_no_command_with_a_bug_and_takes_no_room(
+    run: Path, process: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any
+) -> None:
+    spoil(run)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = process(json.dumps(COMMANDS), program=("-c", LIMITED))
+    codes = json.loads(done.out.splitlines()[-1])
+    assert set(codes) <= {0, 1, 2, 75}, done.err
+    assert "MemoryError" not in done.err
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FM12")
+def test_commands_that_look_change_not_a_byte_a_mode_or_a_time(project: Make, process: Call, home: Path) -> None:
+    folder = project("greeting")
+    log = folder / "points"
+    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", *SCRIPTED, "--name"]
+    subprocess.run(
+        [*command, "whole"], env={**os.environ, "SKILLRUN_KILL_LOG": str(log)}, check=True, capture_output=True
+    )
+    at = [number for number, name in enumerate(log.read_text().splitlines(), 1) if name == "commit: witnessed"][-1]
+    killed = subprocess.run(
+        [*command, "ada"], env={**os.environ, "SKILLRUN_KILL_AT": str(at)}, check=False, capture_output=True
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert (folder / "runs" / "ada" / ".run" / "journal.db-wal").stat().st_size
+    for path in (folder / "runs").rglob("*"):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    shutil.rmtree(home / ".local", ignore_errors=True)
+    before, at_home = everything(folder), everything(home)
+    for words in (*LOOKS, ("show", "whole"), ("doctor",), ("list",), ("graph", "greeting"), ("validate",)):
+        done = process(*words)
+        assert done.code == 0, (words, done.err)
+        assert everything(folder) == before, words
+        assert everything(home) == at_home, words
+    assert "interrupted" in process("show", "ada").out
+    assert process("show", "ada", "--json").json["usage"]["calls"] > 0
+
+
+@pytest.fixture
+def elsewhere(run: Path, home: Path) -> Path:
+    """The same run with a seal that is not this person's: its key is gone."""
+    shutil.rmtree(home / ".local")
+    return run
+
+
+def changed(run: Path, old: str, new: str) -> None:
+    text = (run / "state.md").read_text()
+    assert old in text
+    (run / "state.md").write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_models_of_a_run_from_elsewhere_are_paid_for_only_when_they_are_taken_over(
+    elsewhere: Path, skillrun: Call
+) -> None:
+    before = everything(elsewhere)
+    resume = ("resume", "ada", "--answers", "answers.yaml")
+    for words in (resume, (*resume, "--unattended")):
+        done = skillrun(*words)
+        assert done.code == 1
+        assert "has come from elsewhere, or from an older skillrun:" in done.err
+        assert "`strong` is the model scripted:default there, and " in done.err
+        assert "skillrun resume ada --adopt" in done.err
+    assert everything(elsewhere) == before
+    done = skillrun(*resume, "--adopt")
+    assert (done.code, "what it says was taken over" in done.out) == (0, True), done.err
+    assert skillrun("show", "ada", "--json").json["models"]["strong"] == "scripted:default"
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_run_from_elsewhere_goes_on_with_the_project_and_the_budget_of_here(
+    elsewhere: Path, skillrun: Call, tmp_path: Path
+) -> None:
+    project = elsewhere.parents[1]
+    (project / "config").mkdir(exist_ok=True)
+    (project / "config" / "models.yaml").write_text("tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n")
+    (tmp_path / "victim").mkdir()
+    changed(elsewhere, f"project: {project}", f"project: {tmp_path / 'victim'}")
+    changed(elsewhere, "  calls: 500", "  calls: 1000000")
+    text = (elsewhere / "state.md").read_text()
+    assert "strong: scripted:default" in text
+    done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes")
+    assert done.code == 0, done.err
+    assert "the project, the budget and the models are those of here" in done.out
+    text = (elsewhere / "state.md").read_text()
+    assert f"project: {project}\n" in text
+    assert "  calls: 500\n" in text
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
+    project: Make, skillrun: Call, tmp_path: Path, home: Path
+) -> None:
+    folder = project("greeting")
+    workflow = folder / "workflows" / "greeting.md"
+    workflow.write_text(workflow.read_text().replace("inputs:\n", "inputs:\n  place?: {type: path, default: .}\n", 1))
+    draft = folder / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("outputs:", "  - {id: fine, ask: 'Is it fine?'}\noutputs:"))
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "models.yaml").write_text("tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n")
+    (folder / "answers.yaml").write_text("fine: it is\n")
+    assert skillrun("greeting", "Ada", "--place", "/").code == 75
+    shutil.copytree(folder / "runs" / "ada", folder / "runs" / "eve")
+    assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0  # typed by this person
+    shutil.rmtree(home / ".local")
+    done = skillrun("resume", "eve", "--answers", "answers.yaml")
+    assert (done.code, "`place` is `/`, which is outside of this project" in done.err) == (1, True)
+    done = skillrun("resume", "eve", "--answers", "answers.yaml", "--no-adopt")
+    assert (done.code, "change it below `inputs`" in done.err) == (1, True)
+    assert skillrun("resume", "eve", "--answers", "answers.yaml", "--adopt").code == 0
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_copy_of_a_run_on_the_same_machine_keeps_its_powers(run: Path, skillrun: Call) -> None:
+    shutil.copytree(run, run.parent / "eve")
+    done = skillrun("resume", "eve", "--answers", "answers.yaml")
+    assert (done.code, "elsewhere" in done.out + done.err) == (0, False)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_person_in_a_terminal_is_asked_once(elsewhere: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def confirm(text: str, **_: object) -> bool:
+        asked.append(text)
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", confirm)
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, len(asked)) == (0, 1), done.err
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("way", ["open", "short", "link"])
+def test_a_key_that_others_could_have_put_there_is_refused(run: Path, home: Path, skillrun: Call, way: str) -> None:
+    key = home / ".local" / "share" / "skillrun" / "seal.key"
+    assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
+    if way == "open":
+        key.chmod(0o644)
+    elif way == "short":
+        key.write_bytes(b"x")
+    else:
+        key.rename(key.with_name("other"))
+        key.symlink_to("other")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, "seal.key" in done.err) == (1, True)
+
+
+def modes(folder: Path) -> tuple[set[int], set[int]]:
+    """The modes of folders, and those of files."""
+    paths = [folder, *folder.rglob("*")]
+    return tuple({stat.S_IMODE(p.stat().st_mode) for p in paths if p.is_dir() == wanted} for wanted in (True, False))  # type: ignore[return-value]
+
+
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_run_is_its_owners_alone_whatever_the_umask(project: Make, skillrun: Call, umask: int) -> None:
+    folder = project("visit")
+    (folder / "answers.yaml").write_text("where: the lake\n")
+    before = os.umask(umask)
+    try:
+        assert skillrun("visit", "--answers", "answers.yaml", *SCRIPTED).code == 0
+    finally:
+        os.umask(before)
+    assert list((folder / "runs" / "visit").glob("round-1/**/*.md"))
+    assert modes(folder / "runs") == ({0o700}, {0o600})
+
+
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+@pytest.mark.parametrize("way", ["flag", "own config", "config of the project"])
+def test_a_run_is_shared_by_the_flag_or_the_users_own_config(
+    project: Make, home: Path, skillrun: Call, way: str
+) -> None:
+    folder = project("greeting")
+    if way != "flag":
+        place = folder if way == "config of the project" else home / ".config" / "skillrun"
+        (place / "config").mkdir(parents=True, exist_ok=True)
+        (place / "config" / "skillrun.yaml").write_text("share: true\n")
+    before = os.umask(0o027)
+    try:
+        assert skillrun("greeting", "Ada", *SCRIPTED, *(["--share"] if way == "flag" else [])).code == 0
+    finally:
+        os.umask(before)
+    run = folder / "runs" / "ada"
+    shared = way != "config of the project"
+    assert stat.S_IMODE(run.stat().st_mode) == (0o750 if shared else 0o700)
+    assert stat.S_IMODE((run / "greeting.md").stat().st_mode) == (0o640 if shared else 0o600)
+    assert stat.S_IMODE((run / "summaries" / "draft.md").stat().st_mode) == (0o640 if shared else 0o600)
+    assert modes(run / ".run") == ({0o700}, {0o600})
+
+
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+def test_a_folder_that_is_open_is_closed_when_its_run_goes_on(run: Path, skillrun: Call) -> None:
+    for path in [run, *run.rglob("*")]:
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    assert stat.S_IMODE((run / ".run").stat().st_mode) == 0o700

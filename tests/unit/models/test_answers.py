@@ -1,0 +1,249 @@
+"""What a provider's answers may do: nothing beyond being a reply or an error. Redirects, sizes, shapes, usage."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from functools import partial
+from typing import Any
+
+import pytest
+
+from skillrun.language.replies import MAX_REPLY
+from skillrun.models import transport
+from skillrun.models.messages import ModelError, Reply, ToolSpec, Usage
+from tests.servers import anthropic, openai
+from tests.servers.raw import Raw, bomb, endless, serve_raw
+from tests.servers.wire import Answer, serve
+from tests.unit.models.conversation import converse
+from tests.unit.models.settings import request
+
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+CLAUDE, GPT, LLAMA = "anthropic:claude-opus-5-5", "openai:gpt-6.1-sol", "ollama:llama3"
+KEY = "sk-test-A1b2C3d4E5f6G7h8I9j0"
+OTHER = "zz9Plural8ZAlphaQwertyuiop"
+KEYS = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": OTHER}
+READ = ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+def said(wire: Any, model: str = LLAMA, **more: Any) -> Reply:
+    environ = more.pop("environ", KEYS)
+    (reply,) = converse(wire, request(model, **more), environ=environ, retry={"attempts": 2})
+    return reply
+
+
+def answered(answer: Answer, model: str = LLAMA, **more: Any) -> Reply:
+    with serve([answer]) as wire:
+        return said(wire, model, **more)
+
+
+def refused(answer: Answer, model: str = LLAMA, **more: Any) -> ModelError:
+    with serve([answer]) as wire, pytest.raises(ModelError) as caught:
+        said(wire, model, **more)
+    return caught.value
+
+
+def outcome(answer: Answer, model: str = LLAMA, **more: Any) -> Reply | ModelError:
+    """A reply or the error of a call: what is left over is a bug, and raised."""
+    with serve([answer]) as wire:
+        try:
+            return said(wire, model, **more)
+        except ModelError as error:
+            return error
+
+
+# -- redirects -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.finding("FZ19")
+@pytest.mark.row("Z2")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
+def test_no_redirect_is_followed(model: str, status: int) -> None:
+    with serve([openai.completion()]) as other:
+        redirect = Answer({}, status, {"Location": f"{other.url}/v1?key={KEY}"})
+        error = refused(redirect, model)
+    assert other.asked == []
+    assert f"is a redirect (HTTP {status}), which is not followed" in error.message
+    assert not error.retryable
+    assert KEY not in str(error.to_dict())
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.finding("FZ14")
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize(
+    ("pieces", "headers"),
+    [
+        (endless, {}),
+        (lambda: bomb(300 * 2**20), {"Content-Encoding": "gzip"}),
+        (lambda: endless(b"data: {}\n\n" * 6000), {"Content-Type": "text/event-stream"}),
+    ],
+    ids=["endless", "bomb", "events"],
+)
+@pytest.mark.parametrize("model", [CLAUDE, LLAMA])
+def test_an_answer_is_read_up_to_a_limit(
+    model: str, pieces: Any, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "MAX_BODY", 4 * 2**20)
+    with serve_raw(Raw(pieces, headers=headers)) as raw:
+        tracemalloc.start()
+        try:
+            with pytest.raises(ModelError, match="is longer than 4 MB and was cut off") as caught:
+                said(raw, model)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert (caught.value.kind, caught.value.retryable, len(raw.asked)) == ("other", False, 1)
+    assert most < 120 * 2**20  # the imports included
+    assert raw.sent < 40 * 2**20
+
+
+@pytest.mark.finding("FZ14")
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "deflate"])
+def test_what_is_compressed_in_another_way_is_refused(coding: str) -> None:
+    with (
+        serve_raw(Raw(lambda: [b"{}"], headers={"Content-Encoding": coding})) as raw,
+        pytest.raises(ModelError) as caught,
+    ):
+        said(raw)
+    assert "compressed in a way that was not asked for" in caught.value.message
+
+
+def test_a_compressed_answer_is_read() -> None:
+    import gzip
+
+    body = gzip.compress(json.dumps(openai.completion("Hello.").body).encode())
+    for size in (1, 100, len(body)):
+        pieces = [body[at : at + size] for at in range(0, len(body), size)]
+        with serve_raw(Raw(partial(list, pieces), headers={"Content-Encoding": "gzip"})) as raw:
+            assert said(raw).text == "Hello."
+    with (
+        serve_raw(Raw(lambda: [b"plain"], headers={"Content-Encoding": "gzip"})) as raw,
+        pytest.raises(ModelError) as told,
+    ):
+        said(raw)
+    assert "says that it is compressed, and is not" in told.value.message
+
+
+@pytest.mark.finding("FZ14")
+@pytest.mark.parametrize("size", [MAX_REPLY, MAX_REPLY + 1, 10_000_000])
+def test_a_reply_that_nothing_can_be_done_with_is_refused_where_it_arrives(size: int) -> None:
+    if size == MAX_REPLY:
+        assert len(answered(openai.completion("a" * size)).text) == size
+        return
+    error = refused(openai.completion("a" * size))
+    assert (error.kind, error.retryable) == ("other", False)
+    assert "is longer than 1,000,000 characters" in error.message
+
+
+@pytest.mark.finding("FZ14")
+@pytest.mark.parametrize(
+    "call",
+    [
+        openai.call("Read", {"path": "c/" * 600_000}),
+        openai.call("R" * 1_000_001, {}),
+        openai.call("Read", {}, "c" * 1_000_001),
+        openai.call("Read", {"path": [["a"] * 300_000]}),
+        openai.call("Read", '{"path": ' + "[" * 500 + "]" * 500 + "}"),
+        openai.call("Read", '{"path": ' + "[" * 200_000 + "]" * 200_000 + "}"),
+    ],
+    ids=["path", "name", "id", "list", "deep", "deeper"],
+)
+def test_calls_of_tools_are_bounded_with_it(call: dict[str, Any]) -> None:
+    came = outcome(openai.completion(None, "tool_calls", [call]), tools=(READ,))
+    assert len(str(came.to_dict())) < 1_500_000
+
+
+# -- shapes --------------------------------------------------------------------------------------------------------
+
+ODD: list[Any] = [
+    {"choices": []},
+    {"choices": "text"},
+    {"choices": {}},
+    {"choices": [None]},
+    {"choices": [{"message": None}]},
+    {"choices": [{"message": {"content": 5}}]},
+    {"choices": [{"message": {"content": {"a": 1}}}]},
+    {"choices": [{"message": {"content": "a", "tool_calls": "b"}}]},
+    {"choices": [{"message": {"content": "a", "tool_calls": [{"id": 1, "function": {"name": 2, "arguments": 3}}]}}]},
+    {"created": 10**30},
+    {"created": "soon"},
+    {"created": -(10**18)},
+    {"model": 5},
+    {"model": ["a"]},
+    {"usage": "much"},
+    {"usage": {"prompt_tokens": "many", "completion_tokens": []}},
+    {"usage": {"prompt_tokens": 1e300, "completion_tokens": 1.5}},
+]
+BODIES: list[Any] = [
+    *({**openai.completion().body, **odd} for odd in ODD),
+    None, [], 5, "text", {}, "[" * 200_000, '{"choices":' + "[" * 200_000, '{"a":' * 100_000, "\x00", '{"choices": [',
+]  # fmt: skip
+
+
+@pytest.mark.finding("FM5")
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+@pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
+def test_whatever_an_answer_is_made_of_it_is_a_reply_or_an_error_of_the_provider(model: str, body: Any) -> None:
+    came = outcome(Answer(body), model, tools=(READ,))
+    json.dumps(came.to_dict())
+    if isinstance(came, ModelError):
+        assert model.partition(":")[0] in came.message or model.partition(":")[2] in came.message
+        assert len(came.message) < 1000
+
+
+@pytest.mark.finding("FM5")
+@pytest.mark.parametrize(
+    "content",
+    ["text", [None], [5], [{"type": "text"}], [{"type": "text", "text": 5}], [{"type": "new"}], {"a": 1}],
+)
+def test_odd_contents_of_claudes_are_no_bug_either(content: Any) -> None:
+    came = outcome(Answer({**anthropic.message().body, "content": content}), CLAUDE)
+    assert isinstance(came, Reply) or "anthropic" in came.message or "claude" in came.message
+
+
+# -- usage ---------------------------------------------------------------------------------------------------------
+
+
+def usage(words: str = "Hello.", notes: list[str] | None = None, **told: Any) -> Usage:
+    with serve([openai.completion(words, usage=told)]) as wire:
+        (reply,) = converse(wire, request(LLAMA), environ=KEYS, said=notes)
+    return reply.usage
+
+
+@pytest.mark.finding("FZ19")
+def test_usage_that_cannot_be_is_not_counted() -> None:
+    notes: list[str] = []
+    told = usage(notes=notes, prompt_tokens=-(10**15), completion_tokens=-(10**15))
+    assert 1 < told.input < 100
+    assert 0 < told.output < 10
+    assert "ollama says of its usage input: 0 tokens, output: 0 tokens" in notes[0]
+    told = usage(prompt_tokens=10**30, completion_tokens=10**400)
+    assert (told.input, told.output) < (25_000, 25_000)
+    told = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": 10**9})
+    assert told == Usage(10, 5, cache_read=10)
+    told = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": -5})
+    assert 1 < told.input < 100
+    assert told.cache_read == 0
+
+
+@pytest.mark.finding("FM8")
+def test_a_reply_without_usage_is_not_free() -> None:
+    body = {key: value for key, value in openai.completion("word " * 1000).body.items() if key != "usage"}
+    notes: list[str] = []
+    with serve([Answer(body)]) as wire:
+        (reply,) = converse(wire, request(LLAMA, words="text " * 2000), environ=KEYS, said=notes)
+    assert 2000 < reply.usage.input < 3000
+    assert 1000 <= reply.usage.output < 1500
+    assert len(notes) == 1
+
+
+def test_usage_that_can_be_is_taken_as_it_is_and_in_silence() -> None:
+    notes: list[str] = []
+    assert usage(notes=notes, prompt_tokens=20, completion_tokens=900) == Usage(20, 900)
+    assert notes == []

@@ -1,0 +1,141 @@
+"""Keys go to their provider and into no text: what providers echo, what SDKs find in the environment, bad addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from skillrun.models.messages import ModelError
+from tests.servers import anthropic, openai
+from tests.servers.wire import Answer, serve
+from tests.unit.models.conversation import converse
+from tests.unit.models.settings import request
+from tests.unit.models.test_answers import CLAUDE, GPT, KEY, KEYS, LLAMA, OTHER, READ, answered, refused, said
+
+pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+
+def pieces(text: str, size: int = 8) -> list[str]:
+    """The parts of the keys that stand in a text."""
+    found = [key[at : at + size] for key in (KEY, OTHER) for at in range(len(key) - size + 1)]
+    return [piece for piece in found if piece.lower() in text.lower()]
+
+
+ECHOES = [KEY, KEY.upper(), KEY[:12], KEY[5:17], OTHER, f"{KEY[:10]}\n{KEY[10:]}", KEY.replace("-", "%2D"), f"“{KEY}”",
+          f"a{KEY}{OTHER}b"]  # fmt: skip
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.row("Z5")
+@pytest.mark.parametrize("echo", ECHOES)
+def test_no_piece_of_a_key_is_in_a_reply(echo: str) -> None:
+    body = openai.completion(f"It is {echo}, I think.").body
+    reply = answered(Answer({**body, "model": f"model-{echo}"}))
+    assert pieces(json.dumps(reply.to_dict())) == []
+    assert reply.text.startswith("It is ")
+    assert reply.text.endswith(", I think.")
+    call = openai.call(f"Read{echo}", {"path": [echo, {echo: echo}]}, f"call-{echo}")
+    reply = answered(openai.completion(None, "tool_calls", [call]), tools=(READ,))
+    assert pieces(json.dumps(reply.to_dict(), ensure_ascii=False)) == []
+    refusal = answered(openai.completion(None, "stop", refusal=f"Not with {echo}."))
+    assert pieces(refusal.text) == []
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.row("Z5")
+@pytest.mark.parametrize("status", [400, 401, 429, 500])
+@pytest.mark.parametrize("before", range(240, 310, 7))
+def test_an_error_is_cut_after_keys_are_taken_out(before: int, status: int) -> None:
+    error = refused(openai.error(status, "x" * before + f" {KEY} {OTHER}"))
+    assert pieces(str(error.to_dict()), 5) == []
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.parametrize("skipped", range(3))
+def test_a_key_in_base64_is_a_key(skipped: int) -> None:
+    encoded = b64encode(b"Bearer:"[:skipped] + KEY.encode()).decode()
+    reply = answered(openai.completion(f"I got {encoded}."))
+    assert not any(encoded[at : at + 12] in reply.text for at in range(len(encoded) - 11))
+
+
+@pytest.mark.finding("FZ10")
+def test_a_word_behind_bearer_is_left_and_so_is_a_bracket() -> None:
+    error = refused(openai.error(400, f"wrong (Bearer {KEY}) or (Bearer abcdef0123456789) as bearer is missing"))
+    assert "wrong (Bearer [key]) or (Bearer [key]) as bearer is missing" in error.message
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}é", "a b", "\x00", "…"])
+@pytest.mark.parametrize("model", [CLAUDE, GPT])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(model: str, key: str) -> None:
+    with serve([openai.completion()]) as wire, pytest.raises(ModelError) as caught:
+        said(wire, model, environ=dict.fromkeys(KEYS, key))
+    assert caught.value.kind == "auth"
+    assert "_API_KEY holds a character that no key has" in caught.value.message
+    assert key.strip() not in str(caught.value.to_dict())
+    assert wire.asked == []
+
+
+@pytest.mark.finding("FM5")
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:notaport", "http://127.0.0.1:99999", "[::bad]", "http://[::zz]", "", "ftp://a", "//a", "http://",
+     "http://ada:secret99@127.0.0.1/v1", "http://a\x00b"],
+)  # fmt: skip
+@pytest.mark.parametrize("model", [CLAUDE, LLAMA])
+def test_an_address_that_is_none_is_told_without_a_password(model: str, url: str) -> None:
+    with pytest.raises(ModelError, match="the base_url of") as caught:
+        converse(_At(url), request(model), environ=KEYS, base_url=url)  # type: ignore[arg-type]
+    assert "secret99" not in str(caught.value.to_dict())
+
+
+class _At:
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+
+# -- the SDKs' own environment -------------------------------------------------------------------------------------
+
+SDK = {
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Corp: canary1\nAnthropic-Beta: canary2\nUser-Agent: canary3\nAuthorization: canary4",
+    "OPENAI_CUSTOM_HEADERS": "X-Corp: canary1\nOpenAI-Beta: canary2\nUser-Agent: canary3\nAuthorization: canary4",
+    "OPENAI_PROJECT_ID": "canary5",
+    "OPENAI_ORG_ID": "canary6",
+    "OPENAI_ADMIN_KEY": "canary7",
+    "ANTHROPIC_AUTH_TOKEN": "canary8",
+    "ANTHROPIC_PROFILE": "canary9",
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:9/canary10",
+    "OPENAI_BASE_URL": "http://127.0.0.1:9/canary11",
+    "ANTHROPIC_WORKSPACE_ID": "canary12",
+    "OPENAI_API_KEY": "canary13",
+    "ANTHROPIC_API_KEY": "canary14",
+}
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.row("Z2")
+@pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
+@pytest.mark.parametrize("keyless", [False, True])
+def test_nothing_of_the_sdks_environment_goes_out(
+    model: str, keyless: bool, monkeypatch: pytest.MonkeyPatch, home: Any
+) -> None:
+    for name, value in SDK.items():
+        monkeypatch.setenv(name, value)
+    (home / ".netrc").write_text("machine 127.0.0.1 login canary15 password canary16\n")
+    (home / ".netrc").chmod(0o600)
+    own: dict[str, Any] = {"key": "", "kind": {CLAUDE: "anthropic", GPT: "responses"}.get(model, "openai")}
+    answers = {CLAUDE: anthropic.message(anthropic.text("a")), GPT: openai.response(openai.said("a"))}
+    with serve([answers.get(model, openai.completion())]) as wire:
+        converse(wire, request(model), environ=KEYS, **(own if keyless else {}))
+    (asked,) = wire.asked
+    assert "canary" not in json.dumps([asked.path, asked.headers, asked.body])
+    assert not [name for name in asked.headers if name.startswith("openai-")]
+    expected = "no-key" if keyless or model == LLAMA else KEY
+    assert asked.headers["authorization"] == f"Bearer {expected}"
+    assert os.environ["OPENAI_PROJECT_ID"] == "canary5"

@@ -1,0 +1,75 @@
+"""Keys in texts: every piece of eight characters goes, everything else stays, and it costs next to nothing."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.models.redaction import PIECE, REDACTED, Redactor, without_userinfo
+
+KEY = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=PIECE, max_size=60)
+
+
+@pytest.mark.finding("FZ10")
+@given(KEY, st.text(max_size=40), st.text(max_size=40), st.data())
+def test_no_piece_of_a_key_is_left(key: str, before: str, after: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(key) - PIECE))
+    end = data.draw(st.integers(start + PIECE, len(key)))
+    text = Redactor([key]).text(before + key[start:end] + after)
+    for part in text.split(REDACTED):
+        assert not any(key[at : at + PIECE] in part for at in range(len(key) - PIECE + 1))
+
+
+@given(st.text(max_size=200))
+def test_a_text_without_a_key_stays_as_it_is(text: str) -> None:
+    assert Redactor(["\x00" * 20]).text(text) == text
+    assert Redactor([]).text(text) == text
+
+
+def test_what_stands_around_a_key_stays() -> None:
+    redactor = Redactor(["sk-A1b2C3d4E5f6", "other-key-1234"])
+    assert redactor.text("(sk-A1b2C3d4E5f6)") == "([key])"
+    assert redactor.text("sk-A1b2C3d4E5f6sk-A1b2C3d4E5f6") == "[key]"
+    assert redactor.text("xxsk-A1b2C3d4yyC3d4E5f6zz") == "xx[key]yy[key]zz"
+    assert redactor.value({"a": ["other-key-1234", 5, None], "other-key-1234": True}) == {
+        "a": ["[key]", 5, None],
+        "[key]": True,
+    }
+
+
+def test_a_short_key_is_taken_out_of_errors_alone() -> None:
+    redactor = Redactor(["ollama"])
+    assert redactor.text("ollama runs") == "ollama runs"
+    assert redactor.error("wrong: ollama") == "wrong: [key]"
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("at http://ada:pass@host:80/v1, and", "at http://host:80/v1, and"),
+        ("https://token@host", "https://host"),
+        ("https://a:b@c@host/x", "https://host/x"),
+        ("https://host/a@b", "https://host/a@b"),
+        ("mail ada@host", "mail ada@host"),
+    ],
+)
+def test_a_url_is_shown_without_who_it_is_for(url: str, shown: str) -> None:
+    assert without_userinfo(url) == shown
+
+
+def test_it_costs_next_to_nothing() -> None:
+    keys = [f"sk-ant-api03-{number}{'aB3dE5gH' * 12}" for number in range(3)]
+    text = "The handler reads `session_configuration` from the database_connection; see https://example.org/a/b. " * 100
+    redactor = Redactor(keys)
+    started = perf_counter()
+    for _ in range(20):
+        assert redactor.text(text) == text
+    assert (perf_counter() - started) / 20 < 0.05
+    big = "a" * 1_000_000
+    started = perf_counter()
+    assert redactor.text(big) == big
+    assert perf_counter() - started < 5

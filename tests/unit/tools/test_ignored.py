@@ -1,0 +1,178 @@
+"""What git ignores, without git: the same as git says, in trees that a seeded generator makes; and within bounds."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from skillrun.tools.ignored import Ignored
+from skillrun.tools.tree import Tree
+
+TREES: Final = int(os.environ.get("SKILLRUN_TREES", "60"))
+NAMES: Final = ["a", "b", "ab", "abc", "a.b", ".a", "a b", "b ", "é", "[a]", "a*", "A", "-", "!a", "#b", "a\\b", "aab"]
+PIECES: Final = [
+    *NAMES,
+    "*",
+    "?",
+    "**",
+    "[ab]",
+    "[!a]",
+    "[a-c]",
+    "[[:alpha:]]",
+    "\\a",
+    "\\*",
+    "[]a]",
+    "[a",
+    "[^.]",
+    "]",
+]
+
+
+def rule(dice: random.Random) -> str:
+    if dice.random() < 0.05:
+        return dice.choice(["", "#a", "\\#b", "\\!a", "!", "/", "a\\ ", "b\\", "**", "*/", "!*/", "/**", "**/", "a//b"])
+    parts = ["".join(dice.choices(PIECES, k=dice.choice([1, 1, 1, 2, 3]))) for _ in range(dice.choice([1, 1, 1, 2, 3]))]
+    negated, anchored, folder = (dice.random() < chance for chance in (0.3, 0.2, 0.2))
+    return f"{'!' * negated}{'/' * anchored}{'/'.join(parts)}{'/' * folder}{' ' * dice.choice([0, 0, 0, 0, 2])}"
+
+
+def rules(dice: random.Random) -> str:
+    end = dice.choice(["\n", "\n", "\r\n"])
+    return end.join(rule(dice) for _ in range(dice.randint(1, 6))) + dice.choice(["", end])
+
+
+def made(dice: random.Random, top: Path) -> list[str]:
+    """The paths of a tree with rules at every place where there can be some."""
+    git(top, "init", "-q")
+    (top / ".git" / "info").mkdir(exist_ok=True)
+    paths: list[str] = []
+    folders = [top]
+    for _ in range(dice.randint(8, 24)):
+        path = dice.choice(folders) / dice.choice(NAMES)
+        if path.exists():
+            continue
+        paths.append(path.relative_to(top).as_posix())
+        if dice.random() < 0.4:
+            path.mkdir()
+            folders.append(path)
+        else:
+            path.write_text("")
+    for folder in folders:
+        if dice.random() < 0.6:
+            (folder / ".gitignore").write_text(dice.choice(["", "\N{ZERO WIDTH NO-BREAK SPACE}"]) + rules(dice))
+    if dice.random() < 0.3:
+        (top / ".git" / "info" / "exclude").write_text(rules(dice))
+    settings = Path.home() / ".gitconfig"
+    settings.write_text('[core]\n\texcludesFile = "~/mine" ; my own\n' if dice.random() < 0.5 else "")
+    (Path.home() / "mine").write_text(rules(dice))
+    return paths
+
+
+def git(top: Path, *arguments: str, given: Iterable[str] = ()) -> list[str]:
+    text = "".join(f"{one}\0" for one in given)
+    done = subprocess.run(["git", *arguments], cwd=top, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.split("\0")[:-1]
+
+
+def ignored(root: Path, paths: Iterable[str]) -> list[str]:
+    with Tree(root, links=True) as tree:
+        rules = Ignored(tree, lambda: None)
+        found = []
+        for path in paths:
+            parts = tuple(path.split("/"))
+            ways = [(parts[:end], end < len(parts) or (root / path).is_dir()) for end in range(1, len(parts) + 1)]
+            if any(rules.why(way, is_folder) for way, is_folder in ways):
+                found.append(path)
+        return found
+
+
+@pytest.mark.finding("FZ12")
+@pytest.mark.parametrize("seed", range(TREES))
+def test_the_same_is_ignored_that_git_ignores(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    top = tmp_path / "top"
+    top.mkdir()
+    paths = made(dice, top)
+    expected = sorted(git(top, "check-ignore", "--no-index", "--stdin", "-z", given=paths))
+    assert sorted(ignored(top, paths)) == expected
+
+
+@pytest.mark.finding("FZ12")
+def test_the_rules_above_a_folder_hold_in_it_up_to_the_top_of_the_working_tree(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "inner" / "deep").mkdir(parents=True)
+    (tmp_path / ".gitignore").write_text("b\n")
+    git(top, "init", "-q")
+    (top / ".gitignore").write_text("/inner/deep/a\n*.log\n")
+    (top / "inner" / ".gitignore").write_text("!x.log\n")
+    (top / ".git" / "info" / "exclude").write_text("c\n")
+    for name in ("a", "b", "c", "x.log", "y.log"):
+        (top / "inner" / "deep" / name).write_text("")
+    assert ignored(top / "inner" / "deep", ["a", "b", "c", "x.log", "y.log"]) == ["a", "c", "y.log"]
+
+
+@pytest.mark.finding("FZ12")
+def test_a_linked_working_tree_has_the_rules_of_its_repository_and_one_inside_has_its_own(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    git(top, "init", "-q")
+    git(top, "-c", "user.name=a", "-c", "user.email=a", "commit", "-q", "--allow-empty", "-m", "first")
+    git(top, "worktree", "add", "-q", "../linked")
+    (top / ".git" / "info" / "exclude").write_text("secret\n")
+    (tmp_path / "linked" / "inside").mkdir()
+    git(tmp_path / "linked" / "inside", "init", "-q")
+    (tmp_path / "linked" / "inside" / ".git" / "info" / "exclude").write_text("own\n")
+    assert ignored(tmp_path / "linked", ["secret", "own", "inside/own", "inside/x"]) == ["secret", "inside/own"]
+
+
+def test_an_included_file_of_settings_and_the_usual_place_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    (tmp_path / "xdg" / "git").mkdir(parents=True)
+    (tmp_path / "xdg" / "git" / "ignore").write_text("usual\n")
+    assert ignored(top, ["usual", "more"]) == ["usual"]
+    (Path.home() / ".gitconfig").write_text("[include]\n  path = more.inc\n")
+    (Path.home() / "more.inc").write_text(f"[core] excludesfile={tmp_path / 'more'}\n[include]path=more.inc\n")
+    (tmp_path / "more").write_text("more\n")
+    assert ignored(top, ["usual", "more"]) == ["more"]
+
+
+@pytest.mark.row("Z6")
+def test_rules_that_cannot_be_followed_ignore_everything_that_they_could_be_about(tmp_path: Path) -> None:
+    for name, content in (("large", b"x\n" * 200_000), ("many", b"x\n" * 20_000), ("long", b"*" * 5000)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".gitignore").write_bytes(content)
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / ".gitignore")
+    names = ("large", "many", "long", "pipe")
+    assert ignored(tmp_path, [f"{name}/file" for name in names]) == [f"{name}/file" for name in names]
+    assert ignored(tmp_path, names) == []
+
+
+def test_rules_are_bytes_and_a_link_holds_none(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"\xff\xfe\nb\xe9\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "rules").write_text("x\n")
+    (tmp_path / "sub" / ".gitignore").symlink_to("../rules")
+    names = [os.fsdecode(b"b\xe9"), "bé", "sub/x"]
+    assert ignored(tmp_path, names) == names[:1]
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize("line", ["*a" * 60 + "b", "**/a/" * 400 + "b", "[a-z]*" * 100 + "1", "?*" * 100 + "b"])
+def test_no_rule_takes_long(tmp_path: Path, line: str) -> None:
+    (tmp_path / ".gitignore").write_text(f"{line}\n")
+    started = time.monotonic()
+    assert ignored(tmp_path, ["a" * 250, "a/" * 200 + "a"]) == []
+    assert time.monotonic() - started < 5

@@ -1,0 +1,69 @@
+"""Which files match a pattern: as a shell would have it, and none behind a link that leads out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.tools.matching import DEEPEST, matching
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import Tree
+
+FILES = ("a.md", "b.txt", ".hidden.md", "sub/a.md", "sub/deep/c.md", "sub/deep/[x].md", "other/a.md")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("matching")
+    for name in FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    return folder
+
+
+@given(
+    st.lists(
+        st.sampled_from(["*", "**", "a.md", "sub", "deep", "*.md", "?.*", "[ab].*", "[!a]*", "c.md"]),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_pattern_matches_what_pathlib_says(root: Path, parts: list[str]) -> None:
+    pattern = "/".join(parts)
+    expected = sorted({path.relative_to(root) for path in root.glob(pattern) if path.is_file()})
+    with Tree(root) as tree:
+        assert matching(tree, pattern) == [path.as_posix() for path in expected]
+
+
+@pytest.mark.row("Z3")
+def test_nothing_behind_a_link_that_leads_out_matches(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.md").write_text("secret")
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "sub" / "a.md").write_text("a")
+    (root / "out").symlink_to(tmp_path / "outside")
+    (root / "far.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (root / "near.md").symlink_to("sub/a.md")
+    (root / "loop").symlink_to(".")
+    with Tree(root) as tree, Tree(root, links=True) as following:
+        assert matching(tree, "**/*.md") == ["sub/a.md"]
+        assert matching(following, "**/*.md") == ["near.md", "sub/a.md"]
+        for pattern in ("out/*.md", "out/secret.md", "far.md", "*/secret.md"):
+            assert matching(tree, pattern) == matching(following, pattern) == []
+        assert matching(tree, "sub/../sub/*.md") == ["sub/a.md"]
+        for pattern in ("../*", "/etc/*", "a\0b", "*" * 5000, "sub/../../*"):
+            with pytest.raises(PathRefused):
+                matching(tree, pattern)
+
+
+def test_folders_without_end_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path
+    for _ in range(DEEPEST + 2):
+        folder = folder / "d"
+        folder.mkdir()
+    with Tree(tmp_path) as tree, pytest.raises(PathRefused, match=f"more than {DEEPEST} deep"):
+        matching(tree, "**/*")

@@ -1,0 +1,71 @@
+"""A folder is exchanged for a link over and over while tools read: what lies elsewhere never shows."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+from itertools import cycle
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final
+
+import pytest
+
+from skillrun.tools.readable import Readable
+from skillrun.tools.repository import Repository
+from skillrun.tools.tree import Tree
+
+SWAPS: Final = int(os.environ.get("SKILLRUN_SWAPS", "20000"))
+SECRET: Final = "the secret of the folder next door"
+HERE: Final = -100  # AT_FDCWD: names are those of the working folder
+EXCHANGE: Final = 2  # RENAME_EXCHANGE
+USES: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("Read", {"path": "open/file.txt"}),
+    ("Read", {"path": "open/inner/../file.txt"}),
+    ("Grep", {"pattern": "secret"}),
+    ("Grep", {"pattern": "secret", "path": "open"}),
+    ("List", {"path": "open"}),
+    ("Glob", {"pattern": "*.txt"}),
+]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
+
+
+def exchange(first: Path, second: Path, times: int) -> None:
+    """Let two names change places, so many times."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    one, other = os.fsencode(first), os.fsencode(second)
+    for _ in range(times):
+        if libc.renameat2(HERE, one, HERE, other, EXCHANGE):
+            raise OSError(ctypes.get_errno(), "renameat2")
+
+
+@pytest.mark.finding("FZ18")
+@pytest.mark.row("Z3")
+@pytest.mark.parametrize("elsewhere", ["../next-door", ".git", "build"])
+def test_nothing_from_elsewhere_shows_while_a_folder_and_a_link_are_exchanged(tmp_path: Path, elsewhere: str) -> None:
+    root = tmp_path / "root"
+    (root / "open" / "inner").mkdir(parents=True)
+    (root / "open" / "file.txt").write_text("what may be read, with no secret\n")
+    (root / ".gitignore").write_text("build/\n")
+    (root / elsewhere / "inner").mkdir(parents=True)
+    (root / elsewhere / "file.txt").write_text(SECRET)
+    (root / elsewhere / "another-name.txt").write_text(SECRET)
+    (root / "door").symlink_to(elsewhere)
+    swaps = Thread(target=exchange, args=(root / "open", root / "door", SWAPS))
+    repository = Repository(lambda: Readable(Tree(root, links=True)))
+    answers: list[str] = []
+
+    async def use() -> None:
+        uses = cycle(USES)
+        while swaps.is_alive() or len(answers) < len(USES):
+            tool, arguments = next(uses)
+            answers.append(await repository.run(tool, arguments))
+
+    swaps.start()
+    asyncio.run(use())
+    swaps.join()
+    assert not [answer for answer in answers if SECRET in answer or "another-name" in answer]
+    assert any("what may be read" in answer for answer in answers)
