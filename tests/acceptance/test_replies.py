@@ -314,7 +314,7 @@ The text.
 """,
 }
 IMPOSSIBLE = ["state.md", "STATE.md", "", ".", ".run/x", "summaries/a.md", "round-1/a.md", "../a", "/a", "é" * 130,
-              "a/" * 600, "soft\u00adhyphen.md", "working", "taken.md/a.md"]  # fmt: skip
+              "a" * 5000, "soft\u00adhyphen.md", "working", "taken.md/a.md"]  # fmt: skip
 TAKEN = "  - {id: dir, write: working/a.md}\n  - {id: taken, write: taken.md}\n  - id: named"
 
 

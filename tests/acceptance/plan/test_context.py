@@ -129,7 +129,8 @@ def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan:
         {"address": "plan/architecture/summary/*", "data": stored_in("the profile")},
         {"address": "plan/validation/judged/*", "data": {"score": 2, "reasons": ["Cookies are lost."]}, "times": 3},
     ]
-    run = plan("standard", rules)
+    roomy = {"config/skillrun.yaml": "context: {accumulated_tokens: 4000}\n"}  # for what the other phases decide too
+    run = plan("standard", rules, files=roomy)
     assert run.story["round"] == 2
     assert run.summary("architecture", 1)["key_decisions"][0]["decision"] == "Keep it in cookies."
     assert "Keep it in cookies." in run.prompts("plan/validation/judged/*")[0]
