@@ -67,7 +67,7 @@ def clone(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
         for name, text in files.items():
             (origin / name).parent.mkdir(parents=True, exist_ok=True)
             (origin / name).write_text(text)
-        links = {
+        links: dict[str, Path | str] = {
             "home": home,
             "near.py": "src/app.py",
             "key": home / ".ssh" / "id_ed25519",
