@@ -111,7 +111,8 @@ def tell_repository(run: Run, folder: str) -> None:
         run.told.add(folder)
         names = [name for name in secret_names(run) if not name.startswith("!")]
         some = f"; {len(names)} kinds of names that hold secrets: {', '.join(names[:TOLD])}, …" if names else ""
-        run.emit(Notice(f"reads: {one_line(str(found.tree.path))} (withheld: .git; what git ignores{some})"))
+        place = one_line(os.path.realpath(found.tree.path))
+        run.emit(Notice(f"reads: {place} (withheld: .git; what git ignores{some})"))
 
 
 def _way(run: Run) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from skillrun.tools.wildcards import NoPattern, Part, Wildcard, name, wildcard
 MOST_RULES: Final = 10_000  # of one file
 LONGEST: Final = 4096  # characters of a rule
 MOST_KEPT: Final = 64  # folders whose rules are remembered
+_WITHIN: Final = re.compile(r"[^/]\*\*")
 _KNOWS_NO_CASE: Final = sys.platform == "darwin"
 
 Check = Callable[[], None]
@@ -30,6 +32,7 @@ Check = Callable[[], None]
 class Rule(NamedTuple):
     """One line: what it names, by the name alone or by the path from its folder on."""
 
+    text: str
     takes_back: bool
     only_folders: bool
     name: Part | None
@@ -49,11 +52,15 @@ class Rules:
                 if strict:
                     raise
         self._rules = tuple(reversed(found))
+        lasts = {rule: _last(rule.text) for rule in found}
+        self._names = frozenset(last for last in lasts.values() if last and not last.startswith("*"))
+        self._endings = tuple({last[1:] for last in lasts.values() if last and last.startswith("*")})
+        self._others = tuple(rule for rule in self._rules if lasts[rule] is None)
 
     def verdict(self, parts: Sequence[str], is_folder: bool, check: Check) -> bool | None:
         """Whether a path, written from the rules' folder on, is ignored; None where no rule names it."""
         own = parts[-1]
-        for rule in self._rules:
+        for rule in self._rules if own in self._names or own.endswith(self._endings) else self._others:
             if rule.only_folders and not is_folder:
                 continue
             if rule.path is not None:
@@ -185,8 +192,15 @@ def _rule(line: str) -> Rule:
     if not text:
         raise NoPattern(line)
     if "/" in text:
-        return Rule(takes_back, only_folders, None, wildcard(text))
-    return Rule(takes_back, only_folders, name(text), None)
+        return Rule(text, takes_back, only_folders, None, wildcard(text))
+    return Rule(text, takes_back, only_folders, name(text), None)
+
+
+def _last(text: str) -> str | None:
+    """The name that a rule's path ends with, or `*` and the end of it; None where it is no such simple one."""
+    last = text.rpartition("/")[2]
+    is_simple = not any(each in last[last.startswith("*") :] for each in "*?\\") and "[" not in text
+    return last if is_simple and not _WITHIN.search(text) else None
 
 
 def _trimmed(line: str) -> str:
