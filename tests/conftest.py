@@ -48,8 +48,14 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("homes", numbered=False)
 
 
+@pytest.fixture
+def home(surroundings: Path) -> Path:
+    """The test's own home. A fixture of this name elsewhere takes nothing away from what is set up below."""
+    return surroundings
+
+
 @pytest.fixture(autouse=True)
-def home(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def surroundings(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The test's own empty home, with its config and cache folders; keys and the caller's environment are gone."""
     folder = homes / str(next(HOMES))
     folder.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from skillrun.models.messages import ModelError
@@ -50,23 +49,7 @@ def sdk_client(provider: Provider, key: str) -> Any:
 
 
 def _check(provider: Provider, key: str) -> None:
-    """Raises `ModelError` for a key and an address that HTTP cannot carry; neither is shown."""
-    from urllib.parse import urlsplit
-
-    import httpx2
-
+    """Raises `ModelError` for a key that HTTP cannot carry, without showing it; addresses are the catalogue's."""
     if not all("!" <= character <= "~" for character in key):
         step = f"Set {provider.key} again: it is printable ASCII, without blanks and line ends."
         raise ModelError("auth", f"{provider.key} holds a character that no key has", next_step=step)
-    url = None
-    with suppress(httpx2.InvalidURL, ValueError, TypeError):
-        urlsplit(provider.base_url).port  # noqa: B018 -- raises where it is no port
-        url = httpx2.URL(provider.base_url)
-    if url is None or url.scheme not in {"http", "https"} or not url.host:
-        message = f"the base_url of {provider.name} is no address of the form https://host/path"
-        raise ModelError(
-            "invalid_request", message, next_step="Correct it in config/models.yaml or in the environment."
-        )
-    if url.userinfo:
-        message = f"the base_url of {provider.name} holds a user or a password, which is not sent"
-        raise ModelError("invalid_request", message, next_step="Name a variable that holds the key as its `key`.")
