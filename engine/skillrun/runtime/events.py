@@ -94,7 +94,7 @@ class Pruned(Event):
     address: str
     phase: str
     member: str
-    items: tuple[Mapping[str, str], ...]
+    items: tuple[Mapping[str, Any], ...]
     text: str
     level: str = "warn"
 
