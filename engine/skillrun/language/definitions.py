@@ -69,13 +69,13 @@ class Step(Part):
         for step in self.steps:
             yield from step.walk()
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The verb's own value where it is plain text."""
         literal = self.main.literal if self.main is not None else None
         return literal if isinstance(literal, str) else ""
 
-    @property
+    @cached_property
     def order(self) -> tuple[Any, ...]:
         """What a decision's `order` lists, where that is written out."""
         literal = self.values["order"].literal if "order" in self.values else None

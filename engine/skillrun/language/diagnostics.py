@@ -63,6 +63,7 @@ class Problems:
         self.most = most
         self._found: dict[tuple[str, int, int, str, str], Problem] = {}
         self._errors: Counter[str] = Counter()
+        self._warnings: Counter[str] = Counter()
 
     def add(self, problem: Problem) -> None:
         key = (problem.path, problem.line, problem.column, problem.code, problem.message)
@@ -70,9 +71,15 @@ class Problems:
             self._errors[problem.path] += 1
 
     def report(self, span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
-        """Add a problem. Raises GivenUp where the file has too many."""
+        """Add a problem; too many warnings are cut. Raises GivenUp where the file has too many errors."""
         line, column = span.source.position(span.offset)
         shown = span.source.line(line)
+        if severity == "warning":
+            self._warnings[span.path] += 1
+            if self._warnings[span.path] > self.most:
+                return
+            if self._warnings[span.path] == self.most:
+                code, message, hint = "too-many", f"there are more than {self.most - 1} warnings", ""
         self.add(Problem(span.path, line, column, code, message, hint, severity, shown))
         if self._errors[span.path] >= self.most:
             message = f"there are more than {self.most} problems"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, member_of
 from skillrun.language.definitions import Protocol, Step
@@ -99,10 +99,13 @@ def _either(step: Step, found: Type | None, other: Step, stand_in: Type | None) 
     return record(fields, found.label)
 
 
-def _among(scope: Scope, value: Value, one: Type, known: Iterable[str], what: str) -> None:
+def _among(scope: Scope, value: Value, one: Type, known: Iterable[Any], what: str) -> None:
     """Report what a value can be and must not: where it is written, in the value or in the config."""
     options = list(known)
-    for given in [each for each in one.values or () if each not in options]:
+    named = {each for each in options if isinstance(each, str)}
+    for given in [
+        each for each in one.values or () if not (each in named if isinstance(each, str) else each in options)
+    ]:
         for span in scope.lookups.places(value, given, scope.settings):
             scope.report(span, "choice", f"`{given}` is not among {what}", suggest(str(given), map(str, options)))
 

@@ -1,10 +1,16 @@
 """What is on the search path, read from frontmatter alone."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from skillrun.cli.listing import BROKEN, has_workflow, items
+from skillrun.cli.listing import BROKEN, _description, _read, has_workflow, items
 
 
 @pytest.mark.parametrize(
@@ -38,3 +44,39 @@ def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
     assert [item.description for item in items(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
     assert has_workflow(tmp_path, "plan")
     assert not has_workflow(tmp_path, "nothing")
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FZ15")
+@pytest.mark.parametrize("command", [["list"], ["--help"], ["plann"]])
+@pytest.mark.parametrize("kind", ["brackets", "pipe", "device", "folder", "loop", "large"])
+def test_no_file_of_a_project_kills_or_hangs_what_lists_it(tmp_path: Path, kind: str, command: list[str]) -> None:
+    folder = tmp_path / "workflows"
+    folder.mkdir()
+    place = folder / "z.md"
+    match kind:
+        case "brackets":
+            place.write_text("---\nname: z\ndescription: " + "[" * 180_000 + "\n---\n")
+        case "pipe":
+            os.mkfifo(place)
+        case "device":
+            place.symlink_to("/dev/zero")
+        case "folder":
+            place.mkdir()
+        case "loop":
+            place.symlink_to(place)
+        case "large":
+            place.write_text("---\nname: z\ndescription: 'x'\n---\n" + "a" * 1_000_000)
+    arguments = [sys.executable, "-m", "skillrun", *command]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == (2 if command == ["plann"] else 0), done.stderr
+    assert (BROKEN in " ".join(done.stdout.split())) == (command != ["plann"])
+
+
+@given(st.text("ab: #'\"\n-,.()[]{}1é\t\\", max_size=30))
+def test_a_description_reads_as_the_yaml_of_the_checker_does(written: str) -> None:
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "a.md"
+        place.write_bytes(f"---\nname: a\ndescription: {written}\nphases:\n---\n".encode())
+        read = _read(place)
+        assert read in (BROKEN, _description(place)) or not written.strip()

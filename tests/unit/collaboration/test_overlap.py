@@ -64,3 +64,30 @@ def test_what_is_kept_is_distinct_and_everything_else_repeats_something_kept(
     assert dedupe(kept, threshold) == kept
     assert all(any(overlap(text, each) >= threshold for each in kept) for text in texts)
     assert kept == sorted(kept, key=texts.index)
+
+
+def naive(items: list[str], threshold: float) -> list[str]:
+    """The definition: each against every one that is kept."""
+    kept: list[str] = []
+    for one in items:
+        if not any(overlap(one, earlier) >= threshold for earlier in kept):
+            kept.append(one)
+    return kept
+
+
+@pytest.mark.finding("FZ15")
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefgh?"), max_size=9).map(" ".join), max_size=25),
+    st.one_of(st.sampled_from([-1.0, 0.0, 0.2, 1 / 3, 0.5, 0.6, 2 / 3, 0.75, 0.8, 1.0, 1.1]), st.floats(0, 1)),
+)
+def test_what_is_left_out_is_what_comparing_each_with_each_leaves_out(items: list[str], threshold: float) -> None:
+    assert dedupe(items, None, threshold) == naive(items, threshold)
+
+
+@pytest.mark.finding("FZ15")
+def test_ordinary_texts_cost_little_however_many_they_are() -> None:
+    words = [f"w{n * n % 3001}" for n in range(3001)]
+    items = [" ".join(words[at : at + 12]) for at in range(2980)]
+    paid: list[int] = []
+    dedupe(items, None, 0.9, paid.append)
+    assert sum(paid) < 200 * len(items)

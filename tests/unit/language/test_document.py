@@ -103,3 +103,13 @@ def test_a_config_file_is_a_mapping() -> None:
     assert parse_config(Source.of(""), problems) == Mapping({}, found.span) or not len(problems)
     assert parse_config(Source.of("- a\n"), problems) is None
     assert [problem.code for problem in problems] == ["yaml"]
+
+
+@pytest.mark.finding("FZ19")
+@pytest.mark.parametrize("written", ["----", " ---", "--", "--1e9-", "—", "\t---  "])
+def test_a_damaged_end_of_the_frontmatter_is_named_where_it_stands(written: str) -> None:
+    problems = Problems()
+    assert parse_document(Source.of(f"---\na: b\n{written}\ntext\n"), problems) is None
+    [problem] = problems
+    assert (problem.line, problem.column) == (3, 1 + len(written) - len(written.lstrip()))
+    assert "does not end the frontmatter" in problem.message

@@ -1,0 +1,143 @@
+"""What is too much of a file is refused at its place, and a mistake in a long one is found where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.language.diagnostics import MOST_ERRORS
+from skillrun.language.reader import MAX_PARTS, MAX_PHASES, MAX_REPEATS
+from tests.property.sizes import of, phase, workflow
+
+Call = Callable[..., Any]
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+
+
+def errors(done: Any, path: str) -> list[str]:
+    """What is said of a file: line, column, code and message."""
+    return [line.removeprefix(f"{path}:") for line in (done.out + done.err).splitlines() if line.startswith(f"{path}:")]
+
+
+@pytest.mark.finding("FZ19")
+def test_each_line_of_a_question_bank_has_its_own_place(project: Call, skillrun: Call) -> None:
+    front = "---\nkind: questions\ndescription: Asks.\n---\n"
+    write(project(), {"skills/trip/ask.md": f"{front}- qq\n- q\n\n## g\n- q\n"})
+    done = skillrun("validate")
+    assert [line.split(": ")[0] for line in errors(done, "skills/trip/ask.md")] == ["5:1", "6:1"]
+
+
+@pytest.mark.finding("FZ19")
+@pytest.mark.parametrize(
+    ("script", "place", "said"),
+    [
+        ("- text: a\n- {address: '*', txt: b}\n", "2:18", "unknown key `txt`"),
+        ("- text: a\n- address: '*'\n  times: twice\n", "3:10", "`times` is `twice`"),
+        ("- stop: never\n", "1:9", "`stop` is `never`"),
+        ("- calls:\n    - {arguments: {}}\n", "2:5", "call 1 of `calls` has no `name`"),
+        ("- calls: [{name: Read, arguments: [1]}]\n", "1:10", "the `arguments` of call 1 are no mapping"),
+        ("- text: a\n- b\n", "2:3", "this is no reply of a script"),
+        ("text: a\n", "1:1", "this is no reply of a script"),
+        ("- text: 1e999\n", "1:9", "the number `1e999` is too large"),
+    ],
+)
+def test_a_mistake_in_a_script_is_found_where_it_stands(
+    project: Call, skillrun: Call, script: str, place: str, said: str
+) -> None:
+    project("greeting")
+    Path("script.yaml").write_text(script)
+    done = skillrun("greeting", "Ada", "--script", "script.yaml")
+    assert done.code == 1
+    assert any(line.startswith(f"{place}: error") and said in line for line in errors(done, "script.yaml")), done.err
+    assert not Path("runs").exists()
+
+
+LIMITS = {
+    "phases": (workflow(of(MAX_PHASES + 1, "  p@: {skill: trip/pack}") + "\n"), "workflows/trip.md", MAX_PHASES + 5, 3),
+    "steps": (phase(of(MAX_PARTS + 1, '  - say: "x"')), "skills/trip/pack.md", MAX_PARTS + 5, 5),
+    "names": (phase("  - set:\n" + of(MAX_PARTS, "      v@: 1")), "skills/trip/pack.md", 5, 5),
+    "rows": (
+        phase("  - id: a\n    decide:\n" + of(MAX_PARTS, "      - {then: b}")),
+        "skills/trip/pack.md",
+        MAX_PARTS + 6,
+        9,
+    ),
+    "repeats": (
+        phase("  - at_most: 2\n    repeat:\n" + "".join(
+            f"{' ' * 4 * at}  - at_most: 2\n{' ' * 4 * at}    repeat:\n" for at in range(1, MAX_REPEATS + 1)
+        ) + f"{' ' * 4 * (MAX_REPEATS + 1)}  - set: {{x: 1}}"),
+        "skills/trip/pack.md",
+        5 + 2 * MAX_REPEATS,
+        5 + 4 * MAX_REPEATS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FZ15")
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_is_more_than_a_file_may_have_is_refused_at_its_place(project: Call, skillrun: Call, name: str) -> None:
+    files, path, line, column = LIMITS[name]
+    write(project(), files)
+    done = skillrun("validate")
+    assert done.code == 1
+    found = errors(done, path)
+    assert [one.split(": ")[0] for one in found if "error" in one] == [f"{line}:{column}"], found
+    assert "error[too-many]" in found[-1] or "error[too-deep]" in found[-1]
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FZ15")
+def test_a_file_with_too_many_mistakes_is_given_up_and_hides_no_other(project: Call, skillrun: Call) -> None:
+    other = phase('  - {say: "{{ lost }}"}')
+    write(
+        project(), {**other, "roles/guide.md": "---\nname: guide\n---\nx\n", "config/models.yaml": of(5_000, "k@: 1")}
+    )
+    done = skillrun("validate")
+    assert done.code == 1
+    found = errors(done, "config/models.yaml")
+    assert len(found) == MOST_ERRORS + 1
+    assert sum(f"there are more than {MOST_ERRORS} problems" in one for one in found) == 1
+    assert any("unknown name `lost`" in one for one in errors(done, "skills/trip/pack.md"))
+
+
+def patterns(pattern: str) -> dict[str, str]:
+    front = "---\nname: trip\ndescription: A trip.\nconfig: own\nphases:\n  pack:\n---\n"
+    step = "  - {say: \"{{ matches('a b', config.p) | length }}\"}"
+    return {**phase(step), "config/own.yaml": f"p: {{x: ['{pattern}']}}\n", "workflows/trip.md": front}
+
+
+@pytest.mark.row("Z6")
+@pytest.mark.finding("FZ15")
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(?:(?:a{1000}){1000}){1000}", "a part is repeated at most 1,000 times"),
+        ("[ab]{30000000}", "a part is repeated at most 1,000 times"),
+        ("(?=a)", "look-around"),
+        ("a" * 501, "longer than 500 characters"),
+    ],
+)
+def test_a_pattern_that_is_refused_is_shown_in_the_config(
+    project: Call, process: Call, pattern: str, said: str
+) -> None:
+    write(project(), patterns(pattern))
+    done = process("validate")
+    assert done.code == 1
+    assert any(one.startswith("1:9: error[pattern]") and said in one for one in errors(done, "config/own.yaml"))
+
+
+@pytest.mark.finding("FZ15")
+def test_a_pattern_that_other_engines_read_differently_says_nothing_of_python(project: Call, process: Call) -> None:
+    write(project(), patterns("[[a-z]--[b]]"))
+    done = process("validate")
+    assert done.code == 0, done.out + done.err
+    assert "Warning" not in done.out + done.err
