@@ -4,10 +4,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FEATURE ?= Add dark mode to the settings page
+CHAOS_SECONDS ?= 90
+CHAOS_SEED ?= 8
 DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench clean
+.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench chaos clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -42,8 +44,11 @@ format: .venv/.installed-dev ## put the code into ruff's format, and mend what r
 bench: .venv/.installed ## measure against the peers and print a table
 	$(BIN)/python -m bench
 
+chaos: .chaos-venv/.installed ## fuzz the parsers and templates for CHAOS_SECONDS (90) from CHAOS_SEED (8)
+	CHAOS_SECONDS=$(CHAOS_SECONDS) CHAOS_SEED=$(CHAOS_SEED) .chaos-venv/bin/python tests/chaos/fuzz.py $(INPUT)
+
 clean: ## remove the environments and the caches; runs/ stays
-	rm -rf .venv .bench-venv dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .bench-venv .chaos-venv .chaos dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find engine tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml
@@ -52,6 +57,12 @@ clean: ## remove the environments and the caches; runs/ stays
 .venv/.installed-dev: pyproject.toml
 	$(call install,.[local$(comma)dev])
 	@touch .venv/.installed
+
+# The fuzzer has an environment of its own: it is large, and there is none for every Python.
+.chaos-venv/.installed: pyproject.toml
+	$(PYTHON) -m venv .chaos-venv
+	.chaos-venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[chaos]'
+	@touch $@
 
 comma := ,
 

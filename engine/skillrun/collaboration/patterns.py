@@ -86,18 +86,17 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
 
     try:
         written = _written(_whole(pattern))
-        size = re2.compile(
-            _WIDE.sub("x", pattern).encode("latin-1"), _options(re2, ignore_case, latin=True)
-        ).programsize
         compiled = re2.compile(written, _options(re2, ignore_case))
     except re2.error as error:
         reason = error.args[0]
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         meant = next((meant for words, meant in _REASONS.items() if reason.startswith(words)), "")
         raise ValueError(f"`{shown}` is not a regular expression: {reason}{f'; {meant}' if meant else ''}") from None
-    if size > MAX_STATES:
-        message = f"`{shown}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
-        raise ValueError(f"{message}; repeat less, or make it two patterns")
+    if "{" in pattern:  # without counted repeats its length is bound enough
+        narrow = _WIDE.sub("x", pattern).encode("latin-1")
+        if re2.compile(narrow, _options(re2, ignore_case, latin=True)).programsize > MAX_STATES:
+            message = f"`{shown}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
+            raise ValueError(f"{message}; repeat less, or make it two patterns")
     return compiled
 
 

@@ -61,7 +61,7 @@ class Reader:
             hint = "it stands at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         found = {}
-        lacking = [name for name in keys if name not in node.entries]
+        lacking = [name for name in keys if name not in node.entries] if foreign else []
         for name, entry in node.entries.items():
             if name in keys:
                 found[name] = self.take(name, keys[name], entry.value)

@@ -69,6 +69,8 @@ def map_of(item: Type) -> Type:
 def merged(types: Iterable[Type]) -> Type:
     """The type of a value that is one of `types`: a record has every field that one of them has."""
     everything = list(types)
+    if len(everything) < 2 or (len(everything) == 2 and everything[0] is everything[1]):
+        return everything[0] if everything else NONE
     try:
         return _merged(everything, {})
     except _TooManyError:
@@ -114,18 +116,18 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
 
 def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
     """The fields of one of several records; a field is absent unless those that lack it are to have it."""
-    given: dict[str, list[Type]] = {}
-    having: dict[str, Counter[str]] = {}  # by name, how many of the records with a label have it
+    given: dict[str, list[tuple[str, Type]]] = {}  # by name, the label of each record that has it, and the field there
     for one in records:
         for name, field in one.fields.items():
-            given.setdefault(name, []).append(field)
-            having.setdefault(name, Counter())[one.label] += 1
+            given.setdefault(name, []).append((one.label, field))
     labels = Counter(one.label for one in records)
     fields = {}
-    for name, types in given.items():
-        lacking = frozenset(f"{label}.{name}" for label, count in labels.items() if having[name][label] < count)
-        field = _merged(types, done)
-        fields[name] = field.maybe(lacking) if lacking else field
+    for name, found in given.items():
+        field = _merged([one for _, one in found], done)
+        if len(found) < len(records):
+            having = Counter(label for label, _ in found)
+            field = field.maybe(frozenset(f"{label}.{name}" for label in labels if having[label] < labels[label]))
+        fields[name] = field
     return fields
 
 

@@ -1,0 +1,122 @@
+"""A fuzzer that is guided by what it reaches: `make chaos`. No bytes in a file or reply may make the language raise.
+
+The first byte of an input says what reads the rest: a reply's parser, or a markdown file's with the check of its
+templates and their rendering. What fails is written to `.chaos/`; `make chaos INPUT=.chaos/crash-…` runs it again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import atheris
+
+with atheris.instrument_imports(include=["skillrun.language", "skillrun.collaboration"]):
+    from skillrun.language.diagnostics import GivenUp, Problems
+    from skillrun.language.document import parse_document
+    from skillrun.language.expressions import RenderError, compile_string
+    from skillrun.language.inference import Inference
+    from skillrun.language.parse import (
+        parse_agent_skill,
+        parse_bank,
+        parse_phase,
+        parse_protocol,
+        parse_role,
+        parse_workflow,
+    )
+    from skillrun.language.replies import parse_reply
+    from skillrun.language.schemas import Shape
+    from skillrun.language.source import Document, Source
+    from skillrun.language.types import ANY
+
+REPOSITORY: Final = Path(__file__).parents[2]
+FOUND: Final = REPOSITORY / ".chaos"
+READERS: Final = (parse_workflow, parse_phase, parse_protocol, parse_role, parse_agent_skill, parse_bank)
+NAMES: Final[dict[str, Any]] = {
+    **{name: {"a": {"b": "text"}, "list": [1, "two", {"three": 3.5}], "none": None} for name in ("inputs", "config")},
+    "findings": [{"title": f"t{at}", "level": at % 3} for at in range(5)],
+    "text": "Some words, and some more.\n## A heading\nBelow it.",
+}
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "findings": {"type": "array", "items": {"type": "object", "properties": {"title": {"type": "string"}}}},
+        "score": {"type": "integer", "minimum": 0, "maximum": 100},
+    },
+    "required": ["findings"],
+    "additionalProperties": False,
+}
+
+
+def one(data: bytes) -> None:
+    """What the fuzzer calls for each input."""
+    text = data[1:].decode("utf-8", "replace")
+    if data[:1] == b"r":
+        reply(text)
+    else:
+        file(text, READERS[data[0] % len(READERS)] if data else READERS[0])
+
+
+def reply(text: str) -> None:
+    value, errors = parse_reply(text, SCHEMA)
+    assert errors or not Shape(SCHEMA).check(value), "a reply without errors fits"
+
+
+def file(text: str, read: Any) -> None:
+    source, problems = Source.of(text), Problems()
+    try:
+        document = parse_document(source, problems)
+        if document is not None:
+            read(document, "name", problems)
+            templates(document, problems)
+    except GivenUp:
+        assert problems.errors, "a file is given up for a reason"
+    lines = source.text.split("\n")
+    for problem in problems:
+        assert 1 <= problem.line <= len(lines), problem
+        assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1, problem
+
+
+def templates(document: Document, problems: Problems) -> None:
+    """Infers what the sections yield, and renders them."""
+    for text in (document.preface, *(section.text for section in document.sections)):
+        template = compile_string(text, problems)
+        if template is None:
+            continue
+        Inference(template, dict.fromkeys(NAMES, ANY), problems).shown()
+        try:
+            template.render(NAMES)
+            template.render_text(NAMES)
+        except RenderError as error:
+            assert error.problem.line >= 1
+
+
+def corpus(folder: Path) -> None:
+    """Where it begins: the shipped files, and some replies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kinds = {"workflows": 0, "skills": 1, "roles": 3}
+    for kind, number in kinds.items():
+        for path in sorted((REPOSITORY / kind).rglob("*.md")):
+            place = folder / path.relative_to(REPOSITORY).as_posix().replace("/", "-")
+            place.write_bytes(bytes([number]) + path.read_bytes()[:4_000])
+    (folder / "reply").write_bytes(b'rHere it is:\n```json\n{"findings": [{"title": "a"}], "score": 3}\n```\n')
+    (folder / "list").write_bytes(b'r[{"title": "a"}, {"title": null}] and {"score": 1e3}')
+
+
+def main() -> None:
+    """Run for CHAOS_SECONDS from CHAOS_SEED, or the one input that is named."""
+    seconds, seed = os.environ.get("CHAOS_SECONDS", "90"), os.environ.get("CHAOS_SEED", "8")
+    sys.stderr.write(f"chaos: seed {seed}, {seconds} seconds\n")
+    limits = [f"-seed={seed}", f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-max_len=4000"]
+    inputs = sys.argv[1:]
+    if not inputs:
+        corpus(FOUND / "corpus")
+        inputs = [str(FOUND / "corpus")]
+    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={FOUND}/", *inputs], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
