@@ -102,7 +102,7 @@ def _phase_ended(event: Data) -> str:
 
 
 def _answered(event: Data) -> str:
-    given = {one["id"]: one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
+    given = {str(one.get("id", "")): one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
     return f"{event['phase']}: answered: {equations(given)}" if given and not event["replayed"] else ""
 
 
@@ -116,7 +116,9 @@ LINES: Final[Mapping[str, Callable[[Data], str]]] = {
     "PhaseStarted": _phase_started,
     "PhaseEnded": _phase_ended,
     "Said": lambda event: f"{event['phase']}: {_warned(event)}",
-    "Asked": lambda event: "\n".join(f"{event['phase']}: question: {one['text']}" for one in event["questions"]),
+    "Asked": lambda event: "\n".join(
+        f"{event['phase']}: question: {one.get('text', '')}" for one in event["questions"]
+    ),
     "Answered": _answered,
     "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",
     "Tripped": lambda event: (
