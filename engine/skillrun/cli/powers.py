@@ -13,9 +13,9 @@ import click
 
 from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
+from skillrun.cli.rehearsal import StandIn
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.person import open_person
-from skillrun.runtime.admission import FROM_ELSEWHERE, foreign_claims
+from skillrun.runtime.admission import FROM_ELSEWHERE, foreign_claims, refuse_undecided
 
 QUESTION: Final = "Take over what it says? No goes on with what holds here."
 
@@ -27,13 +27,15 @@ adopt = click.option(
 
 
 def decided(loaded: Loaded, folder: Path, said: bool | None, out: Output, *, attended: bool) -> bool | None:
-    """What was said, or what the person says in a terminal; None where nothing has to be decided, or nobody can."""
-    terminal = sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
-    if said is not None or not attended or not terminal:
-        return said
-    session = loaded.session(ScriptedGateway(), open_person(unattended=True))
-    claims = foreign_claims(session, folder)
+    """What was said, or what the person says in a terminal; None where nothing has to be decided.
+
+    Raises SkillrunError where something has to be decided and nobody is there.
+    """
+    session = loaded.session(ScriptedGateway(), StandIn(), adopt=said)
+    claims = foreign_claims(session, folder) if said is None else None
     if claims is None or not claims.matter:
-        return None
+        return said
+    if not (attended and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
+        refuse_undecided(session, folder, claims)
     out.note("\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]))
     return click.confirm(QUESTION, default=False, err=True)

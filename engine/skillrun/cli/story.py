@@ -18,7 +18,7 @@ from skillrun.runtime.journal_check import sound
 from skillrun.runtime.lock import is_held
 from skillrun.runtime.run import Spent
 from skillrun.runtime.state import State
-from skillrun.runtime.transcript import Record, events
+from skillrun.runtime.transcript import KINDS, Record, events
 from skillrun.tools.tree import Tree
 
 HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack")
@@ -82,6 +82,8 @@ class _Told:
         self.lines: dict[tuple[str, int], list[str]] = {}
         rounds: dict[str, int] = {}
         for event in events(folder):
+            if event["event"] not in KINDS:  # of a later skillrun
+                continue
             phase = str(event.get("phase") or event.get("source") or "")
             rounds[phase] = event.get("round", 1) if event["event"].startswith("Phase") else rounds.get(phase, 1)
             key = (phase, rounds[phase])

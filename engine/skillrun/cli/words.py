@@ -110,11 +110,11 @@ def _phase_ended(event: Data) -> str:
 
 def _asked(event: Data) -> list[str]:
     worded = f" ({WORDED})" if event.get("computed") else ""
-    return [f"{event['phase']}: question{worded}: {one['text']}" for one in event["questions"]]
+    return [f"{event['phase']}: question{worded}: {one.get('text', '')}" for one in event["questions"]]
 
 
 def _answered(event: Data) -> str:
-    given = {one["id"]: one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
+    given = {str(one.get("id", "")): one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
     return f"{event['phase']}: answered: {equations(given)}" if given and not event["replayed"] else ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import Final, NoReturn
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.source import plain
@@ -27,16 +27,21 @@ def foreign_claims(session: Session, folder: Path) -> Claims | None:
     return claims_of(session.program, state, session.catalogue, session.environ, session.project)
 
 
-def decided(session: Session, folder: Path) -> None:
+def check_decided(session: Session, folder: Path) -> None:
     """Raises SkillrunError where somebody has to decide about a run folder from elsewhere, and nobody has."""
     claims = foreign_claims(session, folder) if session.adopt is None else None
     if claims is not None and claims.matter:
-        runs = session.project.resolve() / "runs"
-        typed = f"skillrun resume {folder.name if folder.parent == runs else quote(str(folder))}"
-        raise SkillrunError(
-            "\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]),
-            f"`{typed} --adopt` takes over what it says, `{typed} --no-adopt` goes on with what holds here",
-        )
+        refuse_undecided(session, folder, claims)
+
+
+def refuse_undecided(session: Session, folder: Path, claims: Claims) -> NoReturn:
+    """Raises SkillrunError with what has to be decided, and the two ways to say it."""
+    runs = session.project.resolve() / "runs"
+    typed = f"skillrun resume {folder.name if folder.parent == runs else quote(str(folder))}"
+    raise SkillrunError(
+        "\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]),
+        f"`{typed} --adopt` takes over what it says, `{typed} --no-adopt` goes on with what holds here",
+    )
 
 
 def admitted(session: Session, state: State) -> list[str]:

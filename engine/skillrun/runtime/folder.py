@@ -81,8 +81,9 @@ class RunFolder:
             elif name == STATE:
                 self.tree.known(name)
         if self.tree.is_folder(".run"):
-            for name, _ in self.tree.entries(".run"):
-                self.tree.known(f".run/{name}")
+            for name, kind in self.tree.entries(".run"):
+                if kind != "folder":
+                    self.tree.known(f".run/{name}")
 
     # artifacts
 

@@ -51,7 +51,7 @@ def known_key() -> bytes | None:
     try:
         with Tree(folder) as tree:
             return _read(tree)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except PathRefused as error:
         raise SkillrunError(f"{folder / KEY}: {error.message}", "remove it; a new one is made") from None

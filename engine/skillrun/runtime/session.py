@@ -22,7 +22,7 @@ from skillrun.language.definitions import Workflow
 from skillrun.language.diagnostics import SkillrunError, UsageError
 from skillrun.language.fields import Field
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.admission import admitted, decided, shares
+from skillrun.runtime.admission import admitted, check_decided, shares
 from skillrun.runtime.bodies import fits
 from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, Transcript, WentBack
 from skillrun.runtime.files import digest, tree_of
@@ -87,7 +87,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     folder = Tree(existing(runs, name))
     files = RunFolder(folder)
     files.check()
-    decided(session, folder.path)
+    check_decided(session, folder.path)
     with hold(folder), closing(Journal.open(folder, fits)) as journal:
         written, _ = files.read_state()
         sealed = is_sealed(session.program, written)
