@@ -30,8 +30,9 @@ def test_a_dry_run_shows_calls_tokens_and_price_of_each_phase(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key that nobody uses")
     lines = skillrun("plan", REQUEST, "--mode", "rapid", "--dry-run").out.splitlines()
     assert lines[0].startswith("models: strong = anthropic:claude-opus-")
-    assert lines[1].split() == ["phase", "calls", "tokens", "in", "tokens", "out", "price"]
-    rows = {line.split()[0]: line.split()[1:] for line in lines[2:14]}
+    assert lines[1] == "anthropic: https://api.anthropic.com (shipped)"
+    assert lines[2].split() == ["phase", "calls", "tokens", "in", "tokens", "out", "price"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[3:15]}
     assert rows["setup"] == ["0", "0", "0"]
     assert int(rows["research"][0]) >= 1
     assert float(rows["total"][-1].removeprefix("$")) > 0

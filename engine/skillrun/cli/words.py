@@ -11,7 +11,6 @@ from typing import Any, Final
 import click
 
 from skillrun.language.diagnostics import hanging
-from skillrun.people.answers import WORDED
 
 Data = Mapping[str, Any]
 
@@ -109,6 +108,8 @@ def _phase_ended(event: Data) -> str:
 
 
 def _asked(event: Data) -> list[str]:
+    from skillrun.people.answers import WORDED  # not before it is needed: what it imports takes a while
+
     worded = f" ({WORDED})" if event.get("computed") else ""
     return [f"{event['phase']}: question{worded}: {one.get('text', '')}" for one in event["questions"]]
 
