@@ -21,6 +21,7 @@ import pytest
 
 from skillrun.runtime.files import digest
 from skillrun.runtime.journal import Journal
+from skillrun.runtime.lock import hold
 from tests.acceptance.conftest import Call, Done, Make
 
 SCRIPTED = ("--model", "scripted:default")
@@ -325,9 +326,12 @@ def lines(run: Path) -> None:
     with (run / ".run" / "transcript.ndjson").open("a") as file:
         file.write("1\n{}\n[]\n" + '{"event": "RunStarted"}\n{"event": "PhaseEnded", "phase": [1]}\n')
         file.write('{"event": "RunStarted", "run": "", "workflow": "", "folder": "", "phases": ["../../x"], ')
-        file.write(
-            '"inputs": {}, "models": {}}\n{"event": "Said", "phase": "draft", "text": 5}\n' + "[" * 100_000 + "\n"
-        )
+        file.write('"inputs": {}, "models": {}}\n{"event": "Said", "phase": "draft", "text": 5}\n')
+        file.write(f"{'[' * 100_000}\n")
+        file.write('{"event": "PhaseOdd", "phase": "draft", "round": [], "reason": "x"}\n')
+        file.write('{"event": "Asked", "address": "", "phase": "draft", "questions": [{}]}\n')
+        answered = '"address": "", "phase": "draft", "replayed": false, "answers": [{"answer": 1}, {}]'
+        file.write(f'{{"event": "Answered", {answered}}}\n')
 
 
 def sparse(name: str) -> Any:
@@ -578,3 +582,49 @@ def test_a_folder_that_is_open_is_closed_when_its_run_goes_on(run: Path, skillru
     assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert stat.S_IMODE((run / ".run").stat().st_mode) == 0o700
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FM12")
+def test_a_run_that_a_process_has_is_looked_at_and_left_alone(run: Path, skillrun: Call) -> None:
+    with hold(run):
+        before = everything(run)
+        done = skillrun("show", "ada")
+        assert (done.code, f"is being run by process {os.getpid()}" in done.out) == (0, True)
+        assert skillrun("runs").code == 0
+        done = skillrun("resume", "ada", "--preview")
+        assert (done.code, "is being run by" in done.err) == (1, True)
+        assert everything(run) == before
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_run_goes_on_where_no_key_can_be_kept_and_says_what_that_means(
+    project: Make, skillrun: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("greeting")
+    (home / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "file"))
+    done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert (done.code, "the state of this run is not sealed" in done.out) == (0, True), done.err
+    assert skillrun("show", "ada").code == 0
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
+def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Call) -> None:
+    for path in [run, *run.rglob("*")]:
+        os.chown(path, 12345, -1)
+    assert skillrun("show", "ada").code == 0
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, "belongs to another user (number 12345)" in done.err) == (1, True)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_an_edited_prompt_does_not_hide_that_a_run_has_come_from_elsewhere(elsewhere: Path, skillrun: Call) -> None:
+    draft = elsewhere.parents[1] / "skills" / "greeting" / "draft.md"
+    draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, "--adopt" in done.err, "--yes" in done.err) == (1, True, False)
