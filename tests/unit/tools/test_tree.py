@@ -7,6 +7,8 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree, entries
@@ -253,3 +255,48 @@ def test_a_link_itself_can_be_left_unfollowed(root: Path) -> None:
 def test_half_a_character_is_no_name(root: Path) -> None:
     with Tree(root) as tree:
         assert "half a character" in refused(tree, "a\ud800")
+
+
+@pytest.mark.row("Z3")
+def test_a_sibling_whose_name_begins_the_same_is_outside(root: Path) -> None:
+    (root.parent / "root-2").mkdir()
+    (root.parent / "root-2" / "file").write_bytes(SECRET)
+    (root / "twin").symlink_to(root.parent / "root-2" / "file")
+    with Tree(root, links=True) as tree:
+        assert "leads out" in refused(tree, "twin")
+
+
+PARTS = st.sampled_from(
+    [
+        "..",
+        ".",
+        "",
+        "inner",
+        "up",
+        "far",
+        "near",
+        "loop",
+        "file.txt",
+        "~",
+        "outside",
+        "root",
+        "\0",
+        "ä",
+        "whole",
+        "deep",
+    ]
+)
+
+
+@pytest.mark.row("B12", "Z3")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(PARTS | st.text(max_size=5), max_size=8).map("/".join), st.booleans())
+def test_whatever_is_written_what_is_open_lies_inside(root: Path, written: str, links: bool) -> None:
+    with Tree(root, links=links) as tree:
+        try:
+            with tree.opened(written) as found:
+                real = os.path.realpath(root / found.name)
+                assert os.path.samestat(os.fstat(found.descriptor), os.stat(real))  # noqa: PTH116
+        except (PathRefused, FileNotFoundError, NotADirectoryError):
+            return
+    assert os.path.commonpath([real, str(root.resolve())]) == str(root.resolve())
