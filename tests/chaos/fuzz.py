@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,12 +87,9 @@ def templates(document: Document, problems: Problems) -> None:
         if template is None:
             continue
         Inference(template, dict.fromkeys(NAMES, ANY), problems).shown()
-        try:
+        with suppress(RenderError):
             template.render(NAMES)
             template.render_text(NAMES)
-        except RenderError as error:
-            if error.problem.line < 1:
-                raise
 
 
 def corpus(folder: Path) -> None:

@@ -20,7 +20,7 @@ MAX_PATTERN: Final = 500  # characters
 MAX_STATES: Final = 600  # of the automaton over one-byte characters: a character, a class, a round of a repetition each
 MEMORY: Final = 8 << 20  # bytes for an automaton over all characters
 _HALVES: Final = re.compile("[\ud800-\udfff]")
-_WIDE: Final = re.compile("[^\x00-\xff]")
+_WIDE: Final = re.compile(r"[^\x00-\xff]|\\x\{[0-9a-fA-F]{3,}\}")
 _NOT_OFFERED: Final = "look-around, back references, atomic groups and possessive repeats are not offered"
 _REASONS: Final = {  # the beginning of what RE2 says, and what it means
     "invalid perl operator": _NOT_OFFERED,
@@ -84,20 +84,29 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
         raise ValueError(f"the pattern `{shown}` is longer than {MAX_PATTERN} characters")
     import re2
 
+    written = _written(_whole(pattern))
     try:
-        written = _written(_whole(pattern))
         compiled = re2.compile(written, _options(re2, ignore_case))
     except re2.error as error:
         reason = error.args[0]
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        reason = reason.removesuffix(f": {written}")
         meant = next((meant for words, meant in _REASONS.items() if reason.startswith(words)), "")
         raise ValueError(f"`{shown}` is not a regular expression: {reason}{f'; {meant}' if meant else ''}") from None
-    if "{" in pattern:  # without counted repeats its length is bound enough
-        narrow = _WIDE.sub("x", pattern).encode("latin-1")
-        if re2.compile(narrow, _options(re2, ignore_case, latin=True)).programsize > MAX_STATES:
-            message = f"`{shown}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
-            raise ValueError(f"{message}; repeat less, or make it two patterns")
+    # without counted repeats its length is bound enough
+    if "{" in pattern and _states(re2, pattern, compiled.programsize) > MAX_STATES:
+        message = f"`{shown}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
+        raise ValueError(f"{message}; repeat less, or make it two patterns")
     return compiled
+
+
+def _states(re2: Any, pattern: str, otherwise: int) -> int:
+    """The size of the automaton where each character is a byte, so that a class of letters counts once."""
+    narrow = _WIDE.sub("\xff", pattern).encode("latin-1")
+    try:
+        return int(re2.compile(narrow, _options(re2, True, latin=True)).programsize)
+    except re2.error:  # a range that has no meaning in bytes
+        return otherwise
 
 
 def _options(re2: Any, ignore_case: bool, *, latin: bool = False) -> Any:

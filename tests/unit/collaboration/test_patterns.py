@@ -74,7 +74,8 @@ def test_distinct_words_are_the_first_spellings_in_the_order_of_their_places(fou
 @pytest.mark.parametrize(
     "pattern",
     [r"\bprod(uction)?\b", "(foo|bar)+", "back-?end", r"\d{1,3}(\.\d+)?", "drop table", r"(\w\s)*x", "(a+)+", "(a|aa)+",
-     r"[\w./-]+\.(py|js)\b", "[]a]", "[^]a]", "[[:alpha:]]+", "(?i)x", "(?P<name>x)", "[[a-z]--[b]]", r"\pL{2}", "é+"],
+     r"[\w./-]+\.(py|js)\b", "[]a]", "[^]a]", "[[:alpha:]]+", "(?i)x", "(?P<name>x)", "[[a-z]--[b]]", r"\pL{2}", "é+",
+     "[z-я]{3}", "[а-я]{2,9}", r"\x{3b1}{2}", r"\w{2,40}"],
 )  # fmt: skip
 def test_ordinary_patterns_are_accepted(pattern: str) -> None:
     assert refused(pattern) is None
@@ -84,6 +85,7 @@ def test_ordinary_patterns_are_accepted(pattern: str) -> None:
     ("pattern", "reason"),
     [
         ("(a", "`(a` is not a regular expression: missing )"),
+        ("b[a-", "`b[a-` is not a regular expression: missing ]: [a-"),
         ("(?=a)b", "look-around, back references, atomic groups"),
         ("(?<!a)b", "look-around"),
         ("a++", "possessive repeats are not offered"),
@@ -127,7 +129,7 @@ def test_no_pattern_takes_long_on_the_text_that_is_worst_for_it(pattern: str) ->
     assert time.monotonic() - began < 15
 
 
-@given(st.text(alphabet="ab|()*+?{}1,[]^\\wWbé", max_size=12), st.text("abé \n", max_size=30))
+@given(st.text(alphabet="ab|()*+?{}1,[]^\\wWbéя-", max_size=12), st.text("abé \n", max_size=30))
 def test_whatever_is_accepted_can_be_searched_for(pattern: str, text: str) -> None:
     if refused(pattern) is None:
         assert all(text[place : place + len(word)] == word for place, word in hits(pattern, text, 5))
