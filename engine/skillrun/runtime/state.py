@@ -66,8 +66,9 @@ def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
     if version is None:
         raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE)
     if not is_whole(version) or version > SCHEMA_VERSION:
+        found = version if is_whole(version) else shown(version)
         raise SkillrunError(
-            f"{path} has the schema version {shown(version)}; this skillrun knows {SCHEMA_VERSION}",
+            f"{path} has the schema version {found}; this skillrun knows {SCHEMA_VERSION}",
             "use the skillrun that wrote it",
         )
     known = {key: value for key, value in data.items() if key in State.__dataclass_fields__}
