@@ -253,6 +253,14 @@ def test_a_pattern_reads_no_secret_and_nothing_that_git_ignores(clone: Call, ski
     assert b"[remote" not in kept(folder)
 
 
+@pytest.mark.parametrize("pattern", ["src/*.py", "./src/*.py", "src//*.py", "src/./app.*"])
+def test_a_pattern_may_be_written_as_a_path_may(clone: Call, skillrun: Call, pattern: str) -> None:
+    folder = clone(".", READ.format(pattern, AGENT))
+    done = skillrun("look", "hello", "--name", "it", *script(folder))
+    assert done.code == 0, done.out
+    assert b"print('hello')" in kept(folder)
+
+
 @pytest.mark.finding("FZ12")
 @pytest.mark.row("Z3", "Z5")
 @pytest.mark.parametrize(

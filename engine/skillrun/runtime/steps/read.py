@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +49,11 @@ async def _attempt(
     known = journal.find("tool", address, fingerprint)
     if known is not None and frame.run.session.keeps_reads:
         return known
+    shape = frame.shape(step)
     try:
-        found = clean(_read(_files(frame, origin, pattern), frame.shape(step)))
+        # What other folders hold may take a while, for which the other branches of a run need not stand still.
+        files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
+        found = clean(_read(files, shape))
     except SkillrunError as error:
         found = {"error": str(error)}
     if known != found:
@@ -87,8 +91,9 @@ def _matching(folder: Readable, pattern: str) -> list[str]:
             return [] if found.is_folder else ["/".join(parts_of(pattern)) or found.name]
     if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
         raise PathRefused(f"{shown(pattern)} leads out of its folder, or is too long to be a path")
+    plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     try:
-        return sorted(folder.files(wanted=wildcard(pattern.replace("\\", r"\\")), runs=True))
+        return sorted(folder.files(wanted=wildcard(plain.replace("\\", r"\\")), runs=True))
     except NoPattern:
         raise SkillrunError(f"{shown(pattern)} is no pattern") from None
 
