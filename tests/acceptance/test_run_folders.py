@@ -29,7 +29,7 @@ MINE = "# mine\nexport KEEP=1\n"
 LOOKS = (("show", "ada"), ("logs", "ada"), ("runs",), ("resume", "ada", "--preview"))
 GOES_ON = ("resume", "ada", "--answers", "answers.yaml", "--adopt")
 COMMANDS = (*LOOKS, GOES_ON)
-SECONDS = 60  # in which every command has to end
+SECONDS = 300  # in which every test has to end; a hang never does
 
 
 @pytest.fixture(autouse=True)
