@@ -60,6 +60,11 @@ def lines_with(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[t
             yield number, line
 
 
+def occurs(pattern: str, text: str) -> bool:
+    """Whether the pattern occurs in the text; case matters. Raises ValueError for a pattern that is refused."""
+    return bool(_compiled(pattern, False).search(_whole(text)))
+
+
 def distinct(found: Iterable[Hit]) -> list[str]:
     """The words of hits in the order of their places; of words that differ in case alone, those that come first."""
     words: dict[str, str] = {}

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
+from skillrun.collaboration import patterns
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Shape:
         for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
             if referred(schema, reference) is None:
                 raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
+        for pattern in _patterns(schema):
+            if reason := patterns.refused(pattern):
+                raise SkillrunError(f"this schema cannot be used: {reason}")
         return Shape(schema)
 
     def check(self, value: Any) -> list[ShapeError]:
@@ -111,10 +115,10 @@ class Shape:
 
     @cached_property
     def _validator(self) -> Validator:
-        from jsonschema import Draft202012Validator
         from referencing import Registry
 
-        return Draft202012Validator(self.schema, registry=Registry())  # this one fetches nothing
+        made: Validator = _validators()(self.schema, registry=Registry())  # this one fetches nothing
+        return made
 
     def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """The paths of what is left out, none within another, the innermost and the last items first; and why."""
@@ -150,6 +154,32 @@ def shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return f"`{text if len(text) <= SHOWN_VALUE else text[: SHOWN_VALUE - 1] + '…'}`"
+
+
+@cache
+def _validators() -> Any:
+    """JSON Schema's validator whose patterns are searched for in time that is in line with the text."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(_: Any, wanted: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and not patterns.occurs(wanted, instance):
+            yield ValidationError(f"{instance!r} does not match {wanted!r}")
+
+    return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    """Every pattern of a schema. Raises SkillrunError for names of fields by pattern, which are not offered."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("patternProperties"), dict):
+            raise SkillrunError("this schema cannot be used: `patternProperties` is not offered; name the properties")
+        if isinstance(schema.get("pattern"), str):
+            yield schema["pattern"]
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    for one in inner:
+        yield from _patterns(one)
 
 
 def referred(schema: Any, reference: str) -> Any:

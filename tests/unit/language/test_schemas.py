@@ -180,3 +180,25 @@ def test_a_thousand_checks_take_a_moment() -> None:
     SHAPE.check(value)
     for _ in range(1000):
         assert SHAPE.check(value) == []
+
+
+@pytest.mark.finding("FZ15")
+@pytest.mark.row("Z6")
+def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
+    shape = Shape.from_schema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
+    assert [error.path for error in shape.check({"a": "a" * 100_000 + "!"})] == ["a"]
+    assert shape.check({"a": "a" * 100_000}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "string", "pattern": "(?=a)b"}, "look-around"),
+        ({"items": {"type": "string", "pattern": "(a{1000}){1000}"}}, "repe"),
+        ({"patternProperties": {"^a": {"type": "string"}}}, "`patternProperties` is not offered"),
+    ],
+)
+def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SkillrunError) as caught:
+        Shape.from_schema(schema)
+    assert reason in caught.value.message
