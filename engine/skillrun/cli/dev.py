@@ -10,7 +10,7 @@ import click
 
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
-from skillrun.cli.words import because, counted, line_of
+from skillrun.cli.words import because, counted, hanging, line_of
 from skillrun.cli.workflow import Job, prepare, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
@@ -63,7 +63,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
     folder = new_folder(job.runs, job.slug or f"dev-{workflow}", shared=job.share)
     RunFolder(folder).check()
     changes = Changes(asyncio.get_running_loop())
-    gateway = job.loaded.gateway(job.script, out.note)
+    gateway, catalogue = job.loaded.gateway(job.script, out.note), job.loaded.catalogue
     library = job.loaded.program.library
     roots = [root.path for root in library.roots]
     with hold(folder), watching(roots, changes):
@@ -83,6 +83,10 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                     loaded = load(workflow, out, library, said=BROKEN, trusted=job.trust_project)
                 except click.exceptions.Exit:
                     loaded = None
+                if loaded is not None and loaded.catalogue != catalogue and job.script is None:
+                    await gateway.close()
+                    catalogue = loaded.catalogue
+                    gateway = loaded.gateway(None, out.note)
                 out.line(f"checked in {(time.monotonic() - started) * 1000:.0f} ms")
         except asyncio.CancelledError:
             return 130
@@ -139,5 +143,7 @@ def _report(found: Turn, shown: dict[str, list[str]], seconds: float, out: Outpu
         f"{outcome.status}{because(outcome.reason)} in {seconds:.2f} s; "
         f"{found.reused} reused, {len(found.asked)} asked, {counted(len(changed), 'artifact')} changed"
     )
+    if outcome.status == "failed":
+        out.line(f"next: {hanging(outcome.next_step)}")
     told = {"status": outcome.status, "reason": outcome.reason, "reused": found.reused, "asked": found.asked}
     out.data({**told, "changed": sorted(changed)})

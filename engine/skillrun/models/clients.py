@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skillrun.language.addresses import parse_address
 from skillrun.models.messages import ModelError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def sdk_client(provider: Provider, key: str) -> Any:
     from skillrun.models.transport import http_client
 
     _check(provider, key)
-    here = provider.kind == "embedded"
+    here = parse_address(provider.base_url).on_this_machine
     if provider.kind == "anthropic":
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 

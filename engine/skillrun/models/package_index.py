@@ -153,12 +153,13 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _read(path: Path) -> ConfigParser:
+    """A file of pip's; one that cannot be opened is none, as for pip. Raises `SkillrunError` for one that is broken."""
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except OSError:
         pass
-    except (OSError, UnicodeError, BadConfig) as error:
+    except (UnicodeError, BadConfig) as error:
         reason = str(error).splitlines()[0]
         raise SkillrunError(f"pip's settings in {path} cannot be read: {reason}", "Correct the file.") from None
     return parser

@@ -14,6 +14,9 @@ from urllib.parse import quote
 PIECE = 8
 """Characters in a row of a key that are taken out. Fewer are no secret, and occur in ordinary words."""
 REDACTED = "[key]"
+PREFIXES = ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-ant-api03-", "sk-ant-admin01-", "sk-ant-oat01-", "sk-or-v1-")
+"""How keys of the well-known providers begin. Alone, it is no secret, and stands in every manual."""
+_WORD = re.compile(r"[a-z]{1,12}")  # `placeholder`, for a server that wants no key; real keys of letters are longer
 _GRAM = 4
 _STRIDE = PIECE - _GRAM + 1  # of so many places in a row in a piece one is looked at
 _SECRETS = re.compile(
@@ -28,7 +31,8 @@ class Redactor:
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._whole = sorted({key for key in keys if key}, key=len, reverse=True)
-        forms = {_plain(form) for key in self._whole for form in _forms(key) if len(form) >= PIECE}
+        secrets = [key for key in self._whole if not _WORD.fullmatch(key)]
+        forms = {_plain(form) for key in secrets for form in _forms(key) if len(form) >= PIECE}
         self._pieces = frozenset(form[at : at + PIECE] for form in forms for at in range(len(form) - PIECE + 1))
         self._grams = frozenset(form[at : at + _GRAM] for form in forms for at in range(len(form) - _GRAM + 1))
 
@@ -48,11 +52,9 @@ class Redactor:
         places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
         kept: list[str] = []
         end = 0
-        for at in places:
-            if small[at : at + PIECE] in pieces:
-                if at > end or not kept:
-                    kept += [text[end:at], REDACTED]
-                end = at + PIECE
+        for start, stop in _spans(small, (at for at in places if small[at : at + PIECE] in pieces)):
+            kept += [text[end:start], REDACTED]
+            end = stop
         return "".join((*kept, text[end:]))
 
     def known(self, text: str) -> str:
@@ -84,6 +86,18 @@ def without_userinfo(text: str) -> str:
     return _USERINFO.sub("", text)
 
 
+def _spans(small: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
+    """Where pieces that follow one another begin and end, without those that are of a public prefix alone."""
+    spans: list[tuple[int, int, bool]] = []
+    for at in places:
+        start, secret = at, small[at : at + PIECE] not in _PUBLIC
+        if spans and at <= spans[-1][1]:
+            start, _, before = spans.pop()
+            secret = secret or before
+        spans.append((start, at + PIECE, secret))
+    return [(start, stop) for start, stop, secret in spans if secret]
+
+
 def _forms(key: str) -> Iterable[str]:
     """The key as it is, as a URL has it, and in base64 at each of the three places where it may begin in a triple."""
     yield key
@@ -98,3 +112,6 @@ def _forms(key: str) -> Iterable[str]:
 def _plain(text: str) -> bytes:
     """As many bytes as the text has characters, in small letters."""
     return text.encode("ascii", "replace").lower()
+
+
+_PUBLIC = frozenset(_plain(prefix[at : at + PIECE]) for prefix in PREFIXES for at in range(len(prefix) - PIECE + 1))

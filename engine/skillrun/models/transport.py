@@ -40,7 +40,7 @@ def http_client(kind: Callable[..., httpx2.AsyncClient], key: str, *, here: bool
             raise AnswerRefused(f"is a redirect (HTTP {response.status_code}), which is not followed")
 
     hooks = {"request": [own_headers], "response": [no_redirect, bounded(MAX_BODY)]}
-    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport(trust_env=False)} if here else {}
+    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if here else {}
     return kind(follow_redirects=False, event_hooks=hooks, **more)
 
 

