@@ -24,7 +24,7 @@ MOST_ALLOWED: Final = 30
 MOST_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
 MOST_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
 # Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
-_SEQUENCE: Final = re.compile(
+SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
@@ -206,7 +206,7 @@ def printable(text: str) -> str:
     """The text without control, bidirectional and invisible characters; every kind of line end is a `\\n`."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSEEN.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))
+    return _UNSEEN.sub("", SEQUENCE.sub("", _LINE_END.sub("\n", text)))
 
 
 def hanging(text: str) -> str:

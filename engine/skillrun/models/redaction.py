@@ -6,10 +6,13 @@ Whatever a provider sends goes through here before it is cut, stored or shown.
 from __future__ import annotations
 
 import re
+from array import array
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
+
+from skillrun.language.diagnostics import SEQUENCE
 
 PIECE = 8
 """Characters in a row of a key that are taken out. Fewer are no secret, and occur in ordinary words."""
@@ -23,6 +26,13 @@ _SECRETS = re.compile(
     r"(?i)\b(?:sk|rk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|(?<=bearer )[\w.~+/=-]{8,}",
 )
 _USERINFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
+_ESCAPES = r"\\u([0-9a-fA-F]{4})|%([0-9a-fA-F]{2})|\\(.)|([\uff01-\uff5e])"
+_UNSEEN = (
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
+_HIDING = (re.compile(f"{_ESCAPES}|{_UNSEEN}"), re.compile(f"{_ESCAPES}|{SEQUENCE.pattern}|{_UNSEEN}"))
+"""What may stand within a key and is gone once it is decoded, cleaned or shown: the second also whole sequences."""
 _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
 
 
@@ -45,17 +55,31 @@ class Redactor:
         """The text without the pieces of the keys. What only looks like a key stays: a reply may be about one."""
         if not self._pieces or len(text) < PIECE:
             return text
-        small, grams, pieces = _plain(text), self._grams, self._pieces
-        near = [at for at in range(0, len(small) - _GRAM + 1, _STRIDE) if small[at : at + _GRAM] in grams]
-        if not near:
+        for hiding in (None, *_HIDING):
+            text = self._taken(text, hiding)
+        return text
+
+    def _taken(self, text: str, hiding: re.Pattern[str] | None) -> str:
+        """The text without the pieces, as it reads without what may hide them."""
+        if hiding is not None and hiding.search(text) is None:
             return text
-        places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
+        found = self._found(text if hiding is None else hiding.sub(_meant, text))
+        if not found:
+            return text
+        places = range(len(text) + 1) if hiding is None else _places(text, hiding)
         kept: list[str] = []
         end = 0
-        for start, stop in _spans(small, (at for at in places if small[at : at + PIECE] in pieces)):
-            kept += [text[end:start], REDACTED]
-            end = stop
+        for start, stop in found:
+            kept += [text[end : places[start]], REDACTED]
+            end = places[stop]
         return "".join((*kept, text[end:]))
+
+    def _found(self, text: str) -> list[tuple[int, int]]:
+        """Where pieces stand."""
+        small, grams, pieces = _plain(text), self._grams, self._pieces
+        near = [at for at in range(0, len(small) - _GRAM + 1, _STRIDE) if small[at : at + _GRAM] in grams]
+        places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
+        return _spans(small, (at for at in places if small[at : at + PIECE] in pieces))
 
     def known(self, text: str) -> str:
         """The text without keys of any length, in pieces or whole, and without the passwords of its URLs."""
@@ -96,6 +120,28 @@ def _spans(small: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
             secret = secret or before
         spans.append((start, at + PIECE, secret))
     return [(start, stop) for start, stop, secret in spans if secret]
+
+
+def _meant(found: re.Match[str]) -> str:
+    """What an escape stands for; nothing, for what nobody sees."""
+    four, two, one, wide = found.group(1, 2, 3, 4)
+    if four or two:
+        return chr(int(four or two, 16))
+    if wide:
+        return chr(ord(wide) - 0xFEE0)
+    return "" if one is None or one in "bf" else "\n" if one in "nrt" else one
+
+
+def _places(text: str, hiding: re.Pattern[str]) -> array[int]:
+    """Where in the text each character stands that is left without what hides it; and the text's end."""
+    places = array("L")
+    end = 0
+    for found in hiding.finditer(text):
+        places.extend(range(end, found.start()))
+        places.extend([found.start()] * len(_meant(found)))
+        end = found.end()
+    places.extend(range(end, len(text) + 1))
+    return places
 
 
 def _forms(key: str) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from time import perf_counter
 
 import pytest
@@ -99,3 +100,44 @@ def test_it_costs_next_to_nothing() -> None:
     started = perf_counter()
     assert redactor.text(big) == big
     assert perf_counter() - started < 5
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.row("Z5")
+@pytest.mark.parametrize(
+    "between",
+    [
+        "\x1b[0m",
+        "\x1b]0;x\x07",
+        "\x00",
+        "\x07",
+        "\x7f",
+        "\x9b0m",
+        "\u202e",
+        "\u2066",
+        "\u200b",
+        "\xad",
+        "\ufeff",
+        "\\u0000",
+    ],
+)
+def test_a_key_is_found_behind_what_nobody_sees(between: str) -> None:
+    key = "sk-CANARYkey-0123456789abcdefXYZ"
+    hidden = between.join(key[at : at + 4] for at in range(0, len(key), 4))
+    assert Redactor([key]).text(f"HERE {hidden} THERE\n") == "HERE [key] THERE\n"
+
+
+@pytest.mark.finding("FZ10")
+@pytest.mark.row("Z5")
+@pytest.mark.parametrize(
+    "coded",
+    [
+        lambda letter: f"\\u{ord(letter):04x}",
+        lambda letter: f"%{ord(letter):02X}",
+        lambda letter: chr(ord(letter) + 0xFEE0),
+    ],
+)
+def test_a_key_is_found_however_each_of_its_letters_is_written(coded: Callable[[str], str]) -> None:
+    key = "sk-CANARYkey-0123456789abcdefXYZ"
+    text = f'{{"title": "{"".join(map(coded, key))}", "n": "a\\nb"}}'
+    assert Redactor([key]).text(text) == '{"title": "[key]", "n": "a\\nb"}'
