@@ -132,9 +132,9 @@ def test_a_key_is_found_behind_what_nobody_sees(between: str) -> None:
 @pytest.mark.parametrize(
     "coded",
     [
-        lambda letter: f"\\u{ord(letter):04x}",
-        lambda letter: f"%{ord(letter):02X}",
-        lambda letter: chr(ord(letter) + 0xFEE0),
+        pytest.param(lambda letter: f"\\u{ord(letter):04x}", id="json"),
+        pytest.param(lambda letter: f"%{ord(letter):02X}", id="url"),
+        pytest.param(lambda letter: chr(ord(letter) + 0xFEE0), id="full width"),
     ],
 )
 def test_a_key_is_found_however_each_of_its_letters_is_written(coded: Callable[[str], str]) -> None:
