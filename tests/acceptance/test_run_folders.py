@@ -483,9 +483,44 @@ def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
     shutil.rmtree(home / ".local")
     done = skillrun("resume", "eve", "--answers", "answers.yaml")
     assert (done.code, "`place` is `/`, which is outside of this project" in done.err) == (1, True)
+    assert ("change the path below `inputs`" in done.err, "--no-adopt" in done.err) == (True, False)
     done = skillrun("resume", "eve", "--answers", "answers.yaml", "--no-adopt")
-    assert (done.code, "change it below `inputs`" in done.err) == (1, True)
+    assert (done.code, "change the path below `inputs`" in done.err) == (1, True)
+    assert skillrun("resume", "eve", "--preview", "--adopt").code == 0
     assert skillrun("resume", "eve", "--answers", "answers.yaml", "--adopt").code == 0
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("pinned", ["ghost:m", "x:m"])
+def test_a_model_of_a_run_from_elsewhere_that_is_not_taken_over_is_asked_about_no_more(
+    elsewhere: Path, skillrun: Call, pinned: str
+) -> None:
+    config = elsewhere.parents[1] / "config"
+    config.mkdir(exist_ok=True)
+    (config / "models.yaml").write_text(
+        "providers: {x: {kind: openai, base_url: 'https://x.test', key: X_API_KEY}}\n"
+        "tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n"
+    )
+    changed(elsewhere, "strong: scripted:default", f"strong: {pinned}")
+    changed(elsewhere, "override: scripted:default", "override: ghost:m")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes", "--no-adopt")
+    assert (done.code, "of here" in done.out) == (0, True), done
+    assert "ghost" not in (elsewhere / "state.md").read_text()
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ2", "FZ16")
+def test_the_model_that_is_used_in_place_of_one_from_elsewhere_is_asked_about(elsewhere: Path, skillrun: Call) -> None:
+    config = elsewhere.parents[1] / "config"
+    config.mkdir(exist_ok=True)
+    (config / "models.yaml").write_text(
+        "providers: {x: {kind: openai, base_url: 'https://x.test', key: X_API_KEY}}\n"
+        "tiers: {strong: 'x:m', fast: 'scripted:default'}\n"
+    )
+    changed(elsewhere, "strong: scripted:default", "strong: openai:m")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes", "--no-adopt", "--unattended")
+    assert (done.code, "nothing is sent to x: config/models.yaml:1 is not trusted" in done.err) == (1, True), done
 
 
 @pytest.mark.row("Z3")
@@ -515,7 +550,9 @@ def test_a_person_in_a_terminal_is_asked_once(elsewhere: Path, skillrun: Call, m
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 @pytest.mark.parametrize("way", ["open", "short", "link"])
-def test_a_key_that_others_could_have_put_there_is_refused(run: Path, home: Path, skillrun: Call, way: str) -> None:
+def test_a_key_that_others_could_have_put_there_seals_nothing_and_is_named(
+    run: Path, home: Path, skillrun: Call, way: str
+) -> None:
     key = home / ".local" / "share" / "skillrun" / "seal.key"
     assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
     if way == "open":
@@ -525,8 +562,29 @@ def test_a_key_that_others_could_have_put_there_is_refused(run: Path, home: Path
     else:
         key.rename(key.with_name("other"))
         key.symlink_to("other")
+    assert skillrun("resume", "ada", "--preview").code == 0
+    changed(run, "strong: scripted:default", "strong: openai:m")
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
-    assert (done.code, "seal.key" in done.err) == (1, True)
+    assert (done.code, f"cannot be told: {key}" in done.err, "--no-adopt" in done.err) == (1, True, True), done
+    changed(run, "strong: openai:m", "strong: scripted:default")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, f"is not sealed, and `resume` will take it for one from elsewhere: {key}" in done.out) == (
+        0, True
+    ), done.err  # fmt: skip
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("way", ["a folder that is a link", "a making that was killed half-way"])
+def test_a_key_of_ones_own_seals_wherever_it_is_kept(run: Path, home: Path, skillrun: Call, way: str) -> None:
+    folder = home / ".local" / "share" / "skillrun"
+    if way == "a folder that is a link":
+        folder.rename(home / "dotfiles")
+        folder.symlink_to(home / "dotfiles")
+    else:
+        (folder / ".0123456789abcdef.new").hardlink_to(folder / "seal.key")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
 
 
 def modes(folder: Path) -> tuple[set[int], set[int]]:
