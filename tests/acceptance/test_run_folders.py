@@ -27,6 +27,7 @@ from tests.acceptance.conftest import Call, Done, Make
 SCRIPTED = ("--model", "scripted:default")
 MINE = "# mine\nexport KEEP=1\n"
 LOOKS = (("show", "ada"), ("logs", "ada"), ("runs",), ("resume", "ada", "--preview"))
+OTHERS_LOOK = (("show", "ada"), ("logs", "ada"), ("show", "ada", "--json"), ("runs",))
 GOES_ON = ("resume", "ada", "--answers", "answers.yaml", "--adopt")
 COMMANDS = (*LOOKS, GOES_ON)
 SECONDS = 60  # in which every command has to end
@@ -383,6 +384,47 @@ def test_a_spoilt_run_ends_no_command_with_a_bug_and_takes_no_room(
     assert "MemoryError" not in done.err
 
 
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+def test_a_private_run_is_shared_with_all_its_files_when_it_goes_on_with_the_flag(run: Path, skillrun: Call) -> None:
+    (run / "notes.md").hardlink_to(run.parents[1] / "answers.yaml")
+    (run.parents[1] / "answers.yaml").chmod(0o600)
+    assert skillrun("resume", "ada", "--answers", "answers.yaml", "--share").code == 0
+    assert stat.S_IMODE((run / "notes.md").stat().st_mode) == 0o600
+    (run / "notes.md").unlink()
+    inside = modes(run / ".run")
+    shutil.rmtree(run / ".run")
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert (inside, modes(run)) == (({0o700}, {0o600}), ({0o755 & ~umask}, {0o644 & ~umask}))
+
+
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home: Path, skillrun: Call) -> None:
+    folder = project("greeting")
+    before = os.umask(0o022)
+    try:
+        assert skillrun("greeting", "Eve", *SCRIPTED).code == 0
+        assert skillrun("greeting", "Ada", *SCRIPTED, "--share").code == 0
+    finally:
+        os.umask(before)
+    for path in (folder, *folder.parents[:-2], home, *home.parents[:-2]):
+        path.chmod(0o755)
+    os.seteuid(12345)
+    try:
+        show, logs, json_, runs = (skillrun(*words) for words in OTHERS_LOOK)
+        private = skillrun("show", "eve")
+    finally:
+        os.seteuid(0)
+    assert (show.code, "the journal of this run is its owner's" in show.out) == (0, True), show
+    assert (logs.code, "the transcript of this run is its owner's" in logs.out) == (0, True), logs
+    assert [one["phase"] for one in json_.json["phases"]] == ["draft", "send"]
+    assert (runs.code, "ada" in runs.out) == (0, True), runs
+    assert (private.code, "draft" in private.out) == (1, False), private
+
+
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
 def test_commands_that_look_change_not_a_byte_a_mode_or_a_time(project: Make, process: Call, home: Path) -> None:
@@ -605,7 +647,8 @@ def test_a_run_is_its_owners_alone_whatever_the_umask(project: Make, skillrun: C
     finally:
         os.umask(before)
     assert list((folder / "runs" / "visit").glob("round-1/**/*.md"))
-    assert modes(folder / "runs") == ({0o700}, {0o600})
+    assert modes(folder / "runs" / "visit") == ({0o700}, {0o600})
+    assert stat.S_IMODE((folder / "runs").stat().st_mode) == 0o755 & ~umask
 
 
 @pytest.mark.row("Z5")
