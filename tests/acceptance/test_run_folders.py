@@ -23,6 +23,7 @@ from skillrun.runtime.files import digest
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
 from tests.acceptance.conftest import Call, Done, Make
+from tests.acceptance.mounts import mounted
 
 SCRIPTED = ("--model", "scripted:default")
 MINE = "# mine\nexport KEEP=1\n"
@@ -712,6 +713,19 @@ def test_a_run_goes_on_where_no_key_can_be_kept_and_says_what_that_means(
 
 
 @pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_run_of_a_project_whose_name_is_not_utf8_is_sealed(
+    run: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    run.parents[1].rename(odd)
+    monkeypatch.chdir(odd)
+    assert skillrun("greeting", "Eve", *SCRIPTED).code == 75
+    done = skillrun("resume", "eve", "--answers", "answers.yaml")
+    assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+
+
+@pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
 def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Call) -> None:
@@ -720,6 +734,33 @@ def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Cal
     assert skillrun("show", "ada").code == 0
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "belongs to another user (number 12345)" in done.err) == (1, True)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3", "FZ16")
+def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(
+    run: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted(monkeypatch, owner=12345)
+    done = skillrun("greeting", "Eve", *SCRIPTED)
+    assert (done.code, "not sealed" in done.out) == (75, False), done
+    for name in ("ada", "eve"):
+        done = skillrun("resume", name, "--answers", "answers.yaml")
+        assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_where_the_file_system_keeps_no_modes_a_run_is_not_sealed_and_goes_on(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    mounted(monkeypatch, mode=0o777)
+    done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert (done.code, "can be read by others" in done.out) == (0, True), done
+    changed(folder / "runs" / "ada", "status: completed", "status: interrupted")
+    assert skillrun("resume", "ada", "--preview").code == 0
+    assert skillrun("resume", "ada").code == 0
 
 
 @pytest.mark.row("Z3")

@@ -24,7 +24,9 @@ from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
 from skillrun.runtime.files import write_atomic
+from skillrun.runtime.records_yaml import readable
 from skillrun.runtime.state import State
+from skillrun.tools.owner import is_own
 from skillrun.tools.tree import PRIVATE, Tree
 
 if TYPE_CHECKING:
@@ -39,12 +41,12 @@ MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a fol
 
 def seal_of(program: Program, state: State, key: bytes) -> str:
     """The seal of what the state decides, as hexadecimal digits."""
-    told = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str)
-    return hmac.new(key, b"skillrun seal 1\n" + told.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    told = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+    return hmac.new(key, b"skillrun seal 1\n" + readable(told).encode(), hashlib.sha256).hexdigest()
 
 
 def is_sealed(program: Program, state: State) -> bool:
-    """Whether this user's own run has written the state. Looks for the key, and makes none; a broken one seals nothing."""
+    """Whether this user's own run has written the state. Makes no key; a broken one seals nothing."""
     try:
         key = known_key()
     except (OSError, SkillrunError):
@@ -119,7 +121,7 @@ def _read(tree: Tree) -> bytes | None:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise SkillrunError(f"{path} is no regular file", ANOTHER)
-        if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o077:
+        if found.st_mode & 0o077 or not is_own(found, tree.path):
             raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
         key = file.read(SIZE + 1)
     if len(key) != SIZE:
