@@ -23,10 +23,12 @@ from skillrun.runtime.files import digest
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.lock import hold
 from tests.acceptance.conftest import Call, Done, Make
+from tests.acceptance.mounts import mounted
 
 SCRIPTED = ("--model", "scripted:default")
 MINE = "# mine\nexport KEEP=1\n"
 LOOKS = (("show", "ada"), ("logs", "ada"), ("runs",), ("resume", "ada", "--preview"))
+OTHERS_LOOK = (("show", "ada"), ("logs", "ada"), ("show", "ada", "--json"), ("runs",))
 GOES_ON = ("resume", "ada", "--answers", "answers.yaml", "--adopt")
 COMMANDS = (*LOOKS, GOES_ON)
 SECONDS = 300  # in which every test has to end; a hang never does
@@ -383,6 +385,47 @@ def test_a_spoilt_run_ends_no_command_with_a_bug_and_takes_no_room(
     assert "MemoryError" not in done.err
 
 
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+def test_a_private_run_is_shared_with_all_its_files_when_it_goes_on_with_the_flag(run: Path, skillrun: Call) -> None:
+    (run / "notes.md").hardlink_to(run.parents[1] / "answers.yaml")
+    (run.parents[1] / "answers.yaml").chmod(0o600)
+    assert skillrun("resume", "ada", "--answers", "answers.yaml", "--share").code == 0
+    assert stat.S_IMODE((run / "notes.md").stat().st_mode) == 0o600
+    (run / "notes.md").unlink()
+    inside = modes(run / ".run")
+    shutil.rmtree(run / ".run")
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert (inside, modes(run)) == (({0o700}, {0o600}), ({0o755 & ~umask}, {0o644 & ~umask}))
+
+
+@pytest.mark.row("Z5")
+@pytest.mark.finding("FZ17")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home: Path, skillrun: Call) -> None:
+    folder = project("greeting")
+    before = os.umask(0o022)
+    try:
+        assert skillrun("greeting", "Eve", *SCRIPTED).code == 0
+        assert skillrun("greeting", "Ada", *SCRIPTED, "--share").code == 0
+    finally:
+        os.umask(before)
+    for path in (folder, *folder.parents[:-2], home, *home.parents[:-2]):
+        path.chmod(0o755)
+    os.seteuid(12345)
+    try:
+        show, logs, json_, runs = (skillrun(*words) for words in OTHERS_LOOK)
+        private = skillrun("show", "eve")
+    finally:
+        os.seteuid(0)
+    assert (show.code, "the journal of this run is its owner's" in show.out) == (0, True), show
+    assert (logs.code, "the transcript of this run is its owner's" in logs.out) == (0, True), logs
+    assert [one["phase"] for one in json_.json["phases"]] == ["draft", "send"]
+    assert (runs.code, "ada" in runs.out) == (0, True), runs
+    assert (private.code, "draft" in private.out) == (1, False), private
+
+
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
 def test_commands_that_look_change_not_a_byte_a_mode_or_a_time(project: Make, process: Call, home: Path) -> None:
@@ -483,9 +526,44 @@ def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
     shutil.rmtree(home / ".local")
     done = skillrun("resume", "eve", "--answers", "answers.yaml")
     assert (done.code, "`place` is `/`, which is outside of this project" in done.err) == (1, True)
+    assert ("change the path below `inputs`" in done.err, "--no-adopt" in done.err) == (True, False)
     done = skillrun("resume", "eve", "--answers", "answers.yaml", "--no-adopt")
-    assert (done.code, "change it below `inputs`" in done.err) == (1, True)
+    assert (done.code, "change the path below `inputs`" in done.err) == (1, True)
+    assert skillrun("resume", "eve", "--preview", "--adopt").code == 0
     assert skillrun("resume", "eve", "--answers", "answers.yaml", "--adopt").code == 0
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("pinned", ["ghost:m", "x:m"])
+def test_a_model_of_a_run_from_elsewhere_that_is_not_taken_over_is_asked_about_no_more(
+    elsewhere: Path, skillrun: Call, pinned: str
+) -> None:
+    config = elsewhere.parents[1] / "config"
+    config.mkdir(exist_ok=True)
+    (config / "models.yaml").write_text(
+        "providers: {x: {kind: openai, base_url: 'https://x.test', key: X_API_KEY}}\n"
+        "tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n"
+    )
+    changed(elsewhere, "strong: scripted:default", f"strong: {pinned}")
+    changed(elsewhere, "override: scripted:default", "override: ghost:m")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes", "--no-adopt")
+    assert (done.code, "of here" in done.out) == (0, True), done
+    assert "ghost" not in (elsewhere / "state.md").read_text()
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ2", "FZ16")
+def test_the_model_that_is_used_in_place_of_one_from_elsewhere_is_asked_about(elsewhere: Path, skillrun: Call) -> None:
+    config = elsewhere.parents[1] / "config"
+    config.mkdir(exist_ok=True)
+    (config / "models.yaml").write_text(
+        "providers: {x: {kind: openai, base_url: 'https://x.test', key: X_API_KEY}}\n"
+        "tiers: {strong: 'x:m', fast: 'scripted:default'}\n"
+    )
+    changed(elsewhere, "strong: scripted:default", "strong: openai:m")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes", "--no-adopt", "--unattended")
+    assert (done.code, "nothing is sent to x: config/models.yaml:1 is not trusted" in done.err) == (1, True), done
 
 
 @pytest.mark.row("Z3")
@@ -515,7 +593,9 @@ def test_a_person_in_a_terminal_is_asked_once(elsewhere: Path, skillrun: Call, m
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 @pytest.mark.parametrize("way", ["open", "short", "link"])
-def test_a_key_that_others_could_have_put_there_is_refused(run: Path, home: Path, skillrun: Call, way: str) -> None:
+def test_a_key_that_others_could_have_put_there_seals_nothing_and_is_named(
+    run: Path, home: Path, skillrun: Call, way: str
+) -> None:
     key = home / ".local" / "share" / "skillrun" / "seal.key"
     assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
     if way == "open":
@@ -525,8 +605,29 @@ def test_a_key_that_others_could_have_put_there_is_refused(run: Path, home: Path
     else:
         key.rename(key.with_name("other"))
         key.symlink_to("other")
+    assert skillrun("resume", "ada", "--preview").code == 0
+    changed(run, "strong: scripted:default", "strong: openai:m")
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
-    assert (done.code, "seal.key" in done.err) == (1, True)
+    assert (done.code, f"cannot be told: {key}" in done.err, "--no-adopt" in done.err) == (1, True, True), done
+    changed(run, "strong: openai:m", "strong: scripted:default")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, f"is not sealed, and `resume` will take it for one from elsewhere: {key}" in done.out) == (
+        0, True
+    ), done.err  # fmt: skip
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+@pytest.mark.parametrize("way", ["a folder that is a link", "a making that was killed half-way"])
+def test_a_key_of_ones_own_seals_wherever_it_is_kept(run: Path, home: Path, skillrun: Call, way: str) -> None:
+    folder = home / ".local" / "share" / "skillrun"
+    if way == "a folder that is a link":
+        folder.rename(home / "dotfiles")
+        folder.symlink_to(home / "dotfiles")
+    else:
+        (folder / ".0123456789abcdef.new").hardlink_to(folder / "seal.key")
+    done = skillrun("resume", "ada", "--answers", "answers.yaml")
+    assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
 
 
 def modes(folder: Path) -> tuple[set[int], set[int]]:
@@ -547,7 +648,8 @@ def test_a_run_is_its_owners_alone_whatever_the_umask(project: Make, skillrun: C
     finally:
         os.umask(before)
     assert list((folder / "runs" / "visit").glob("round-1/**/*.md"))
-    assert modes(folder / "runs") == ({0o700}, {0o600})
+    assert modes(folder / "runs" / "visit") == ({0o700}, {0o600})
+    assert stat.S_IMODE((folder / "runs").stat().st_mode) == 0o755 & ~umask
 
 
 @pytest.mark.row("Z5")
@@ -611,6 +713,19 @@ def test_a_run_goes_on_where_no_key_can_be_kept_and_says_what_that_means(
 
 
 @pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_a_run_of_a_project_whose_name_is_not_utf8_is_sealed(
+    run: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    run.parents[1].rename(odd)
+    monkeypatch.chdir(odd)
+    assert skillrun("greeting", "Eve", *SCRIPTED).code == 75
+    done = skillrun("resume", "eve", "--answers", "answers.yaml")
+    assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+
+
+@pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
 def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Call) -> None:
@@ -619,6 +734,33 @@ def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Cal
     assert skillrun("show", "ada").code == 0
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "belongs to another user (number 12345)" in done.err) == (1, True)
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ3", "FZ16")
+def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(
+    run: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted(monkeypatch, owner=12345)
+    done = skillrun("greeting", "Eve", *SCRIPTED)
+    assert (done.code, "not sealed" in done.out) == (75, False), done
+    for name in ("ada", "eve"):
+        done = skillrun("resume", name, "--answers", "answers.yaml")
+        assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+
+
+@pytest.mark.row("Z3")
+@pytest.mark.finding("FZ16")
+def test_where_the_file_system_keeps_no_modes_a_run_is_not_sealed_and_goes_on(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    mounted(monkeypatch, mode=0o777)
+    done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert (done.code, "can be read by others" in done.out) == (0, True), done
+    changed(folder / "runs" / "ada", "status: completed", "status: interrupted")
+    assert skillrun("resume", "ada", "--preview").code == 0
+    assert skillrun("resume", "ada").code == 0
 
 
 @pytest.mark.row("Z3")

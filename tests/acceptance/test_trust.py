@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.hostile import DEMO, KEYS, RUN, Scene, answered, scene, write
+from tests.acceptance.mounts import mounted
 from tests.acceptance.terminal import Terminal
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
@@ -52,6 +53,24 @@ def test_what_was_agreed_to_is_used_with_its_key(clone: Path, where: Scene, skil
     assert where.own.asked == []
     assert KEYS["MY_API_KEY"] in where.stranger.asked[-1].headers["authorization"]
     assert f"x: {where.stranger.url}/v1 (config/models.yaml:1)" in done.out
+
+
+def test_a_consent_that_others_could_write_is_not_said_to_be_kept(
+    clone: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as loose:
+        mounted(loose, mode=0o777)
+        done = skillrun("trust", "--yes")
+        assert (done.code, "Trusted" in done.out, "others could write it" in done.err) == (1, False, True), done
+    assert "It is not trusted" in skillrun("trust", "--show").out
+
+
+def test_a_consent_counts_where_the_file_system_sets_the_owner(
+    clone: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted(monkeypatch, owner=12345)
+    assert skillrun("trust", "--yes").code == 0
+    assert run(skillrun, "one").code == 0
 
 
 def test_an_edited_prompt_and_a_moved_line_do_not_ask_again_and_an_edited_address_does(

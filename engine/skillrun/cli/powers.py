@@ -15,9 +15,12 @@ from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.admission import FROM_ELSEWHERE, foreign_claims, refuse_undecided
+from skillrun.runtime.admission import foreign_claims, refuse_undecided, told
+from skillrun.runtime.seal import CHANGE
 
-QUESTION: Final = "Take over what it says? No goes on with what holds here."
+QUESTION: Final = "Take over what it says?"
+NO: Final = "No goes on with what holds here."
+NO_PATH: Final = f"No ends here; you may {CHANGE}."
 
 adopt = click.option(
     "--adopt/--no-adopt",
@@ -37,5 +40,5 @@ def decided(loaded: Loaded, folder: Path, said: bool | None, out: Output, *, att
         return said
     if not (attended and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
         refuse_undecided(session, folder, claims)
-    out.note("\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]))
-    return click.confirm(QUESTION, default=False, err=True)
+    out.note(told(claims))
+    return click.confirm(f"{QUESTION} {NO_PATH if claims.paths else NO}", default=False, err=True)

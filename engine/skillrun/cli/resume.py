@@ -20,6 +20,7 @@ from skillrun.language.diagnostics import UsageError
 from skillrun.language.library import Library
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime import session as sessions
+from skillrun.runtime.admission import decided_state
 from skillrun.runtime.interpreter import Outcome, now
 from skillrun.runtime.lock import hold
 from skillrun.runtime.migration import migrate, old_state
@@ -79,6 +80,7 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
     replies = read_script(script, out)
     if replies is None:
         attending = {"unattended": more["unattended"], "given": more["trust_project"]}
+        state = decided_state(loaded.session(ScriptedGateway(), StandIn(), adopt=adopt), folder)
         loaded = loaded.trusted(out, state.override, state.models, **attending)
 
     async def go(session: Session) -> Outcome:

@@ -103,7 +103,7 @@ def _phases(files: RunFolder, state: State, told: _Told) -> list[Record]:
     """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary."""
     current = {
         name: {**told.ended.get((name, state.round), {}), **(files.any_summary(name) or {})} or None
-        for name in told.order
+        for name in told.order or files.summarized()  # a transcript that may not be read tells no order
     }
     found = []
     for past in [*files.history(state.round), {"phases": current, "round": state.round}]:
@@ -140,6 +140,8 @@ def _from_journal(folder: Tree) -> tuple[Record, RunFolder]:
         with closing(Journal.read(folder, fits)) as journal:
             files = RunFolder(folder, journal)
             return _counted(files, journal), files
+    except PermissionError:
+        return {"journal": "the journal of this run is its owner's"}, RunFolder(folder)
     except SkillrunError as error:
         return {"journal": error.message}, RunFolder(folder)
 

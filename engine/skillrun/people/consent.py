@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.roots import open_file
+from skillrun.tools.owner import is_own
 
 LARGEST: Final = 100_000  # bytes; a larger file is none of ours
 
@@ -46,6 +47,12 @@ def agree(project: Path, digest: str, told: list[str]) -> Path:
             raise
     except OSError as error:
         raise SkillrunError(f"the consent cannot be kept: {error}", "look at the permissions of its folder") from None
+    if not is_agreed(project, digest):
+        path.unlink(missing_ok=True)
+        raise SkillrunError(
+            f"the consent cannot be kept in {path.parent}: others could write it there",
+            "set XDG_DATA_HOME to a folder that keeps modes, or agree with --trust-project, for one command",
+        )
     return path
 
 
@@ -75,7 +82,7 @@ def _read(path: Path) -> dict[str, Any]:
         with open_file(path) as file:
             status = os.fstat(file.fileno())
             content = file.read(LARGEST + 1)
-        theirs = hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022)
+        theirs = status.st_mode & 0o022 or not is_own(status, path.parent)
         found = json.loads(content) if len(content) <= LARGEST and not theirs else {}
         return found if isinstance(found, dict) else {}
     return {}

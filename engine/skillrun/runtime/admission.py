@@ -13,7 +13,7 @@ from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.source import plain
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.run import Session
-from skillrun.runtime.seal import Claims, claims_of, disown, is_sealed
+from skillrun.runtime.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
 from skillrun.runtime.state import State
 
 FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an older skillrun"
@@ -35,13 +35,18 @@ def check_decided(session: Session, folder: Path) -> None:
 
 
 def refuse_undecided(session: Session, folder: Path, claims: Claims) -> NoReturn:
-    """Raises SkillrunError with what has to be decided, and the two ways to say it."""
+    """Raises SkillrunError with what has to be decided, and the ways to say it."""
     runs = session.project.resolve() / "runs"
     typed = f"skillrun resume {folder.name if folder.parent == runs else quote(str(folder))}"
-    raise SkillrunError(
-        "\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines)]),
-        f"`{typed} --adopt` takes over what it says, `{typed} --no-adopt` goes on with what holds here",
-    )
+    other = f"or {CHANGE}" if claims.paths else f"`{typed} --no-adopt` goes on with what holds here"
+    raise SkillrunError(told(claims), f"`{typed} --adopt` takes over what it says, {other}")
+
+
+def told(claims: Claims) -> str:
+    """What a run folder from elsewhere would decide, a line each, and why the key does not tell whose it is."""
+    trouble = key_trouble()
+    unknown = [f"  whether you began it cannot be told: {trouble}"] if trouble else []
+    return "\n".join([f"{FROM_ELSEWHERE}:", *(f"  {line}" for line in claims.lines), *unknown])
 
 
 def admitted(session: Session, state: State) -> list[str]:
@@ -52,6 +57,14 @@ def admitted(session: Session, state: State) -> list[str]:
     claims = claims_of(session.program, state, session.catalogue, session.environ, session.project)
     disown(state, session.program, claims, session.project)
     return [f"{FROM_ELSEWHERE}; the project, the budget and the models are those of here"]
+
+
+def decided_state(session: Session, folder: Path) -> State:
+    """The state that a run folder goes on with, as far as it has powers. Raises SkillrunError."""
+    state, _ = RunFolder(folder).read_state()
+    if not is_sealed(session.program, state):
+        admitted(session, state)
+    return state
 
 
 def shares(session: Session) -> bool:

@@ -78,6 +78,20 @@ def move(folder: Tree, name: str, target: str, *, shared: bool = False) -> None:
         os.fsync(source)
 
 
+def share(folder: Tree) -> None:
+    """Give what is in a run folder, but for `.run`, at least the modes that new files of a shared run have."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    for name in folders(folder):
+        if name == ".run" or name.startswith(".run/"):
+            continue
+        folder.allow(name, SHARED & ~umask)
+        for one, kind in folder.entries(name):
+            if kind == "file":
+                with contextlib.suppress(PathRefused, FileNotFoundError):
+                    folder.allow(one if name == "." else f"{name}/{one}", SHARED & 0o666 & ~umask)
+
+
 def sweep(folder: Tree, name: str = ".") -> list[str]:
     """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
     at = "" if name == "." else f"{name}/"

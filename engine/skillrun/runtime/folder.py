@@ -228,6 +228,10 @@ class RunFolder:
         """The summaries of this round, of those phases that are over."""
         return {name: summary for name in phases if (summary := self.summary(name)) is not None}
 
+    def summarized(self) -> list[str]:
+        """The phases that have a summary in this round, sorted."""
+        return [_stem(name) for name in matching(self.tree, f"{self._summaries}/*.md")]
+
     def set_aside(self, phase: str) -> None:
         """Keep a summary that cannot be used under a name that nothing reads."""
         name = f"{self._summaries}/{phase}.md"

@@ -46,24 +46,30 @@ def hold(run_folder: Tree | Path) -> Iterator[None]:
 
 def own(folder: Tree) -> None:
     """Make `.run` where there is none, for its owner alone. Raises SkillrunError where it is another user's."""
+    _check_own(folder, ".")
     folder.make(INSIDE, PRIVATE)
-    for name in (".", INSIDE):
-        owner = folder.owner(name)
-        if owner not in (os.geteuid(), 0):  # root reads and writes everything anyway
-            raise SkillrunError(
-                f"{folder.path} belongs to another user (number {owner}), who could change it while it is run",
-                "Run it as that user, or copy the folder and run the copy.",
-            )
+    _check_own(folder, INSIDE)
     with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
         folder.restrict(INSIDE)
 
 
+def _check_own(folder: Tree, name: str) -> None:
+    if not folder.is_own(name):
+        owner = folder.stat(name).st_uid
+        raise SkillrunError(
+            f"{folder.path} belongs to another user (number {owner}), who could change it while it is run",
+            "Run it as that user, or copy the folder and run the copy.",
+        )
+
+
 def is_held(run_folder: Tree | Path) -> bool:
-    """Whether a process is running this run now; looks, and changes nothing."""
+    """Whether a process is running this run now; changes nothing. True where only its owner may look."""
     try:
         descriptor = tree_of(run_folder).open(LOCK)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

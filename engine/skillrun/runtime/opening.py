@@ -12,7 +12,7 @@ from typing import Final
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.language.templates.functions import slug
 from skillrun.runtime.bodies import fits
-from skillrun.runtime.files import LARGEST, folder_mode, folders, write_plain
+from skillrun.runtime.files import LARGEST, SHARED, folder_mode, folders, write_plain
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.journal_check import JOURNAL, WITNESS
 from skillrun.runtime.state import STATE
@@ -35,7 +35,7 @@ def new_slug(runs: Path, words: str) -> str:
 def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
     """The folder of a new run, made with that of all runs where they are not there. Raises PathRefused for a link."""
     checked_slug(name)
-    runs.mkdir(folder_mode(shared=shared), parents=True, exist_ok=True)
+    runs.mkdir(SHARED, parents=True, exist_ok=True)  # also for private runs: a shared one may follow
     with Tree(runs.resolve()) as all_runs:
         all_runs.make(name, folder_mode(shared=shared))
         return all_runs.folder(name)

@@ -31,7 +31,7 @@ _ESCAPED: Final = re.compile(
 
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
-    value = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+    value = readable(value)
     style = None
     if not value or not isinstance(plain_value(value), str) or value[-1] in "\"'" or _ESCAPED.search(value):
         style = '"'
@@ -61,6 +61,11 @@ def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str
         found = "\n".join(render(problem) for problem in problems)
         raise SkillrunError(f"{path} cannot be read:\n{found}", "mend or restore the file; nothing was changed")
     return plain(document.front), document.body.value
+
+
+def readable(text: str) -> str:
+    """The text as it is read back once it is written: halves of characters become U+FFFD."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain_data(value: Any) -> Any:

@@ -7,11 +7,13 @@ seal does not fit decides none of them.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,8 +24,9 @@ from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
 from skillrun.runtime.files import write_atomic
+from skillrun.runtime.records_yaml import readable
 from skillrun.runtime.state import State
-from skillrun.tools.paths import PathRefused
+from skillrun.tools.owner import is_own
 from skillrun.tools.tree import PRIVATE, Tree
 
 if TYPE_CHECKING:
@@ -31,30 +34,44 @@ if TYPE_CHECKING:
 
 KEY: Final = "seal.key"
 SIZE: Final = 32  # bytes of the key
+ANOTHER: Final = "remove it; a new one is made"
+CHANGE: Final = "change the path below `inputs` in its state.md"
+MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
 
 
 def seal_of(program: Program, state: State, key: bytes) -> str:
     """The seal of what the state decides, as hexadecimal digits."""
-    told = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str)
-    return hmac.new(key, b"skillrun seal 1\n" + told.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    told = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+    return hmac.new(key, b"skillrun seal 1\n" + readable(told).encode(), hashlib.sha256).hexdigest()
 
 
 def is_sealed(program: Program, state: State) -> bool:
-    """Whether this user's own run has written the state. Looks for the key, and makes none."""
-    key = known_key()
+    """Whether this user's own run has written the state. Makes no key; a broken one seals nothing."""
+    try:
+        key = known_key()
+    except (OSError, SkillrunError):
+        return False
     return key is not None and hmac.compare_digest(seal_of(program, state, key).encode(), state.seal.encode())
 
 
 def known_key() -> bytes | None:
     """The user's key; None where there is none yet. Raises SkillrunError for one that others could have put there."""
-    folder = key_folder()
     try:
-        with Tree(folder) as tree:
+        with Tree(key_folder()) as tree:
             return _read(tree)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except PathRefused as error:
-        raise SkillrunError(f"{folder / KEY}: {error.message}", "remove it; a new one is made") from None
+
+
+def key_trouble() -> str:
+    """Why the user's key seals nothing, where it cannot be used; empty where it can, or where there is none."""
+    try:
+        known_key()
+    except OSError as error:
+        return str(error)
+    except SkillrunError as error:
+        return f"{error.message} ({error.next_step})"
+    return ""
 
 
 def own_key() -> bytes:
@@ -82,22 +99,33 @@ def own_key() -> bytes:
 
 
 def key_folder() -> Path:
+    """The user's own folder; it, and folders on the way to it, may be links."""
     from platformdirs import user_data_path
 
-    return user_data_path("skillrun")
+    return Path(os.path.realpath(user_data_path("skillrun")))
 
 
 def _read(tree: Tree) -> bytes | None:
-    found = tree.known(KEY)
-    if found is None:
-        return None
-    if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o077:
-        raise SkillrunError(
-            f"{tree.path / KEY} can be read by others", f"remove it; a new one is made: rm {tree.path / KEY}"
-        )
-    key = tree.read(KEY, SIZE)
+    """The key. It may have a second name: that of a making which was killed half-way, in the same folder."""
+    path = tree.path / KEY
+    with tree.place(KEY) as (folder, leaf):
+        try:
+            descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise SkillrunError(f"{path} is a symbolic link", ANOTHER) from None
+            raise
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise SkillrunError(f"{path} is no regular file", ANOTHER)
+        if found.st_mode & 0o077 or not is_own(found, tree.path):
+            raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
+        key = file.read(SIZE + 1)
     if len(key) != SIZE:
-        raise SkillrunError(f"{tree.path / KEY} is damaged", "remove it; a new one is made")
+        raise SkillrunError(f"{path} is damaged", ANOTHER)
     return key
 
 
@@ -152,7 +180,7 @@ def disown(state: State, program: Program, claims: Claims, project: Path) -> Non
         names = ", ".join(f"`{name}`" for name in claims.paths)
         raise SkillrunError(
             f"the run has come from elsewhere, and {names} would let it read outside of this project",
-            "change it below `inputs` in its state.md, or take it over with `--adopt`",
+            f"{CHANGE}, or take it over with `--adopt`",
         )
     for name, _, _ in claims.models:
         del state.models[name]

@@ -25,7 +25,7 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import admitted, check_decided, shares
 from skillrun.runtime.bodies import fits
 from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, Transcript, WentBack
-from skillrun.runtime.files import digest, tree_of
+from skillrun.runtime.files import digest, share, tree_of
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.given import given_values
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
@@ -266,9 +266,11 @@ async def _evaluated(
         for text in (*_sealing(run), *said):
             run.emit(Notice(text, "warn"))
         run.folder.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
-        if not state.share:
-            with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
+        with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
+            if not state.share:
                 folder.restrict()
+            elif resumed:  # it may have begun as a private one
+                share(folder)
         run.folder.clean()
         for address, _ in lost:
             text = f"{address} was sent before the run stopped and its answer is unknown; it is asked again"

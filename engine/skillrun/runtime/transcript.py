@@ -30,6 +30,9 @@ def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
         file = os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0)
     except FileNotFoundError:
         return
+    except PermissionError:
+        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
+        return
     with file:
         rest = b""
         while True:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
 from skillrun.language.schemas import shown
+from skillrun.tools.owner import is_own
 from skillrun.tools.paths import PathRefused
 
 LONGEST: Final = 4096  # characters of a path
@@ -116,9 +117,13 @@ class Tree:
         self._check(name, found)
         return found
 
-    def owner(self, name: str = ".") -> int:
-        """The number of the user whom a folder belongs to."""
-        return self.stat(name).st_uid
+    def is_own(self, name: str = ".") -> bool:
+        """Whether a folder is this user's or root's."""
+        descriptor = self._folder(name)
+        try:
+            return is_own(os.fstat(descriptor), descriptor)
+        finally:
+            os.close(descriptor)
 
     def is_file(self, name: str) -> bool:
         """Whether there is a regular file that could be read."""
@@ -163,6 +168,13 @@ class Tree:
         finally:
             os.close(descriptor)
 
+    def allow(self, name: str, mode: int) -> None:
+        """Add to the mode of a regular file or a folder."""
+        with self.opened(name) as found:
+            before = stat.S_IMODE(os.fstat(found.descriptor).st_mode)
+            if before | mode != before:
+                os.fchmod(found.descriptor, before | mode)
+
     @contextmanager
     def place(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
         """The descriptor of the folder in which a name stands, and its last part, which is not followed: to write,
@@ -175,8 +187,16 @@ class Tree:
         descriptor = self._folder(folder or ".")
         try:
             yield descriptor, leaf
+        except OSError as error:
+            self._named(error, name)
+            raise
         finally:
             os.close(descriptor)
+
+    def _named(self, error: OSError, name: str) -> None:
+        """Have an error name the whole path, and not what of it was opened from a descriptor."""
+        if not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
+            error.filename = str(self.path / name)
 
     def make(self, name: str, mode: int = 0o777) -> None:
         """Make a folder, and those on the way to it, where there is none."""
@@ -261,6 +281,7 @@ class Tree:
         except OSError as error:
             if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and self._target(walked[-1], last)):
                 raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS) from None
+            self._named(error, name)
             raise
         finally:
             for descriptor in walked[1:]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skillrun.runtime.files import write_atomic
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree, entries
 
@@ -171,11 +172,24 @@ def test_what_is_known_of_a_file_is_nothing_where_none_is(root: Path) -> None:
         assert found is not None
         assert found.st_size == 4
         assert tree.known("inner/no") is tree.known("no/where") is tree.known("inner/file.txt/x") is None
-        assert tree.owner("inner") == os.geteuid()
+        assert tree.is_own("inner")
         with pytest.raises(PathRefused):
             tree.known("far")
         with pytest.raises(IsADirectoryError):
             tree.known("inner")
+
+
+def test_an_error_of_the_system_names_the_whole_path(root: Path) -> None:
+    with Tree(root) as tree:
+        with pytest.raises(FileNotFoundError) as caught:
+            tree.read("inner/no.txt", 10)
+        assert caught.value.filename == str(root / "inner" / "no.txt")
+        with pytest.raises(IsADirectoryError) as caught_too:
+            write_atomic(tree, "inner/deep", "x")
+        assert caught_too.value.filename == str(root / "inner" / "deep")
+        with pytest.raises(FileNotFoundError) as last, tree.place("inner/new.md") as (folder, _):
+            os.unlink(".new.tmp", dir_fd=folder)
+        assert last.value.filename == str(root / "inner" / "new.md")
 
 
 @pytest.mark.row("Z3")
