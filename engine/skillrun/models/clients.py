@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.addresses import parse_address
 from skillrun.models.messages import ModelError
@@ -10,6 +11,7 @@ from skillrun.models.messages import ModelError
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
+PLATFORMS: Final = {"linux": "Linux", "darwin": "MacOS"}
 NO_KEY = "no-key"  # the SDKs refuse an empty one
 
 
@@ -46,6 +48,7 @@ def sdk_client(provider: Provider, key: str) -> Any:
             http_client=http_client(OpenAIClient, key or NO_KEY, here=here),
         )
     client._custom_headers = {}  # noqa: SLF001 -- those of the environment, for which the SDKs have no switch
+    client._platform = PLATFORMS.get(sys.platform, "Unknown")  # noqa: SLF001 -- they start `uname` to find it out
     return client
 
 

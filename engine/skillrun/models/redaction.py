@@ -31,6 +31,7 @@ _UNSEEN = (
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
 )
+_NOTHING = re.compile(_UNSEEN)
 _HIDING = (re.compile(f"{_ESCAPES}|{_UNSEEN}"), re.compile(f"{_ESCAPES}|{SEQUENCE.pattern}|{_UNSEEN}"))
 """What may stand within a key and is gone once it is decoded, cleaned or shown: the second also whole sequences."""
 _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
@@ -126,7 +127,8 @@ def _meant(found: re.Match[str]) -> str:
     """What an escape stands for; nothing, for what nobody sees."""
     four, two, one, wide = found.group(1, 2, 3, 4)
     if four or two:
-        return chr(int(four or two, 16))
+        letter = chr(int(four or two, 16))
+        return "" if _NOTHING.fullmatch(letter) else letter
     if wide:
         return chr(ord(wide) - 0xFEE0)
     return "" if one is None or one in "bf" else "\n" if one in "nrt" else one

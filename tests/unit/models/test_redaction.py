@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import assume, given
@@ -92,14 +92,14 @@ def test_it_costs_next_to_nothing() -> None:
     keys = [f"sk-ant-api03-{number}{'aB3dE5gH' * 12}" for number in range(3)]
     text = "The handler reads `session_configuration` from the database_connection; see https://example.org/a/b. " * 100
     redactor = Redactor(keys)
-    started = perf_counter()
+    started = process_time()
     for _ in range(20):
         assert redactor.text(text) == text
-    assert (perf_counter() - started) / 20 < 0.05
+    assert (process_time() - started) / 20 < 0.05
     big = "a" * 1_000_000
-    started = perf_counter()
+    started = process_time()
     assert redactor.text(big) == big
-    assert perf_counter() - started < 5
+    assert process_time() - started < 5
 
 
 @pytest.mark.finding("FZ10")
