@@ -195,7 +195,7 @@ class Tree:
 
     def _named(self, error: OSError, name: str) -> None:
         """Have an error name the whole path, and not what of it was opened from a descriptor."""
-        if not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
+        if error.errno is not None and not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
             error.filename = str(self.path / name)
 
     def make(self, name: str, mode: int = 0o777) -> None:
