@@ -10,11 +10,11 @@ import click
 
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
-from skillrun.cli.words import because, counted, hanging, line_of
+from skillrun.cli.words import because, counted, line_of
 from skillrun.cli.workflow import Job, prepare, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
-from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
 from skillrun.language.library import Library
 from skillrun.models.messages import Gateway
 from skillrun.people.person import open_person
