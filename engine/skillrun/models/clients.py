@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.addresses import parse_address
 from skillrun.models.messages import ModelError
+from skillrun.models.redaction import without_userinfo
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
@@ -17,9 +18,22 @@ NO_KEY = "no-key"  # the SDKs refuse an empty one
 
 def sdk_client(provider: Provider, key: str) -> Any:
     """The provider's SDK with everything given that it would look for in the environment. Raises `ModelError`."""
-    from skillrun.models.transport import http_client
+    import httpx2
 
     _check(provider, key)
+    try:
+        return _made(provider, key)
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:  # of a proxy: an address that is none, SOCKS
+        reason = without_userinfo(str(error)).split(" Make sure")[0]
+        message = f"no way to {provider.name} can be set up: {reason}"
+        raise ModelError(
+            "invalid_request", message, next_step="Look at HTTP_PROXY, HTTPS_PROXY and ALL_PROXY."
+        ) from None
+
+
+def _made(provider: Provider, key: str) -> Any:
+    from skillrun.models.transport import http_client
+
     here = parse_address(provider.base_url).on_this_machine
     if provider.kind == "anthropic":
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
