@@ -313,7 +313,8 @@ Name it.
 The text.
 """,
 }
-IMPOSSIBLE = ["state.md", "STATE.md", "", ".", ".run/x", "summaries/a.md", "round-1/a.md", "../a", "/a", "é" * 130,
+IMPOSSIBLE = ["state.md", "STATE.md", ".git/config", "a/.GIT/HEAD", "HEAD", ".hg/hgrc", "",
+              ".", ".run/x", "summaries/a.md", "round-1/a.md", "../a", "/a", "é" * 130,
               "a" * 5000, "soft\u00adhyphen.md", "working", "taken.md/a.md"]  # fmt: skip
 TAKEN = "  - {id: dir, write: working/a.md}\n  - {id: taken, write: taken.md}\n  - id: named"
 

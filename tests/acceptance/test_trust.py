@@ -315,3 +315,33 @@ def test_a_list_of_models_counts_only_for_the_address_that_gave_it(
         assert "anthropic:claude-opus-66" in skillrun("models", "strong").out
     (clone / "config/models.yaml").unlink()
     assert "anthropic:claude-opus-99" in skillrun("models", "strong").out
+
+
+@pytest.mark.finding("FZ16")
+@pytest.mark.row("Z2")
+def test_a_project_lowers_budgets_and_raises_none(
+    where: Scene, home: Path, tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "clone"
+    write(folder, {**DEMO, "config/skillrun.yaml": "budgets: {calls: 100000, tokens: 7}\n"})
+    write(home, {".config/skillrun/config/skillrun.yaml": "budgets: {calls: 3}\n"})
+    monkeypatch.chdir(folder)
+    run(skillrun, "one", "--model", "scripted:default")
+    text = (folder / "runs" / "one" / "state.md").read_text()
+    assert "  calls: 3\n" in text
+    assert "  tokens: 7\n" in text
+
+
+@pytest.mark.finding("FZ2")
+@pytest.mark.row("Z2")
+@pytest.mark.parametrize("name", ["scripted:default", "anthropic:claude-haiku-4-5", "embedded"])
+def test_a_project_takes_no_name_that_means_a_model_already(
+    name: str, where: Scene, tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "clone"
+    write(folder, {**DEMO, "config/models.yaml": f'aliases: {{"{name}": "anthropic:claude-fable-5-2"}}\n'})
+    monkeypatch.chdir(folder)
+    done = run(skillrun, "one", "--model", name)
+    assert done.code == 1
+    assert f"config/models.yaml:1:11: error[name]: `{name}` means a model already" in done.err
+    assert where.own.asked == []

@@ -15,6 +15,7 @@ from skillrun.runtime.state import STATE
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
+LONGEST = 60  # characters of a column
 HEADER = ("run", "workflow", "status", "phase", "round", "started")
 
 
@@ -40,7 +41,7 @@ def runs(runs: Path, json: bool) -> int:
             continue
         rows.append((name, state.workflow, status, ", ".join(state.phase), state.round, state.started_at))
     rows.sort(key=lambda row: row[-1], reverse=True)
-    shown = [[str(value) for value in row] for row in rows]
+    shown = [[str(value)[:LONGEST] for value in row] for row in rows]
     for line in table(HEADER, shown) if rows else [f"there are no runs in {runs}"]:
         out.line(line)
     out.data([dict(zip(HEADER, row, strict=True)) for row in rows])

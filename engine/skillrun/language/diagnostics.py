@@ -34,6 +34,8 @@ _UNSEEN: Final = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
+# So many blanks could push what follows them to the edge of the next row.
+_GAP: Final = re.compile(r"[ \t\xa0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]{12,}")
 _HIDDEN: Final = re.compile(f"{_UNSEEN.pattern}|[\\t\\n]|{_LINE_END.pattern}")
 
 
@@ -211,4 +213,4 @@ def printable(text: str) -> str:
 
 def hanging(text: str) -> str:
     """The text with all lines but the first one indented, so that none looks like a line of the program's own."""
-    return printable(text).replace("\n", "\n    ")
+    return _GAP.sub("  ", printable(text)).replace("\n", "\n    ")

@@ -72,11 +72,26 @@ class _Layer:
                 message = f"a project has no `{name}`: only your own config says what runs in the process"
                 hint = "put it into `config/models.yaml` of your own config folder"
                 self.problems.report(entry.key.span, "users-only", message, hint)
+        for section in ("tiers", "aliases", "intents"):
+            if section in entries:
+                entries[section] = self.symbols(entries[section])
         providers = entries.get("providers")
         if providers is not None and isinstance(providers.value, Mapping):
             kept = {name: self.provider(entry) for name, entry in providers.value.entries.items() if self.named(entry)}
             entries["providers"] = Entry(providers.key, Mapping(kept, providers.value.span))
         return Mapping(entries, layer.span)
+
+    def symbols(self, entry: Entry) -> Entry:
+        """Names that stand for models, without those that mean one already: whoever types it is to get that one."""
+        if not isinstance(entry.value, Mapping):
+            return entry
+        kept = dict(entry.value.entries)
+        for name, one in entry.value.entries.items():
+            if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
+                hint = "choose another name; one with a `:` is a provider's model, and `embedded` the small model"
+                self.problems.report(one.key.span, "name", f"`{name}` means a model already", hint)
+                del kept[name]
+        return Entry(entry.key, Mapping(kept, entry.value.span))
 
     def named(self, entry: Entry) -> bool:
         name = str(entry.key.value)

@@ -23,7 +23,7 @@ MAX_DEPTH: Final = 25
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 _MOST_STARTS: Final = 1000
 _LONGEST_NUMBER: Final = 300
-_FENCED: Final = re.compile(r"(`{3,}|~{3,})[^\n`]*\n(?P<inside>.*)\n[ \t]*\1[`~]*", re.DOTALL)
+_FENCED: Final = re.compile(r"(`{3,}|~{3,})[^\n`{[]*\n(?P<inside>.*)\n[ \t]*\1[`~]*", re.DOTALL)
 # A bracket behind which a value may begin; others, such as those of `{this}` or `[see]`, are prose.
 _START: Final = re.compile(
     r"""\{\s*+(?:(?P<object>["}])|(?P<almost>['“”‘’]|//|/\*|[\w$-]+\s*+:))|\[\s*+(?=[\]\[{"\d\-tfn])"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SHOWN_VALUE: Final = 60
 """Characters of a value that a message shows."""
 
+MOST_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
+DEEPEST: Final = 100
+LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 MOST_REFERENCES: Final = 20  # from one `$ref` to the next
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 
@@ -76,6 +79,10 @@ class Shape:
         for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
             if referred(schema, reference) is None:
                 raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
+        if _size(schema, schema, 0) > MOST_RULES:
+            raise SkillrunError(
+                f"this schema cannot be used: with its `$ref`s followed it has more than {MOST_RULES:,} rules"
+            )
         for pattern in _patterns(schema):
             if reason := patterns.refused(pattern):
                 raise SkillrunError(f"this schema cannot be used: {reason}")
@@ -168,6 +175,44 @@ def _validators() -> Any:
             yield ValidationError(f"{instance!r} does not match {wanted!r}")
 
     return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+
+
+def _size(rules: Any, root: dict[str, Any], depth: int) -> int:
+    """How many rules a schema has with every `$ref` followed, as far as it matters; one that never ends has too many.
+
+    Raises SkillrunError for more than a reply can hold, and for what is resolved elsewhere.
+    """
+    if depth > DEEPEST:
+        return MOST_RULES + 1
+    if isinstance(rules, list):
+        return _sum(_size(one, root, depth + 1) for one in rules)
+    if not isinstance(rules, dict):
+        return 1
+    if "$dynamicRef" in rules or "$recursiveRef" in rules:
+        raise SkillrunError("this schema cannot be used: `$dynamicRef` is not offered; write `$ref`")
+    for key, most in LARGEST.items():
+        if isinstance(rules.get(key), int) and rules[key] > most:
+            raise SkillrunError(
+                f"this schema cannot be used: `{key}` is {rules[key]}, and a reply holds at most {most:,}"
+            )
+    inner = [
+        value
+        for key, value in rules.items()
+        if key not in ("$defs", "definitions", "enum", "const", "default", "examples")
+    ]
+    if isinstance(rules.get("$ref"), str):
+        inner.append(referred(root, rules["$ref"]))
+    return 1 + _sum(_size(one, root, depth + 1) for one in inner)
+
+
+def _sum(sizes: Iterable[int]) -> int:
+    """The sum, or as soon as it is more than matters, that."""
+    total = 0
+    for size in sizes:
+        total += size
+        if total > MOST_RULES:
+            break
+    return total
 
 
 def _patterns(schema: Any) -> Iterator[str]:

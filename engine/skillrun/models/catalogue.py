@@ -31,6 +31,9 @@ KEY, URL = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the
 NOT_READ = {"read": False}  # a field that `models.yaml` cannot set
 
 
+MOST_STEPS = 20  # from a name to the model that it means
+
+
 @dataclass(frozen=True)
 class Provider:
     """How a provider is reached. `key` names an environment variable; empty when the provider needs none.
@@ -281,6 +284,8 @@ class Catalogue:
                 why.append(f"{wanted.key} is not set, {other.key} is: {name}")
             else:
                 return self._exact(name), why
+            if len(seen) > MOST_STEPS:
+                raise SkillrunError(f"the model name `{seen[0]}` leads through more than {MOST_STEPS} others")
             if name in seen:
                 raise SkillrunError(f"the model name `{name}` leads back to itself: {' -> '.join((*seen, name))}")
             seen.append(name)

@@ -22,7 +22,7 @@ FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an old
 def foreign_claims(session: Session, folder: Path) -> Claims | None:
     """What a run folder would decide that has come from elsewhere; None for one of this user's own."""
     state, _ = RunFolder(folder).read_state()
-    if is_sealed(session.program, state):
+    if is_sealed(session.program, state, session.project):
         return None
     return claims_of(session.program, state, session.catalogue, session.environ, session.project)
 
@@ -62,7 +62,7 @@ def admitted(session: Session, state: State) -> list[str]:
 def decided_state(session: Session, folder: Path) -> State:
     """The state that a run folder goes on with, as far as it has powers. Raises SkillrunError."""
     state, _ = RunFolder(folder).read_state()
-    if not is_sealed(session.program, state):
+    if not is_sealed(session.program, state, session.project):
         admitted(session, state)
     return state
 

@@ -6,11 +6,29 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from skillrun.language.library import Library
+from skillrun.language.source import plain
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.journal import Journal
 
 NAMES: Final = ("calls", "tokens", "price", "minutes")
+
+
+def budgets(library: Library) -> dict[str, float]:
+    """What a run may spend without a flag, by name. A project may lower what the user and the library say."""
+    config = library.config("skillrun")
+    layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
+    own: dict[str, float] = {}
+    projects: dict[str, float] = {}
+    for root, layer in layers:  # the strongest first
+        written = plain(layer).get("budgets") or {}
+        found = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
+        if root == "project":
+            projects = found
+        else:
+            own = {**found, **own}
+    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
 
 
 class Limits:

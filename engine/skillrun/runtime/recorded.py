@@ -16,6 +16,8 @@ from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST
 
 SUMMARIES: Final = "summaries"
+NEVER: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
+"""Names in which version control finds a repository, with hooks and programs to start; `HEAD` makes a bare one."""
 LONGEST_PART: Final = 240  # bytes: what a file system allows, less what a name has while it is written
 
 
@@ -38,6 +40,9 @@ def artifact(name: str) -> str:
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
+    for part in parts:
+        if part.casefold() in NEVER:
+            raise PathRefused(f"{shown(name)} is not a name for an artifact: programs take orders from a `{part}`")
     top = "".join(parts[:1]).casefold()  # some file systems know no case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
         raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")

@@ -24,6 +24,7 @@ from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
 from skillrun.runtime.files import write_atomic
+from skillrun.runtime.limits import budgets
 from skillrun.runtime.records_yaml import readable
 from skillrun.runtime.state import State
 from skillrun.tools.owner import is_own
@@ -45,8 +46,10 @@ def seal_of(program: Program, state: State, key: bytes) -> str:
     return hmac.new(key, b"skillrun seal 1\n" + readable(told).encode(), hashlib.sha256).hexdigest()
 
 
-def is_sealed(program: Program, state: State) -> bool:
-    """Whether this user's own run has written the state. Makes no key; a broken one seals nothing."""
+def is_sealed(program: Program, state: State, project: Path) -> bool:
+    """Whether this user's own run has written the state, in this project. Makes no key; a broken one seals nothing."""
+    if readable(os.path.realpath(state.project)) != readable(os.path.realpath(project)):
+        return False  # the workflow of its name is another one here
     try:
         key = known_key()
     except (OSError, SkillrunError):
@@ -163,8 +166,6 @@ def claims_of(
     }
     models = []
     for name, model in sorted(state.models.items()):
-        if model.startswith("scripted:"):  # costs nothing, and nothing is sent
-            continue
         try:
             here = "" if catalogue.may_mean(name, model, environ) else catalogue.resolve(name, environ).model
         except SkillrunError:
@@ -185,7 +186,7 @@ def disown(state: State, program: Program, claims: Claims, project: Path) -> Non
     for name, _, _ in claims.models:
         del state.models[name]
     state.project, state.override, state.typed, state.share = str(project), "", [], False
-    state.budget = dict(program.engine.get("budgets") or {})
+    state.budget = budgets(program.library)
 
 
 def _powers(program: Program, state: State) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.given import given_values
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.limits import Limits
+from skillrun.runtime.limits import Limits, budgets
 from skillrun.runtime.lock import hold
 from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal, scratch
 from skillrun.runtime.run import Run, Session
@@ -90,7 +90,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     check_decided(session, folder.path)
     with hold(folder), closing(Journal.open(folder, fits)) as journal:
         written, _ = files.read_state()
-        sealed = is_sealed(session.program, written)
+        sealed = is_sealed(session.program, written, session.project)
         state, log = _brought_forward(session.program, files)
         said = [] if sealed else admitted(session, state)
         if sealed:
@@ -112,7 +112,7 @@ async def again(session: Session, run_folder: Tree | Path, journal: Journal, inp
     if folder.known(STATE) is not None:
         state, log = RunFolder(folder).read_state()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
-        if is_sealed(session.program, state):
+        if is_sealed(session.program, state, session.project):
             fresh.models = state.models
     fresh.going = {"again": "from the start"}
     return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
@@ -127,7 +127,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
                 journal = Journal.read(run, fits)
             written, _ = RunFolder(folder).read_state()
             state, log = _brought_forward(session.program, RunFolder(folder))
-            if not is_sealed(session.program, written):
+            if not is_sealed(session.program, written, session.project):
                 admitted(replace(session, adopt=bool(session.adopt)), state)
         else:
             journal, state, log = Journal.in_memory(), initial_state(session, inputs), []
@@ -215,7 +215,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
         state=values,
         environment=environment(session.environ),
         files=files_of(program),
-        budget={**(program.engine.get("budgets") or {}), **session.budget},
+        budget={**budgets(program.library), **session.budget},
         project=str(session.project),
         override=session.override,
         share=shares(session),

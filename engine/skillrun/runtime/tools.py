@@ -52,7 +52,10 @@ def opened_repository(run: Run, folder: str) -> Readable:
     from skillrun.tools.tree import Tree
 
     try:
-        if folder in typed_paths(run):
+        # What was typed and lies in the project as it is written is confined to it: a link out is the project's.
+        project_folder = project_of(run)
+        outside = not Path(os.path.normpath(project_folder / folder)).is_relative_to(project_folder)
+        if outside and folder in typed_paths(run):
             return Readable(Tree(project_of(run) / folder, links=True), secret_names(run))
         with opened_project(run) as project, project.opened(below(run, folder)) as found:
             if not found.is_folder:

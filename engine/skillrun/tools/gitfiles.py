@@ -88,11 +88,15 @@ def _content(path: Path) -> bytes | None:
     return content
 
 
-def _excludes(path: Path, left: int = MOST_INCLUDED) -> list[str]:
+def _excludes(path: Path, read: set[Path] | None = None) -> list[str]:
     """The values of `core.excludesFile` in a file of git's settings and those it includes, the last counts.
 
-    What is included under a condition is left out.
+    What is included under a condition is left out, and so is what has been read already.
     """
+    read = set() if read is None else read
+    if path in read or len(read) > MOST_INCLUDED:
+        return []
+    read.add(path)
     try:
         text = os.fsdecode(_content(path) or b"")
     except Unreadable:
@@ -101,8 +105,8 @@ def _excludes(path: Path, left: int = MOST_INCLUDED) -> list[str]:
     for section, key, value in _settings(text):
         if (section, key) == ("core", "excludesfile"):
             found.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises where there is no such user)
-        elif (section, key) == ("include", "path") and left > 0 and value:
-            found += _excludes(path.parent / os.path.expanduser(value), left - 1)  # noqa: PTH111
+        elif (section, key) == ("include", "path") and value:
+            found += _excludes(path.parent / os.path.expanduser(value), read)  # noqa: PTH111
     return found
 
 

@@ -180,3 +180,22 @@ def test_coverage_without_judges_is_skipped_with_the_flag(plan: Plans) -> None:
     assert run.done.code == 0
     rapid = plan("rapid")
     assert "consensus_skipped" not in rapid.summary("coverage")["flags"]
+
+
+@pytest.mark.finding("FZ7")
+@pytest.mark.row("P13", "Z4")
+@pytest.mark.parametrize("stop", ["other", "refusal", "length"])
+def test_nothing_is_green_while_a_judge_was_not_heard(plan: Plans, stop: str) -> None:
+    lost = score(2, "unsafe", at="validation/judged/scores/judge:risk/*", stop=stop)
+    run = plan("standard", [lost, score(20)])
+    assert level(run) == "YELLOW"
+    assert "Not heard: judge:risk." in run.artifact("validation.md")
+
+
+@pytest.mark.finding("FZ7")
+@pytest.mark.row("P13", "Z4")
+def test_one_judge_alone_is_no_agreement(plan: Plans) -> None:
+    lost = [score(2, at=f"validation/judged/*/judge:{judge}/*", stop="other") for judge in ("risk", "completeness")]
+    run = plan("complete", [*lost, score(20)])
+    assert level(run) == "YELLOW"
+    assert "The judges did not come to agree." in run.artifact("validation.md")

@@ -236,3 +236,13 @@ def test_a_reviewer_whose_reply_cannot_be_read_at_all_keeps_the_design_from_pass
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass-with-risk"
     assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")
     assert "STOLEN accounts." in run.artifact("review.md")
+
+
+@pytest.mark.finding("FZ7")
+@pytest.mark.row("P12", "Z4")
+@pytest.mark.parametrize("stop", ["other", "refusal", "length"])
+def test_a_review_does_not_pass_while_a_reviewer_was_not_heard(plan: Plans, stop: str) -> None:
+    lost = {"address": "plan/expert-review/*/security-analyst/*", "stop": stop, "data": {"findings": []}}
+    run = plan("standard", [lost, {"address": "plan/expert-review/*/simplicity-reviewer/*", "data": {"findings": []}}])
+    assert run.story["state"]["review_outcome"] == "pass-with-risk"
+    assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")
