@@ -100,6 +100,10 @@ class Feature:
     because: str = ""
 
 
+MOST_FEATURES: Final = 200
+MOST_NEEDS: Final = 1_000
+
+
 def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Feature]:
     """Each switch is on when it is enabled, lists the mode and all it requires are on. Cycles count as off."""
     resolved: dict[str, Feature] = {}
@@ -139,6 +143,12 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
 
     list(read("breakers", BREAKER_KEYS))
     known = data.get("features") or {}
+    needs = sum(len(one.get("requires") or ()) for one in known.values() if isinstance(one, dict))
+    if (len(known) > MOST_FEATURES or needs > MOST_NEEDS) and (span := layer.place("features")):
+        message = f"there are {len(known):,} features that require {needs:,} others"
+        problems.report(span, "too-many", message, f"at most {MOST_FEATURES} features with {MOST_NEEDS} in `requires`")
+        data["features"] = {}
+        return
     for name, found in read("features", FEATURE_KEYS):
         for need, span in found.get("requires", {}).items():
             if need not in known:

@@ -53,7 +53,7 @@ def test_an_answer_of_the_wrong_shape_is_repaired_once_before_it_counts_as_faile
     assert "Your last reply could not be used" in run.prompt(f"{judge}/2.1")
     summary = run.summary("validation")
     assert summary["flags"]["degraded"] is True
-    assert summary["outputs"]["level"] == "GREEN"
+    assert summary["outputs"]["level"] == "YELLOW"
 
 
 @pytest.mark.row("P16")

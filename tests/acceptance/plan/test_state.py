@@ -61,7 +61,7 @@ def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> No
     (run.folder / "state.md").write_text(text, encoding="utf-8")
     refused = run.resumed(())
     assert refused.done.code == 1
-    assert "schema version `99`" in refused.done.err
+    assert "schema version 99" in refused.done.err
     assert run.artifact("state.md") == text
 
 
