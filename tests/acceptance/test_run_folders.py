@@ -461,6 +461,13 @@ def elsewhere(run: Path, home: Path) -> Path:
     return run
 
 
+@pytest.fixture
+def dearer(elsewhere: Path) -> Path:
+    """One that would decide about a model, too."""
+    changed(elsewhere, "  strong: scripted:default\n", "  strong: scripted:default\n  dear: openai:gpt-9\n")
+    return elsewhere
+
+
 def changed(run: Path, old: str, new: str) -> None:
     text = (run / "state.md").read_text()
     assert old in text
@@ -470,17 +477,17 @@ def changed(run: Path, old: str, new: str) -> None:
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 def test_models_of_a_run_from_elsewhere_are_paid_for_only_when_they_are_taken_over(
-    elsewhere: Path, skillrun: Call
+    dearer: Path, skillrun: Call
 ) -> None:
-    before = everything(elsewhere)
+    before = everything(dearer)
     resume = ("resume", "ada", "--answers", "answers.yaml")
     for words in (resume, (*resume, "--unattended")):
         done = skillrun(*words)
         assert done.code == 1
         assert "has come from elsewhere, or from an older skillrun:" in done.err
-        assert "`strong` is the model scripted:default there, and " in done.err
+        assert "`dear` is the model openai:gpt-9 there, and " in done.err
         assert "skillrun resume ada --adopt" in done.err
-    assert everything(elsewhere) == before
+    assert everything(dearer) == before
     done = skillrun(*resume, "--adopt")
     assert (done.code, "what it says was taken over" in done.out) == (0, True), done.err
     assert skillrun("show", "ada", "--json").json["models"]["strong"] == "scripted:default"
@@ -576,7 +583,7 @@ def test_a_copy_of_a_run_on_the_same_machine_keeps_its_powers(run: Path, skillru
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_a_person_in_a_terminal_is_asked_once(elsewhere: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_in_a_terminal_is_asked_once(dearer: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def confirm(text: str, **_: object) -> bool:
@@ -765,8 +772,8 @@ def test_where_the_file_system_keeps_no_modes_a_run_is_not_sealed_and_goes_on(
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_an_edited_prompt_does_not_hide_that_a_run_has_come_from_elsewhere(elsewhere: Path, skillrun: Call) -> None:
-    draft = elsewhere.parents[1] / "skills" / "greeting" / "draft.md"
+def test_an_edited_prompt_does_not_hide_that_a_run_has_come_from_elsewhere(dearer: Path, skillrun: Call) -> None:
+    draft = dearer.parents[1] / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "--adopt" in done.err, "--yes" in done.err) == (1, True, False)

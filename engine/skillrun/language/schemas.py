@@ -24,7 +24,6 @@ SHOWN_VALUE: Final = 60
 """Characters of a value that a message shows."""
 
 MOST_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
-DEEPEST: Final = 100
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 MOST_REFERENCES: Final = 20  # from one `$ref` to the next
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
@@ -79,10 +78,16 @@ class Shape:
         for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
             if referred(schema, reference) is None:
                 raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
-        if _size(schema, schema, 0) > MOST_RULES:
+        if _size(schema, schema, ()) > MOST_RULES:
             raise SkillrunError(
                 f"this schema cannot be used: with its `$ref`s followed it has more than {MOST_RULES:,} rules"
             )
+        from skillrun.language.samples import sample
+
+        try:
+            sample(schema, "")
+        except RecursionError:
+            raise SkillrunError("this schema cannot be used: no value that fits it has an end") from None
         for pattern in _patterns(schema):
             if reason := patterns.refused(pattern):
                 raise SkillrunError(f"this schema cannot be used: {reason}")
@@ -177,15 +182,13 @@ def _validators() -> Any:
     return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
 
 
-def _size(rules: Any, root: dict[str, Any], depth: int) -> int:
-    """How many rules a schema has with every `$ref` followed, as far as it matters; one that never ends has too many.
+def _size(rules: Any, root: dict[str, Any], way: tuple[str, ...]) -> int:
+    """How many rules a schema has with every `$ref` followed once on each way, as far as it matters.
 
     Raises SkillrunError for more than a reply can hold, and for what is resolved elsewhere.
     """
-    if depth > DEEPEST:
-        return MOST_RULES + 1
     if isinstance(rules, list):
-        return _sum(_size(one, root, depth + 1) for one in rules)
+        return _sum(_size(one, root, way) for one in rules)
     if not isinstance(rules, dict):
         return 1
     if "$dynamicRef" in rules or "$recursiveRef" in rules:
@@ -200,9 +203,11 @@ def _size(rules: Any, root: dict[str, Any], depth: int) -> int:
         for key, value in rules.items()
         if key not in ("$defs", "definitions", "enum", "const", "default", "examples")
     ]
-    if isinstance(rules.get("$ref"), str):
-        inner.append(referred(root, rules["$ref"]))
-    return 1 + _sum(_size(one, root, depth + 1) for one in inner)
+    total = 1 + _sum(_size(one, root, way) for one in inner)
+    reference = rules.get("$ref")
+    if isinstance(reference, str) and reference not in way:
+        total += _size(referred(root, reference), root, (*way, reference))
+    return total
 
 
 def _sum(sizes: Iterable[int]) -> int:

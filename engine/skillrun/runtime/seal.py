@@ -166,6 +166,8 @@ def claims_of(
     }
     models = []
     for name, model in sorted(state.models.items()):
+        if model.startswith("scripted:"):  # costs nothing, and nothing is sent
+            continue
         try:
             here = "" if catalogue.may_mean(name, model, environ) else catalogue.resolve(name, environ).model
         except SkillrunError:
