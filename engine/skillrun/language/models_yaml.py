@@ -25,6 +25,7 @@ from skillrun.language.source import Entry, Mapping, Node, Scalar, plain
 PROJECT: Final = "project"
 USER: Final = "user"
 USERS_ONLY: Final = ("embedded",)  # what native code reads, and what is fetched
+MOST_NAMES: Final = 1_000  # of tiers, aliases or intents in one file
 Layers = tuple[tuple[str, Mapping], ...]
 
 
@@ -86,6 +87,10 @@ class _Layer:
         if not isinstance(entry.value, Mapping):
             return entry
         kept = dict(entry.value.entries)
+        if len(kept) > MOST_NAMES:
+            message = f"there are {len(kept):,} names, and at most {MOST_NAMES:,} are looked at"
+            self.problems.report(entry.key.span, "too-many", message)
+            return Entry(entry.key, Mapping({}, entry.value.span))
         for name, one in entry.value.entries.items():
             if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
                 hint = "choose another name; one with a `:` is a provider's model, and `embedded` the small model"

@@ -29,6 +29,7 @@ from skillrun.language.slips import Slip, explain, unquoted
 from skillrun.language.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
 
 MAX_DEPTH: Final = 40
+MOST_PARTS: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
@@ -74,10 +75,18 @@ class _Builder:
     def build(self, parser: CSafeLoader) -> Node | None:
         event: Any = None
         root: Node | None = None
+        parts = 0
         try:
             while True:
                 event = parser.get_event()
                 kind = type(event)
+                parts += 1
+                if parts > MOST_PARTS:
+                    start = event.start_mark.index + self.offset
+                    self.refuse(
+                        start, "too-large", f"up to here are {MOST_PARTS:,} values", "split it into several files"
+                    )
+                    raise GivenUp
                 if kind is ScalarEvent:
                     node: Node = self.scalar(event)
                 elif kind is MappingStartEvent or kind is SequenceStartEvent:

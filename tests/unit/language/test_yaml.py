@@ -190,3 +190,12 @@ def test_any_text_is_parsed_or_refused_with_a_place_inside_it(text: str) -> None
 def test_a_number_that_nothing_can_hold_is_refused(written: str) -> None:
     _, problems = parse(f"a: {written}\nb: '{written}'\n")
     assert [(one.line, one.column, one.code) for one in problems] == [(1, 4, "number")]
+
+
+@pytest.mark.finding("FZ15")
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize("text", ["a: [" + "a," * 200_000 + "]", "a: [" + "{}," * 100_000 + "]", "- - - -\n" * 40_000])
+def test_a_text_with_very_many_values_is_refused_at_its_place(text: str) -> None:
+    problems = Problems()
+    assert parse_yaml(Source.of(text), 0, len(text), problems) is None
+    assert [problem.code for problem in problems] == ["too-large"]
