@@ -240,3 +240,12 @@ def test_nothing_is_raised_and_a_value_without_errors_fits(text: str) -> None:
     value, errors = parse_reply(text, SCHEMA)
     assert errors or set(value) == {"questions"}
     json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+
+@pytest.mark.finding("FZ7")
+@pytest.mark.row("Z4")
+def test_a_value_beside_a_fence_is_seen() -> None:
+    text = '```{"a": 1}\n{"a": 2}\n```'
+    value, errors = parse_reply(text, {"type": "object", "properties": {"a": {"type": "integer"}}})
+    assert value is None
+    assert errors

@@ -202,3 +202,20 @@ def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], r
     with pytest.raises(SkillrunError) as caught:
         Shape.from_schema(schema)
     assert reason in caught.value.message
+
+
+@pytest.mark.finding("FZ15")
+@pytest.mark.row("Z6")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"type": "object", "properties": {"c": {"$ref": "#"}}, "required": ["c"]},
+        {"type": "string", "minLength": 2_000_000_000},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"$dynamicRef": "#x"},
+    ],
+)
+def test_a_schema_that_no_reply_could_fit_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(SkillrunError, match="this schema cannot be used"):
+        Shape.from_schema(schema)
