@@ -168,7 +168,7 @@ def look_for(name: str, library: Library) -> None:
         raise UsageError(f"there is no workflow `{name}`", did_you_mean(name, known) or allowed(known))
 
 
-def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> None:
+def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
     from skillrun.language.diagnostics import render
 
@@ -178,7 +178,7 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> Non
     if any(problem.severity == "error" for problem in found):
         out.note(said)
         out.data({"problems": [asdict(problem) for problem in found]})
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(code)
 
 
 def read_script(path: Path | None, out: Output) -> Script:

@@ -63,8 +63,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), spent.next_step)
     except SkillrunError as error:
-        way = error.next_step or "mend what is wrong"
-        outcome = Outcome("failed", str(error), way if "resume" in way else f"{way}; then {RESUME}")
+        outcome = Outcome("failed", str(error), _then_resume(error.next_step or "mend what is wrong", "; then "))
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
@@ -75,6 +74,11 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     run.save()
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
+
+
+def _then_resume(way: str, then: str) -> str:
+    """What to do, and to go on with the run, where that is not part of it."""
+    return way if "`skillrun resume " in way else f"{way}{then}{RESUME}" if way else RESUME
 
 
 def _called(run: Run) -> str:
@@ -266,7 +270,7 @@ class Scheduler:
         if failed:
             return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
         for one in ended.values():
-            return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
+            return Outcome("waiting", one.reason, _then_resume(one.next_step, ", then "))
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))

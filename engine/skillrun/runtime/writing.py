@@ -104,6 +104,5 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
         await folder.replace(path, text)
         return "written"
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
-    frame.open.warnings.append(note)
-    frame.run.emit(Said(frame.open.name, note, "warn"))
+    frame.open.warn(note)
     return "kept"
