@@ -156,7 +156,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     run.limits.check()
     run.asked.add(address)
     run.emit(CallStarted(address, phase.name, member, request.model))
-    await run.journal.record("sent", address, fingerprint, {**request.to_dict(), "round": phase.rounds})
+    await run.journal.record("sent", address, fingerprint, {**request.to_dict(), **phase.later()})
     reached("call: before")
     run.limits.in_flight += 1
     try:

@@ -226,11 +226,16 @@ class PhaseRun:
         outer = int(self.rounds.partition(".")[0])
         return max((count for number, count in found.items() if number <= outer), default=0)
 
+    def later(self) -> dict[str, str]:
+        """What a record says of a round that is not the first."""
+        return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
+
     def count(self, address: str, fingerprint: str, reply: Reply) -> None:
         """Count a call where it was paid for: in this round, or, when the journal answers it, perhaps in an earlier."""
-        here = _order(self.rounds)
-        sent = (self.run.journal.find("sent", address, fingerprint) or {}) if max(here) > 1 else {}
-        again = _order(sent.get("round", self.rounds)) < here or (address, fingerprint) in self.run.counted
+        again = (address, fingerprint) in self.run.counted
+        if not again and self.later():
+            sent = self.run.journal.find("sent", address, fingerprint) or {}
+            again = _order(sent.get("round", "1")) < _order(self.rounds)
         self.run.counted.add((address, fingerprint))
         self.spent += Spent(replayed=1) if again else Spent(1, reply.usage, reply.price)
         self.tell_usage()
