@@ -82,6 +82,9 @@ class Human:
             return None
         return [self._answer(asking, question) for question in asking.questions]
 
+    def prepares(self, asking: Asking) -> bool:  # noqa: ARG002 (nothing is)
+        return False
+
     def earlier(self, asking: Asking) -> None:
         """What was answered in an earlier process is no business of this one."""
 

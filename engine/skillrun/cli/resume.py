@@ -30,7 +30,6 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
 from skillrun.tools.tree import Tree
 
-
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
 
 
@@ -144,5 +143,5 @@ def _sum(asked: list[WouldAsk]) -> str:
     prices = [call.price for call in asked if call.price is not None]
     price = f"about {money(sum(prices))}" if len(prices) == len(asked) else "price unknown"
     if prices and len(prices) < len(asked):
-        price = f"about {money(sum(prices))} and what {counted(len(asked) - len(prices), 'call')} of unknown price cost"
+        price = f"about {money(sum(prices))}, and {counted(len(asked) - len(prices), 'call')} of unknown price"
     return f"{counted(len(asked), 'call')}, {sum(call.tokens for call in asked):,} tokens in, {price}"

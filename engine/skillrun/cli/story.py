@@ -50,7 +50,8 @@ def _story(folder: Tree) -> Record:
     phases = _phases(files, state, told, paid)
     if "usage" in counted and (again := sum(one["usage"].get("replayed", 0) for one in phases)):
         counted["usage"]["replayed"] = again
-    artifacts = [name for name in dict.fromkeys(name for one in phases for name in one["artifacts"]) if files.has(name)]
+    recorded = (name for one in phases for name in one["artifacts"])
+    artifacts = [name for name in dict.fromkeys((*recorded, *files.artifacts())) if files.has(name)]
     held = state.status == "running" and not is_held(folder)
     return {
         "run": folder.path.name,

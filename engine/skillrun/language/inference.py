@@ -39,9 +39,7 @@ STEPS: Final = 2_000  # expressions that are looked at for one template, some of
 STEPS_FOR_EACH: Final = 2  # so many more for each of its characters
 HISTORY: Final = "history"
 SUMMARY: Final = "*.summary"  # in `reads`: what a model says of some phase
-RULED: Final = frozenset(
-    {"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"}
-)
+RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"})
 """The fields of a phase's summary that are filled in without a model."""
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"), "the workflow's `config:` names the file in `config/` that has it"

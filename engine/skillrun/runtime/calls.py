@@ -147,7 +147,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     known = run.journal.find("reply", address, fingerprint) if run.answers(address) else None
     if known is not None:
         reply = Reply.from_dict(known)
-        phase.count(address, fingerprint, reply)
+        phase.count_again(address, fingerprint, reply)
         run.emit(_ended(phase, address, member, reply, replayed=True))
         return reply
     failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
@@ -171,7 +171,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     reached("call: after")
     await run.journal.record("reply", address, fingerprint, reply.to_dict())
     run.limits.count(reply.usage, reply.price)
-    phase.count(address, fingerprint, reply)
+    phase.count(reply.usage, reply.price)
     run.emit(_ended(phase, address, member, reply, replayed=False))
     return reply
 

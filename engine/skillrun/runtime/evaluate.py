@@ -69,10 +69,9 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then))
     if then == IN_TURN and frame.in_turn:
         return ""
-    if then == "ask":
-        if await offer_retry(frame, where, reason, can_go_on=can_go_on):
-            breakers.succeeded(breaker)
-            return AGAIN
+    if then == "ask" and await offer_retry(frame, where, reason, can_go_on=can_go_on):
+        breakers.succeeded(breaker)
+        return AGAIN
     return then
 
 

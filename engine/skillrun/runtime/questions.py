@@ -85,7 +85,9 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     reason = f"{asking.phase} has a question: {asking.questions[0]['text']}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(asking.questions))
-    raise Waiting(reason, f"{_how_to_answer(asking.questions)}, or come to a terminal and go on with `skillrun resume RUN`")
+    raise Waiting(
+        reason, f"{_how_to_answer(asking.questions)}, or come to a terminal and go on with `skillrun resume RUN`"
+    )
 
 
 def _how_to_answer(questions: Sequence[Mapping[str, Any]]) -> str:

@@ -120,7 +120,7 @@ class Run:
     within: PhaseRun | None = None  # the phase of that step
     told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
-    counted: set[tuple[str, str]] = field(default_factory=set)  # the calls that have been counted, by their fingerprint
+    counted: set[tuple[str, str]] = field(default_factory=set)  # calls that the journal has answered
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
 
     def answers(self, address: str) -> bool:
@@ -230,15 +230,21 @@ class PhaseRun:
         """What a record says of a round that is not the first."""
         return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
 
-    def count(self, address: str, fingerprint: str, reply: Reply) -> None:
-        """Count a call where it was paid for: in this round, or, when the journal answers it, perhaps in an earlier."""
+    def count(self, usage: Usage, price: float | None) -> None:
+        self.spent += Spent(1, usage, price)
+        self.tell_usage()
+
+    def count_again(self, address: str, fingerprint: str, reply: Reply) -> None:
+        """Count a call that the journal answers: as paid for in this round, or as replayed from an earlier one."""
         again = (address, fingerprint) in self.run.counted
         if not again and self.later():
             sent = self.run.journal.find("sent", address, fingerprint) or {}
             again = _order(sent.get("round", "1")) < _order(self.rounds)
         self.run.counted.add((address, fingerprint))
-        self.spent += Spent(replayed=1) if again else Spent(1, reply.usage, reply.price)
-        self.tell_usage()
+        if again:
+            self.spent += Spent(replayed=1)
+        else:
+            self.count(reply.usage, reply.price)
 
     def tell_usage(self) -> None:
         """`run.usage` for templates: the phases before this one, and what this one has used so far."""

@@ -11,7 +11,7 @@ from skillrun.language.border import clean
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import shown
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Said, Wrote
+from skillrun.runtime.events import Wrote
 from skillrun.runtime.files import digest
 from skillrun.runtime.folder import Written
 from skillrun.runtime.questions import put
