@@ -82,7 +82,7 @@ class Human:
             return None
         return [self._answer(asking, question) for question in asking.questions]
 
-    def prepares(self, asking: Asking) -> bool:  # noqa: ARG002 (nothing is)
+    def prepares(self, asking: Asking) -> bool:
         return False
 
     def earlier(self, asking: Asking) -> None:
