@@ -184,16 +184,13 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> Non
 def read_script(path: Path | None, out: Output) -> Script:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
     from skillrun.language.diagnostics import Problems
-    from skillrun.language.source import plain, read_source
-    from skillrun.language.yaml import parse_yaml
+    from skillrun.language.document import read_yaml
+    from skillrun.language.source import plain
     from skillrun.models.scripted import check_script
 
     if path is None:
         return None
     problems = Problems()
-    source = read_source(path, str(path), problems)
-    node = parse_yaml(source, 0, len(source.text), problems) if source else None
-    if node is not None:
-        check_script(node, problems)
+    node = read_yaml(path, problems, check_script)
     refuse(problems, out)
-    return plain(node) if node is not None else []
+    return (plain(node) if node is not None else None) or []

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from skillrun.language.diagnostics import Problems
-from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
+from skillrun.language.diagnostics import GivenUp, Problems
+from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text, read_source
 from skillrun.language.yaml import parse_yaml
 
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
@@ -46,7 +49,17 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
 
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
     """A YAML file, which holds a mapping or nothing."""
-    return _mapping(parse_yaml(source, 0, len(source.text), problems), problems)
+    return as_mapping(parse_yaml(source, 0, len(source.text), problems), problems)
+
+
+def read_yaml(path: Path, problems: Problems, check: Callable[[Node, Problems], None]) -> Node | None:
+    """What a file of YAML holds that somebody typed the name of, looked through by `check`."""
+    source = read_source(path, str(path), problems)
+    node = parse_yaml(source, 0, len(source.text), problems) if source is not None else None
+    if node is not None:
+        with suppress(GivenUp):
+            check(node, problems)
+    return node
 
 
 def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
@@ -97,10 +110,11 @@ def frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int
             message = "the frontmatter that starts here has no end"
             problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
         return None, len(source.text)
-    return _mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
+    return as_mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
 
 
-def _mapping(node: Node | None, problems: Problems) -> Mapping | None:
+def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:
+    """What holds keys and values, or nothing; a problem where it is something else."""
     match node:
         case None | Mapping():
             return node

@@ -18,6 +18,7 @@ from skillrun.language.configuration import merge
 from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
 from skillrun.language.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.document import parse_config, parse_document
+from skillrun.language.model_names import check_names
 from skillrun.language.models_yaml import Layers, vetted
 from skillrun.language.parse import (
     Bank,
@@ -138,7 +139,10 @@ class Library:
             if name == "models":
                 named = vetted(named, self.problems)
             roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-            return Config(name, merge(layers, self.problems), layers, roots)
+            data = merge(layers, self.problems)
+            if name == "models":
+                check_names(layers, data, self.problems)
+            return Config(name, data, layers, roots)
         except GivenUp:
             return None
 
