@@ -19,7 +19,7 @@ from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protoc
 from skillrun.language.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.document import parse_config, parse_document
 from skillrun.language.model_names import check_names
-from skillrun.language.models_yaml import Layers, vetted
+from skillrun.language.models_yaml import Layers, merged, vetted
 from skillrun.language.parse import (
     Bank,
     check_kind,
@@ -139,7 +139,7 @@ class Library:
             if name == "models":
                 named = vetted(named, self.problems)
             roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-            data = merge(layers, self.problems)
+            data = (merged if name == "models" else merge)(layers, self.problems)
             if name == "models":
                 check_names(layers, data, self.problems)
             return Config(name, data, layers, roots)

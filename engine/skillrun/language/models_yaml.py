@@ -20,6 +20,7 @@ from skillrun.language.addresses import (
     AddressError,
     parse_address,
 )
+from skillrun.language.configuration import merge
 from skillrun.language.diagnostics import Problems, suggest
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.reader import Reader
@@ -136,12 +137,10 @@ class _Layer(Reader):
         for part in ("tiers", "aliases", "intents"):
             if part in entries:
                 entries[part] = self.symbols(entries[part])
-        for part, keys in RECORDS.items():
-            if part in entries:
-                entries[part] = self.record(entries[part], keys)
-        for part, keys in TABLES.items():
-            if part in entries:
-                entries[part] = self.table(part, entries[part], keys)
+        for part in TABLES.keys() & entries.keys():
+            entries[part] = self.table(part, entries[part])
+        for part in RECORDS.keys() & entries.keys():
+            entries[part] = self.record(entries[part], RECORDS[part])
         return Mapping(entries, layer.span)
 
     def symbols(self, entry: Entry) -> Entry:
@@ -160,12 +159,10 @@ class _Layer(Reader):
                 del kept[name]
         return Entry(entry.key, Mapping(kept, entry.value.span))
 
-    def table(self, part: str, entry: Entry, keys: Keys) -> Entry:
+    def table(self, part: str, entry: Entry) -> Entry:
         """The records of a part by name, each with what may stand in it."""
-        if not isinstance(entry.value, Mapping):
-            return entry
-        named = entry.value.entries.items()
-        kept = {name: self.record(one, keys) for name, one in named if part != "providers" or self.named(one)}
+        named = self.inside(entry.value).items()
+        kept = {name: self.record(one, TABLES[part]) for name, one in named if part != "providers" or self.named(one)}
         return Entry(entry.key, Mapping(kept, entry.value.span))
 
     def named(self, entry: Entry) -> bool:
@@ -177,12 +174,19 @@ class _Layer(Reader):
         return False
 
     def record(self, entry: Entry, keys: Keys) -> Entry:
-        """A record with what may stand in it; what it is not, the shipped config says."""
-        if not isinstance(entry.value, Mapping):
-            return entry
-        found = self.read(entry.value, {name: replace(key, required=False) for name, key in keys.items()})
-        kept = {name: one for name, one in entry.value.entries.items() if name in found}
-        return Entry(entry.key, Mapping(kept, entry.value.span))
+        """A record with what may stand in it."""
+        written = Mapping(self.inside(entry.value), entry.value.span)
+        found = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
+        kept = {name: one for name, one in written.entries.items() if name in found}
+        return Entry(entry.key, written._replace(entries=kept))
+
+    def inside(self, node: Node) -> dict[str, Entry]:
+        """What a mapping holds; nothing where there is none."""
+        if isinstance(node, Mapping):
+            return node.entries
+        if plain(node) is not None:
+            self.wrong_type(node, "a mapping")
+        return {}
 
     # single values: None where they must not stand
 
@@ -227,6 +231,25 @@ class _Layer(Reader):
             return plain(node)
         self.report(node.span, "variable", "this cannot be the name of an environment variable", VARIABLE_HINT)
         return None
+
+
+def merged(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+    """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
+    checked = TABLES.keys() | RECORDS.keys()
+    layers = tuple(layers)
+    others = [one._replace(entries={key: e for key, e in one.entries.items() if key not in checked}) for one in layers]
+    data = merge(others, problems)
+    for layer in reversed(layers):
+        _overlay(data, {key: plain(entry.value) for key, entry in layer.entries.items() if key in checked})
+    return data
+
+
+def _overlay(base: dict[str, Any], layer: dict[str, Any]) -> None:
+    for key, value in layer.items():
+        if isinstance(value, dict):
+            _overlay(base.setdefault(key, {}), value)
+        else:
+            base[key] = value
 
 
 def _address(node: Node) -> Address:
