@@ -90,22 +90,30 @@ class Loaded:
         listeners = [listener] if listener is not None else []
         return Session(self.program, self.catalogue, gateway, person, listeners=listeners, environ=os.environ, **more)
 
-    def check_models(self, override: str, *, keys: bool) -> None:
-        """Raises SkillrunError for an unknown model of a tier or role, and with `keys` for a tier without its key."""
-        from skillrun.language.diagnostics import SkillrunError
+    def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
+        """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
+        from skillrun.language.diagnostics import SkillrunError, UsageError
+        from skillrun.language.lookups import Lookups
+        from skillrun.runtime.given import models_in
 
-        for name, resolved in self.resolved(override).items():
+        if override and (wrong := Lookups(self.program.library).models.wrong(override)):
+            raise UsageError(wrong.message, wrong.hint)
+        wanted = models_in(self.program, inputs)
+        asked = {*self.catalogue.tiers, *wanted}
+        for name, resolved in self.resolved(override, more=wanted).items():
             provider = self.catalogue.providers.get(resolved.provider)
-            if keys and name in self.catalogue.tiers and provider and not provider.ready(os.environ):
+            if keys and name in asked and provider and not provider.ready(os.environ):
                 hint = "`skillrun models` shows what each name means here"
                 raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
 
-    def resolved(self, override: str, pinned: Mapping[str, str] = MappingProxyType({})) -> dict[str, Resolved]:
+    def resolved(
+        self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), more: Iterable[str] = ()
+    ) -> dict[str, Resolved]:
         """What every tier, and every model of a role, means; `pinned` says what they are in a run that goes on."""
         library = self.program.library
         read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
         roles = [role for path in read if (role := library.role(path.stem)) is not None]
-        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *pinned])
+        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *more, *pinned])
         return {
             name: self.catalogue.resolve(pinned.get(name) or name, os.environ, "" if pinned.get(name) else override)
             for name in names
@@ -119,12 +127,13 @@ class Loaded:
         *,
         unattended: bool,
         given: bool,
+        more: Iterable[str] = (),
     ) -> Loaded:
         """The same, once somebody has agreed to where its calls go; asks where it has to, or ends the command.
 
         `given`: agreed to for this command.
         """
-        used = {one.provider for one in self.resolved(override, pinned).values()}
+        used = {one.provider for one in self.resolved(override, pinned, more).values()}
         if given:
             return Loaded(self.program, open_catalogue(self.program.library, trusted=True))
         if not any(provider.barred for name, provider in self.catalogue.providers.items() if name in used):

@@ -91,6 +91,7 @@ def workflow_command(name: str) -> click.Command:
 def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     """Check the workflow and what was typed; ends the command with every problem."""
     from skillrun.cli.loading import load, read_script
+    from skillrun.runtime.given import models_in
     from skillrun.runtime.session import checked_inputs
 
     loaded = load(name, out)
@@ -105,9 +106,10 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
         chosen["model"] = chosen["model"] or "scripted:default"
     job = Job(loaded, inputs, frozenset(typed), **chosen)
     spends = job.script is None and not job.dry_run
-    loaded.check_models(job.model, keys=spends)
+    loaded.check_models(job.model, inputs, keys=spends)
     if spends:
-        sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project)
+        wanted = models_in(loaded.program, inputs)
+        sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project, more=wanted)
         job = replace(job, loaded=sure)
     return job
 

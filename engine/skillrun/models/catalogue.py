@@ -6,6 +6,7 @@ Decides from values alone. The lists that providers publish of their models come
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -245,6 +246,14 @@ class Catalogue:
             provider = self.providers[last.provider]
             found = await live.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, found)
+
+    def short(self, model: str) -> str:
+        """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
+        provider, _, name = model.partition(":")
+        with suppress(SkillrunError):
+            if provider == "scripted" or self._exact(name) == model:
+                return name
+        return model
 
     def may_mean(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
         """Whether a name means this model here: exactly it, or any of those that its intent chooses from."""
