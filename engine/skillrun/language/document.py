@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skillrun.language.diagnostics import GivenUp, Problems
+from skillrun.language.fences import Fences
 from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text, read_source
 from skillrun.language.yaml import parse_yaml
 
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
-_MARKED: Final = re.compile(
-    r"^(?:(?P<heading>\\?##)(?=[ \t\n]|\Z)| {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*))", re.MULTILINE
-)
+_MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
 
 
 class Heading(NamedTuple):
@@ -69,15 +68,11 @@ def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
     """
     headings: list[Heading] = []
     escapes: list[int] = []
-    fence = ""
+    fences = Fences(text, start)
     for found in _MARKED.finditer(text, start):
-        opening: str | None = found["fence"]
-        if fence:
-            if opening and opening.startswith(fence) and not found["info"].strip():
-                fence = ""
-        elif opening:
-            fence = "" if opening[0] == "`" and "`" in found["info"] else opening
-        elif found["heading"] == "##":
+        if fences.hold(found.start()):
+            continue
+        if found["heading"] == "##":
             end = text.find("\n", found.end())
             end = len(text) if end < 0 else end
             headings.append(
