@@ -174,7 +174,21 @@ def look_for(name: str, library: Library) -> None:
 
     if library.locate(f"workflows/{name}.md") is None:
         known = library.names("workflows")
-        raise UsageError(f"there is no workflow `{name}`", did_you_mean(name, known) or allowed(known))
+        hint = elsewhere(name) or did_you_mean(name, known) or allowed(known)
+        raise UsageError(f"there is no workflow `{name}`", hint)
+
+
+def elsewhere(name: str) -> str:
+    """What to type where a workflow is that of the project whose subfolder one is in; empty where it is not."""
+    from shlex import quote
+
+    from skillrun.language.roots import enclosing_project
+
+    project = enclosing_project(Path.cwd())
+    if project is None or project == Path.cwd() or not (project / "workflows" / f"{name}.md").is_file():
+        return ""
+    folder = quote(os.path.relpath(project))
+    return f"the project of this folder has it, and commands are typed in the project's own: `cd {folder}`"
 
 
 def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> None:

@@ -80,6 +80,11 @@ class Library:
     def locate(self, relative: str) -> tuple[Root, Path] | None:
         return next(iter(self._places.get(relative, ())), None)
 
+    def own(self, part: str) -> list[str]:
+        """The files of the project that count, in a part of it: a folder, or a file; all of them for `.`."""
+        own = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
+        return own if part == "." else [name for name in own if name == part or name.startswith(f"{part}/")]
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder of any root, sorted."""
         return self._names.get(folder, [])
