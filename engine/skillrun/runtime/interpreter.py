@@ -61,11 +61,13 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     try:
         outcome = await Scheduler(run).run()
     except BudgetSpent as spent:
-        outcome = Outcome("waiting", str(spent), spent.next_step)
+        outcome = Outcome("waiting", str(spent), run.limits.next_step())
     except SkillrunError as error:
-        outcome = Outcome("failed", str(error), _then_resume(error.next_step or "mend what is wrong", "; then "))
+        outcome = Outcome("failed", str(error), _then_resume(error.next_step))
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
+    if unwritten := run.journal.unwritten():
+        outcome = Outcome("failed", unwritten[0], _then_resume(unwritten[1]))
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
     if outcome.status == "completed":
         run.folder.prune()
@@ -76,9 +78,10 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     return outcome
 
 
-def _then_resume(way: str, then: str) -> str:
-    """What to do, and to go on with the run, where that is not part of it."""
-    return way if "`skillrun resume " in way else f"{way}{then}{RESUME}" if way else RESUME
+def _then_resume(way: str, then: str = "; then ") -> str:
+    """What to do, and then to go on with the run, where that is not part of it."""
+    way = way.rstrip(".").removesuffix(", then resume the run") or "mend what is wrong"
+    return way if "`skillrun resume " in way else f"{way}{then}{RESUME}"
 
 
 def _called(run: Run) -> str:
@@ -268,9 +271,10 @@ class Scheduler:
                 return Outcome(one.next_step or "failed", one.reason)
         failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
         if failed:
-            return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
+            way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
+            return Outcome("failed", "; ".join(failed), _then_resume(way))
         for one in ended.values():
-            return Outcome("waiting", one.reason, _then_resume(one.next_step, ", then "))
+            return Outcome("waiting", one.reason, _then_resume(one.next_step, ", then ") if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))

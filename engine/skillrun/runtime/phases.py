@@ -51,7 +51,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         except StoppedByPerson as stopped:
             if run.inline:  # the run ends, not only this workflow
                 raise
-            ended = await _failed(phase, str(stopped))
+            ended = await _failed(phase, str(stopped), "")
         except Stopped as stopped:
             ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if ended.summary is not None:
@@ -78,21 +78,21 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
         try:
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as failure:
-            reason, then = failure.reason, ""
+            reason, then, way = failure.reason, "", failure.next_step
         if use.retry is not None:
             then = await after_failure(frame, use.retry, phase.address(), reason, can_go_on=phase.carried)
         if then == IN_TURN:
             return Ended("failed", reason=reason, in_turn=phase)
         if then != AGAIN:
-            return await _gave_up(use, phase, frame, reason, skip=then == "skip")
+            return await _gave_up(use, phase, frame, reason, way, skip=then == "skip")
         run.emit(Said(use.name, f"failed, and is tried again: {reason}"))
         phase = open_phase(run, use, _state(run, use), phase)
 
 
-async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, *, skip: bool) -> Ended:
+async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, way: str, *, skip: bool) -> Ended:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
     if use.otherwise is None and not skip:
-        return await _failed(phase, reason)
+        return await _failed(phase, reason, way)
     text = f"{use.name} failed: {reason}"
     phase.warn(text)
     phase.degrade(text)
@@ -100,15 +100,15 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, *,
     try:
         return await _evaluated(phase, frame, steps, None, status="failed")
     except StepFailed as second:
-        return await _failed(phase, second.reason)
+        return await _failed(phase, second.reason, second.next_step)
 
 
-async def _failed(phase: PhaseRun, reason: str) -> Ended:
+async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
     """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
     tries = {key: count for key, count in phase.tries.items() if key not in phase.answers}
     if not phase.run.inline:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
-    return Ended("failed", reason=reason, left=phase)
+    return Ended("failed", reason=reason, next_step=way, left=phase)
 
 
 def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:

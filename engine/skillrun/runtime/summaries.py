@@ -115,6 +115,8 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
         if found.ok:
             tell_dropped(phase, asked.address, asked.member, found.dropped)
             return dict(found.data)
+        if found.vain:
+            break
     phase.degrade(f"summary: {found.reason}")
     phase.warn(f"the summary is what the outputs say: {found.reason}")
     return {}

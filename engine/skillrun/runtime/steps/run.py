@@ -65,7 +65,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         pause = next((one.pause for one in scheduler.ended.values() if one.pause), "interactive")
         raise Waiting(outcome.reason, outcome.next_step, pause)
     if outcome.status != "completed":
-        raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address)
+        raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
     return dict(outcome.outputs)
 
 
