@@ -260,13 +260,13 @@ def test_a_conversation_that_could_not_be_kept_and_a_value_that_was_replaced_are
             first="Say much.",
             second="Say more.",
         ),
-        "config/models.yaml": 'models: {"scripted:small": {window: 1200, max_output: 400}}\n',
+        "config/models.yaml": 'models: {"openai:small": {window: 1200, max_output: 400}}\n',
         "script.yaml": f'- {{address: "*/first/*", text: "{"words and words " * 400}"}}\n',
     }
     folder = laid(project(), files)
-    done = skillrun("long", "--model", "scripted:small", "--script", "script.yaml")
+    done = skillrun("long", "--model", "openai:small", "--script", "script.yaml")
     assert done.code == 0, done.out + done.err
-    lost = "clerk lost its conversation: it no longer fits the window of scripted:small"
+    lost = "clerk lost its conversation: it no longer fits the window of openai:small"
     assert f"one: warning: {lost}" in done.out
     assert lost in summary(folder / "runs" / "long", "one")["quality_warnings"]
     assert f"  one: warning: {lost}" in skillrun("show", "long").out
