@@ -351,3 +351,14 @@ def test_too_many_refused_end_the_run_at_once_or_are_stood_in_for(kind: str, cro
     (crowd.folder / "script.yaml").write_text("[]\n")
     assert crowd.resume("--script", "script.yaml").code == 0
     assert crowd.recorded("sent") == {"n0": 1, "n1": 3, "n2": 1}
+
+
+@pytest.mark.finding("FL5")
+def test_a_phase_is_not_over_without_anybody_because_of_a_wrong_key(crowd: Crowd) -> None:
+    (crowd.folder / "script.yaml").write_text("- {address: '*/guest:*', fail: auth}\n")
+    crowd.write(2, at_least=0)
+    done = crowd.run("--script", "script.yaml")
+    assert done.code == 1
+    assert "failed: meeting: `words` was not answered (guest:n0: scripted:default: " in done.out
+    (crowd.folder / "script.yaml").write_text("- {address: '*/guest:*', fail: other}\n")
+    assert crowd.resume("--script", "script.yaml").code == 0

@@ -68,7 +68,7 @@ class Picture:
                 self.speaking[event.address] = (event, time.monotonic())
             case CallEnded():
                 self.speaking.pop(event.address, None)
-                if not event.replayed:
+                if not event.replayed and not event.error:
                     self.total += Spent(1, Usage(**event.usage), event.price)
 
     def lines(self) -> list[str]:

@@ -22,8 +22,8 @@ from skillrun.models.scripted import ScriptedGateway
 if TYPE_CHECKING:
     from skillrun.models.providers import Backend
 
-HERE_SECONDS: Final = 3
-"""After these nothing is retried where nobody listens on this machine: who starts there does it at once."""
+HERE_SECONDS: Final = 1.5
+"""After these nothing is retried where nobody listens on this machine: who starts there again does it at once."""
 
 
 def open_gateway(

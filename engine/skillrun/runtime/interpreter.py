@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,7 +74,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         run.folder.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
-    run.save()
+    with suppress(OSError) if unwritten else nullcontext():  # a full disk; what became of the run is said all the same
+        run.save()
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
 
