@@ -207,6 +207,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
             if error.kind not in FATAL | REFUSED_KINDS:
                 await run.journal.record("failed", address, fingerprint, error.to_dict())
             raise
+        run.heard.add(request.model)
         reached("call: after")
         await run.journal.record("reply", address, fingerprint, reply.to_dict())
         run.limits.answered(held, reply.usage, reply.price)
@@ -221,8 +222,8 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
 class OnRecord:
     """Puts every attempt of a call on record: `sent` before it goes out, `tried` when it got no reply.
 
-    `refused` is what was known to be refused of its model when the call was made: while it waited for room and for its
-    place the model may have been refused to another call, and then it is not sent either.
+    A call is held back where its model has refused another one and has answered none yet, or has refused one since this
+    one was made (`refused` is the last refusal until then): the same key would be refused again.
     """
 
     phase: PhaseRun
@@ -236,7 +237,7 @@ class OnRecord:
         """Raises BudgetSpent, JournalUnwritable or ModelError, and then it does not go out."""
         run = self.phase.run
         since = run.refused.get(self.request.model)
-        if since is not None and since is not self.refused:
+        if since is not None and (since is not self.refused or self.request.model not in run.heard):
             raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
         run.limits.check_minutes()
         run.journal.check()
@@ -253,8 +254,11 @@ class OnRecord:
         reached("call: before")
 
     async def failed(self, number: int, error: ModelError) -> None:
-        if error.kind in FATAL | REFUSED_KINDS:
-            self.phase.run.refused[self.request.model] = error
+        model = self.request.model
+        if error.kind in FATAL | REFUSED_KINDS and not model.startswith(
+            "scripted:"
+        ):  # whose rules are for single calls
+            self.phase.run.refused[model] = error
         await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
 
     async def _tried(self, body: dict[str, Any]) -> None:
