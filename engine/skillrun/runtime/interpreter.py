@@ -67,6 +67,11 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         outcome = Outcome("failed", str(error), _then_resumed(error.next_step))
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
+    except Exception as bug:
+        run.state.status, run.state.reason = "failed", f"a bug in skillrun ({type(bug).__name__})"
+        with suppress(OSError):
+            run.save()
+        raise
     if unwritten := run.journal.unwritten():
         outcome = Outcome("failed", unwritten[0], _then_resumed(unwritten[1]))
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
@@ -112,7 +117,7 @@ class Scheduler:
         self.ended: dict[str, Ended] = {}  # in this process, without a summary: waiting, failed or stopped
         self.later: dict[str, PhaseRun] = {}  # failed beside others, to be tried again in turn
         self.backs: list[tuple[str, str, str]] = []  # source, target, step
-        self.error: SkillrunError | None = None
+        self.error: Exception | None = None
         self.final = final
 
     async def run(self) -> Outcome:
@@ -204,7 +209,7 @@ class Scheduler:
         name = self.running.pop(task)
         try:
             self._take(name, task.result())
-        except SkillrunError as error:
+        except Exception as error:  # noqa: BLE001 -- also a bug waits for the calls that are under way
             self.error = self.error or error
 
     def _take(self, name: str, ended: Ended) -> None:
