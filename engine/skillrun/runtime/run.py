@@ -130,6 +130,18 @@ class Run:
                 self.outermost.save()
         return self.resolved[name]
 
+    async def settle(self, names: Iterable[str]) -> None:
+        """Settle what names mean that the run has not pinned yet, by the providers' own lists."""
+        session, models = self.session, self.state.models
+        for name in names:
+            if name not in models and session.cache is not None:
+                override = session.override or self.state.override
+                found = await session.catalogue.resolve_live(name, session.environ, session.cache, override)
+                if name not in models:  # another branch of the run may have been quicker
+                    models[name] = found.model
+                    self.outermost.save()
+            self.resolve(name)
+
     @property
     def outermost(self) -> Run:
         """The run that has a state file: this one, or that around an inline workflow."""

@@ -9,7 +9,7 @@ from typing import Any
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Seated, persistent, request_for, seat, worth_caching
+from skillrun.runtime.context import Seated, persistent, request_for, seat_all, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
@@ -21,7 +21,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.text`, `.data`, `.path`, `.replies`, `.dropped`, `.degraded`; asks only who has not answered yet."""
     value = frame.main(step)
     several = isinstance(value, list)
-    seated = [seat(frame, one) for one in (value if several else [value])]
+    seated = await seat_all(frame, value if several else [value])
     if not seated and several:
         return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
@@ -61,7 +61,7 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
     if frame.in_turn:
         groups = [[one] for one in seated]
     elif len(seated) > 1 and worth_caching(frame.open):
-        ahead = {one.names["model"]: one for one in reversed(seated)}.values()
+        ahead = {requests[one.id].request.model: one for one in reversed(seated)}.values()
         groups = [list(ahead), [one for one in seated if one not in ahead]]
     answers: dict[str, Answer] = {}
     for group in groups:
