@@ -42,6 +42,14 @@ class Outcome:
         return EXIT[self.status]
 
 
+def _then_resume(way: str, between: str = ", ") -> str:
+    """What to do, and how to go on behind it; said once, also where a workflow inside this one has said it."""
+    way = way.rstrip(". ")
+    if not way:
+        return RESUME
+    return way if "skillrun resume" in way else f"{way}{between}then {RESUME}"
+
+
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     """Run to the end, or to where a person is needed; `state.md` says the same as the outcome."""
     workflow = run.program.workflow
@@ -63,8 +71,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), spent.next_step)
     except SkillrunError as error:
-        way = error.next_step or "mend what is wrong"
-        outcome = Outcome("failed", str(error), way if "resume" in way else f"{way}; then {RESUME}")
+        outcome = Outcome("failed", str(error), _then_resume(error.next_step or "mend what is wrong", "; "))
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
@@ -266,7 +273,7 @@ class Scheduler:
         if failed:
             return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
         for one in ended.values():
-            return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
+            return Outcome("waiting", one.reason, _then_resume(one.next_step))
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
