@@ -18,7 +18,18 @@ from skillrun.language import source
 from skillrun.language.diagnostics import Problems
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.reader import Reader
-from skillrun.models.messages import ERROR_KINDS, ErrorKind, ModelError, Reply, Request, Stop, ToolCall, Usage
+from skillrun.models.messages import (
+    ERROR_KINDS,
+    UNTOLD,
+    Attempts,
+    ErrorKind,
+    ModelError,
+    Reply,
+    Request,
+    Stop,
+    ToolCall,
+    Usage,
+)
 
 WORDS = (
     "account", "boundary", "cache", "change", "client", "column", "contract", "cost", "data", "default", "edge",
@@ -85,7 +96,8 @@ class ScriptedGateway:
         self.rules = [_rule(item) for item in script or ()]
         self.sent: list[tuple[str, Request]] = []
 
-    async def send(self, request: Request, address: str) -> Reply:
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+        await attempts.sent(1)
         self.sent.append((address, request))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())
         if rule.times is not None:
@@ -93,7 +105,9 @@ class ScriptedGateway:
         if rule.delay:
             await asyncio.sleep(rule.delay)
         if rule.fail is not None:
-            raise ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
+            error = ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
+            await attempts.failed(1, error)
+            raise error
         text = json.dumps(rule.data, ensure_ascii=False) if rule.data is not None else rule.text
         if text is None:
             text = "" if rule.calls else _generated(request)

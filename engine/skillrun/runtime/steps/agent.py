@@ -32,7 +32,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     missing = [one for one in seated if not answers[one.id].ok]
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
-        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies)
+        ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)
+        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, next(ways, ""))
     for one in good:
         tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
     result = _result(several, good, answers, replies)
@@ -90,14 +91,21 @@ def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, sha
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
-    """One attempt of one member; a member that has answered already is not asked again."""
+    """One attempt of one member; a member that has answered already, or is asked in vain, is not asked again.
+
+    Attempts that are forgiven are followed by another one.
+    """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    found: Answer | None = phase.answers.get(key)
-    while found is None or not found.ok:
-        attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
-        found = await answer(phase, asked, attempt)
-        if attempt > phase.forgiven(key):
-            break
+    found: Answer | None = phase.answers.get(key) or phase.vain.get(key)
+    while found is None:
+        attempt = phase.tries.get(key, 0) + 1
+        came = await answer(phase, asked, attempt)
+        if not came.refused:
+            phase.tries[key] = attempt
+        if came.ok or came.refused or attempt > phase.forgiven(key):
+            found = came
+    if found.vain:
+        phase.vain[key] = found
     if found.ok:
         phase.answers[key] = found
         if persistent(frame, step):
