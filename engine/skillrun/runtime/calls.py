@@ -126,9 +126,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             continue
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            return Answer(
-                "parse_error", reply.text, reason=f"the reply has not the shape asked for: {reason}", reads=tuple(reads)
-            )
+            reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}"
+            return Answer("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))

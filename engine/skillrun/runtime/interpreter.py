@@ -85,10 +85,10 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     return outcome
 
 
-def _then_resumed(way: str) -> str:
-    """What to do, and then to resume the run."""
-    way = way.rstrip(".") or "mend what is wrong"
-    return way if "resume" in way else f"{way}; then {RESUME}"
+def _then_resumed(way: str, between: str = "; ") -> str:
+    """What to do, and how to go on behind it; said once, also where a workflow inside this one has said it."""
+    way = way.rstrip(". ") or "mend what is wrong"
+    return way if "resume" in way else f"{way}{between}then {RESUME}"
 
 
 def _called(run: Run) -> str:
@@ -281,7 +281,7 @@ class Scheduler:
             way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
             return Outcome("failed", "; ".join(failed), _then_resumed(way))
         for one in ended.values():
-            return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
+            return Outcome("waiting", one.reason, _then_resumed(one.next_step, ", ") if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
