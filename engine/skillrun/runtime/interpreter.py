@@ -7,17 +7,18 @@ with a summary is final, the open ones are evaluated over the journal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from shlex import quote
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.runtime.lock import RunLost
+from skillrun.runtime.opening import called
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.recovery import lost, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
@@ -63,24 +64,42 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), spent.next_step)
     except SkillrunError as error:
-        way = error.next_step or "mend what is wrong"
-        outcome = Outcome("failed", str(error), way if "resume" in way else f"{way}; then {RESUME}")
+        outcome = _failure(error)
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
-    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
+    try:
+        _keep(run, outcome)
+    except (OSError, SkillrunError) as error:
+        outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
+    outcome = replace(
+        outcome,
+        next_step=outcome.next_step.replace("resume RUN", f"resume {called(run.folder.path, run.session.project)}"),
+    )
+    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
+    return outcome
+
+
+def _failure(error: SkillrunError) -> Outcome:
+    way = error.next_step or "mend what is wrong"
+    complete = "resume" in way or isinstance(error, RunLost)
+    return Outcome("failed", str(error), way if complete else f"{way}; then {RESUME}")
+
+
+def _keep(run: Run, outcome: Outcome) -> None:
+    """Have the folder say how the run ended."""
     if outcome.status == "completed":
         run.folder.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
-    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
-    return outcome
 
 
-def _called(run: Run) -> str:
-    """What `skillrun resume` takes in the project: the run's name, or the path of a folder that is not below `runs`."""
-    folder = run.folder.path
-    return run.name if folder.parent == Path(run.state.project).resolve() / "runs" else quote(str(folder))
+def _unkept(outcome: Outcome, error: SkillrunError) -> Outcome:
+    """How a run has ended whose folder does not say so."""
+    if outcome.status in ("completed", "waiting"):
+        return _failure(error)
+    more = "" if error.message in outcome.reason else f"; {error.message}"
+    return replace(outcome, reason=f"{outcome.reason}{more}")
 
 
 def now() -> str:
@@ -107,12 +126,14 @@ class Scheduler:
         self.final = final
 
     async def run(self) -> Outcome:
-        self._finish_move()
-        if self.final:
-            self._take_final()
+        with self._failing():
+            self._finish_move()
+            if self.final:
+                self._take_final()
         try:
             while True:
-                self._start()
+                with self._failing():
+                    self._start()
                 if not self.running:
                     if not self._go_back():
                         break
@@ -127,6 +148,16 @@ class Scheduler:
         if self.error is not None:
             raise self.error
         return self._outcome()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """What goes wrong here ends the run; what runs beside is waited for."""
+        try:
+            yield
+        except SkillrunError as error:
+            self.error = self.error or error
+        except OSError as error:
+            self.error = self.error or file_trouble(error)
 
     @property
     def _ending(self) -> bool:
@@ -162,6 +193,7 @@ class Scheduler:
     def _start(self) -> None:
         if self._ending:
             return
+        self._check_summaries()
         parallel = self._parallel()
         for name, use in self.run_.program.workflow.phases.items():
             if self.running and not parallel:
@@ -176,12 +208,19 @@ class Scheduler:
             name = next(iter(self.later))
             self._open(name, self.later.pop(name))
 
+    def _check_summaries(self) -> None:
+        """What has ended in this process must still be on the disk: later phases read it there."""
+        for name in self.done:
+            if self.run_.folder.any_summary(name) is None:
+                place = self.run_.folder.path / "summaries" / f"{name}.md"
+                raise SkillrunError(f"{place} was removed while the run went on", f"{RESUME}, which works it out again")
+
     def _open(self, name: str, before: PhaseRun | None = None) -> None:
         run = self.run_
         use = run.program.workflow.phases[name]
-        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
         self.unfinished.add(name)
         self._save()
+        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
 
     def _save(self) -> None:
         self.run_.state.phase = sorted(self.unfinished)
@@ -193,10 +232,8 @@ class Scheduler:
 
     def _take_task(self, task: asyncio.Task[Ended]) -> None:
         name = self.running.pop(task)
-        try:
+        with self._failing():
             self._take(name, task.result())
-        except SkillrunError as error:
-            self.error = self.error or error
 
     def _take(self, name: str, ended: Ended) -> None:
         run = self.run_
@@ -215,6 +252,11 @@ class Scheduler:
         """Apply the earliest target of the phases that went back; whether there was one."""
         if not self.backs or self._ending:
             return False
+        with self._failing():
+            self._move_back()
+        return True
+
+    def _move_back(self) -> None:
         run = self.run_
         order = list(run.program.workflow.phases)
         source, target, _ = min(self.backs, key=lambda back: order.index(back[1]))
@@ -234,7 +276,6 @@ class Scheduler:
         if not run.inline:
             run.log.append(f"{now()} round {run.state.round}: back from {source} to {target}")
         self._save()
-        return True
 
     def _finish_move(self) -> None:
         """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
