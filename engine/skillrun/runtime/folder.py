@@ -254,6 +254,14 @@ class RunFolder:
         name = f"{self._summaries}/{phase}.md"
         return self._record(name) if self.tree.known(name) is not None else None
 
+    def told_summary(self, phase: str) -> dict[str, Any] | None:
+        """The same, for who only looks; None also where it cannot be read, which is told."""
+        try:
+            return self.any_summary(phase)
+        except SkillrunError as error:
+            self._refuse(error.message)
+            return None
+
     def summaries(self, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The summaries of this round, of those phases that are over."""
         return {name: summary for name in phases if (summary := self.summary(name)) is not None}

@@ -48,9 +48,9 @@ class Held:
     def check(self, *, here: bool = True) -> None:
         """Raises RunLost where the lock is another's now, and with `here` where the folder is not where it was."""
         name = next((name for name, was in self._known.items() if self._folder.identity(name) != was), "")
-        if name:
+        if name and self._folder.is_here():
             raise self._lost(name)
-        if here and not self._folder.is_here():
+        if (name or here) and not self._folder.is_here():
             raise _moved(self._folder)
 
     def _lost(self, name: str) -> RunLost:
@@ -92,17 +92,21 @@ def _path_of(descriptor: int) -> Path | None:
 def hold(run_folder: Tree | Path) -> Iterator[None]:
     """Hold the lock of a run. Raises SkillrunError, naming the holder, when it is held, and PathRefused for links."""
     folder = tree_of(run_folder)
-    own(folder)
     with contextlib.ExitStack() as opened:
-        lock, itself = folder.open(LOCK, os.O_RDWR | os.O_CREAT), folder.descriptor()
+        itself = folder.descriptor()
         opened.callback(os.close, itself)
+        if not _locked(itself):
+            raise held(folder)
+        own(folder)
+        lock = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
         opened.callback(os.close, lock)
-        if not (_locked(lock) and _locked(itself)):
+        if not _locked(lock):
             raise held(folder)
         mine = Held(folder, lock)
         mine.check()
         folder.known(OWNER)
-        write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
+        with contextlib.suppress(OSError):  # it only says who this is
+            write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
         before, folder.guard = folder.guard, mine
         try:
             yield

@@ -36,7 +36,7 @@ def usable(run: Run, name: str) -> dict[str, Any] | None:
     if wrong:
         run.emit(Notice(f"summaries/{name}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
         run.folder.set_aside(name)
-    if summary is None or status not in FINAL:
+    if wrong or summary is None or status not in FINAL:
         return None
     if run.folder.is_edited(name):
         run.emit(Notice(f"summaries/{name}.md was changed by hand, and counts as it is now", "warn"))
