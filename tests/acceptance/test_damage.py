@@ -91,7 +91,7 @@ USED = {
 def test_a_damaged_summary_is_recovered_or_used_and_told_of(run: Path, skillrun: Call, what: str) -> None:
     summary = run / "summaries" / "draft.md"
     before = summary.read_text()
-    pattern, new, *reasons = (RECOVERED | USED)[what]  # type: ignore[operator]
+    pattern, new, *reasons = (RECOVERED | USED)[what]
     edit(summary, pattern, new)
     assert skillrun("show", "ada").code == 0
     told = "summaries/draft.md was changed by hand, and counts as it is now"

@@ -23,14 +23,14 @@ from skillrun.runtime.lock import hold, is_held
 from tests.acceptance.conftest import Call, Done, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
-Meddle = Callable[[Callable[[], None], str], None]
+Meddle = Callable[[Callable[[], object], str], None]
 
 
 @pytest.fixture
 def meddle(monkeypatch: pytest.MonkeyPatch) -> Meddle:
     """Does something once, at the first named point of a run that begins so."""
 
-    def at(action: Callable[[], None], point: str) -> None:
+    def at(action: Callable[[], object], point: str) -> None:
         def reached(name: str) -> None:
             if name.startswith(point):
                 monkeypatch.setattr(checkpoints, "hook", None)
@@ -69,14 +69,14 @@ def calls(run: Path, skillrun: Call) -> int:
     return found
 
 
-MOVED = {
+MOVED: dict[str, tuple[Callable[[Path], object], str]] = {
     "the lock": (lambda run: (run / ".run/lock").unlink(), "was removed or exchanged while the run went on"),
     "the lock, exchanged": (lambda run: exchanged(run / ".run/lock"), "was removed or exchanged"),
     ".run, moved": (lambda run: (run / ".run").rename(run.parent / "aside"), ".run was moved while the run went on"),
     "the folder": (lambda run: run.rename(run.with_name("eve")), "it is {runs}/eve now"),
     "its records": (lambda run: shutil.rmtree(run / "summaries"), "draft.md was removed while the run went on"),
 }
-GONE = {
+GONE: dict[str, tuple[Callable[[Path], object], str]] = {
     ".run": (lambda run: shutil.rmtree(run / ".run"), "its journal with it"),
     "the folder": (shutil.rmtree, "ada was removed while the run went on"),
     "the journal": (lambda run: (run / ".run/journal.db").unlink(), "journal.db was removed or exchanged"),

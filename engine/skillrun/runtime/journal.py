@@ -232,9 +232,9 @@ class Journal:
             raise
 
     def _commit(self, rows: list[Row]) -> None:
-        if self._files is not None:
-            self._files.check()
         synced = not all(row.kind in _UNSYNCED for row in rows)
+        if synced and self._files is not None:
+            self._files.check()
         synchronous = "FULL" if synced else "NORMAL"
         if synchronous != self._synchronous:
             self._database.execute(f"PRAGMA synchronous={synchronous}")

@@ -16,7 +16,7 @@ from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
 UNFINISHED: Final = JOURNAL + ".new"
-ROOM: Final = "nothing was begun; make room on the disk, and type the command again"
+ROOM: Final = "nothing was begun; see whether there is room on the disk, and type the command again"
 
 
 class Files:

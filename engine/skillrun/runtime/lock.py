@@ -43,19 +43,19 @@ class Held:
         """`lock` is the descriptor of the lock's file."""
         self._folder, self._lock = folder, lock
         found = os.fstat(lock)
-        self._known = {INSIDE: folder.identity(INSIDE), LOCK: (found.st_dev, found.st_ino)}
+        self._itself, self._inside = (found.st_dev, found.st_ino), folder.identity(INSIDE)
 
     def check(self, *, here: bool = True) -> None:
         """Raises RunLost where the lock is another's now, and with `here` where the folder is not where it was."""
-        name = next((name for name, was in self._known.items() if self._folder.identity(name) != was), "")
-        if name and self._folder.is_here():
-            raise self._lost(name)
-        if (name or here) and not self._folder.is_here():
+        lost = self._folder.identity(LOCK) != self._itself
+        if (lost or here) and not self._folder.is_here():
             raise _moved(self._folder)
+        if lost:
+            raise self._lost()
 
-    def _lost(self, name: str) -> RunLost:
+    def _lost(self) -> RunLost:
         path, now = self._folder.path, _path_of(self._lock)
-        if name == LOCK:
+        if self._folder.identity(INSIDE) == self._inside:
             text = "was removed or exchanged while the run went on, so that another process could have taken it up"
             return RunLost(f"{path / LOCK} {text}", "see who did that; then go on with `skillrun resume RUN`")
         if now is None:

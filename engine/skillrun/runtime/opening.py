@@ -14,6 +14,7 @@ from typing import Final
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.language.templates.functions import slug
 from skillrun.runtime.bodies import fits
+from skillrun.runtime.errors import file_trouble
 from skillrun.runtime.files import LARGEST, SHARED, folder_mode, folders, write_plain
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.journal_check import JOURNAL, WITNESS
@@ -22,6 +23,7 @@ from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.tree import NO_LINKS, PRIVATE, Tree
 
 MOST_COPIED: Final = 500_000_000  # bytes
+NOT_BEGUN: Final = "nothing was begun; mend that, and type the command again"
 
 
 def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
@@ -56,11 +58,16 @@ def undone(folder: Tree) -> Iterator[None]:
     is_new = folder.known(JOURNAL) is None and folder.known(WITNESS) is None
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if not is_new or folder.known(STATE) is not None:
+            raise
         with suppress(OSError, SkillrunError):
-            if is_new and folder.known(STATE) is None:
-                folder.remove(".run")
-                folder.path.rmdir()
+            folder.remove(".run")
+            folder.path.rmdir()
+        if isinstance(error, OSError):
+            raise SkillrunError(file_trouble(error).message, NOT_BEGUN) from error
+        if type(error) is SkillrunError:
+            raise SkillrunError(error.message, NOT_BEGUN) from error
         raise
 
 

@@ -65,6 +65,8 @@ class Tree:
         self.path = path
         self.links = links
         self.guard: Guard | None = None
+        self._path = str(path)
+        self._itself: Identity | None = None
         self._root = _opened(path, links=links) if descriptor is None else descriptor
         self._real = os.path.realpath(path) if links else str(path)
 
@@ -99,10 +101,11 @@ class Tree:
     def is_here(self) -> bool:
         """Whether the folder's path still leads to it."""
         try:
-            found = self.path.stat()
+            found = os.stat(self._path)  # noqa: PTH116 (before every call: twice as fast as that of a Path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return (found.st_dev, found.st_ino) == self.identity()
+        self._itself = self._itself or self.identity()
+        return (found.st_dev, found.st_ino) == self._itself
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True) -> int:
         """The descriptor of the regular file with this name, for reading; the caller closes it.
