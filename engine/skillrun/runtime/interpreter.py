@@ -62,27 +62,26 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     try:
         outcome = await Scheduler(run).run()
     except BudgetSpent as spent:
-        outcome = Outcome("waiting", str(spent), spent.next_step)
+        outcome = Outcome("waiting", str(spent), run.limits.next_step())
     except SkillrunError as error:
         outcome = _failure(error)
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
+    if unwritten := run.journal.unwritten():
+        outcome = _failure(unwritten)
     try:
         _keep(run, outcome)
     except (OSError, SkillrunError) as error:
         outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
-    outcome = replace(
-        outcome,
-        next_step=outcome.next_step.replace("resume RUN", f"resume {called(run.folder.path, run.session.project)}"),
-    )
+    here = called(run.folder.path, run.session.project)
+    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {here}"))
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
 
 
 def _failure(error: SkillrunError) -> Outcome:
-    way = error.next_step or "mend what is wrong"
-    complete = "resume" in way or isinstance(error, RunLost)
-    return Outcome("failed", str(error), way if complete else f"{way}; then {RESUME}")
+    complete = isinstance(error, RunLost)  # it may be that nothing can be resumed
+    return Outcome("failed", str(error), error.next_step if complete else _then_resumed(error.next_step))
 
 
 def _keep(run: Run, outcome: Outcome) -> None:
@@ -100,6 +99,12 @@ def _unkept(outcome: Outcome, error: SkillrunError) -> Outcome:
         return _failure(error)
     more = "" if error.message in outcome.reason else f"; {error.message}"
     return replace(outcome, reason=f"{outcome.reason}{more}")
+
+
+def _then_resumed(way: str) -> str:
+    """What to do, and then to resume the run."""
+    way = way.rstrip(".") or "mend what is wrong"
+    return way if "resume" in way else f"{way}; then {RESUME}"
 
 
 def now() -> str:
@@ -305,7 +310,8 @@ class Scheduler:
                 return Outcome(one.next_step or "failed", one.reason)
         failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
         if failed:
-            return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
+            way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
+            return Outcome("failed", "; ".join(failed), _then_resumed(way))
         for one in ended.values():
             return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
