@@ -118,7 +118,7 @@ def _phases(files: RunFolder, state: State, told: _Told, paid: Paid) -> list[Rec
     What it used is what the journal says was paid for; its summary says so where there is no journal.
     """
     current = {
-        name: {**told.ended.get((name, state.round), {}), **(files.any_summary(name) or {})} or None
+        name: {**told.ended.get((name, state.round), {}), **(files.told_summary(name) or {})} or None
         for name in told.order or files.summarized()  # a transcript that may not be read tells no order
     }
     found = []

@@ -47,7 +47,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         try:
             ended = await _attempts(use, phase, in_turn=before is not None)
         except Waiting as waiting:
-            ended = _paused(phase, waiting)
+            ended = await _paused(phase, waiting)
         except StoppedByPerson as stopped:
             if run.inline:  # the run ends, not only this workflow
                 raise
@@ -55,7 +55,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         except Stopped as stopped:
             ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if ended.summary is not None:
-        run.folder.write_summary(use.name, ended.summary)
+        await run.folder.put_summary(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
 
@@ -111,12 +111,12 @@ async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
     return Ended("failed", reason=reason, next_step=way, left=phase)
 
 
-def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
+async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
     about = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase), "quality_warnings": phase.warnings}
     about |= {"usage": phase.spent.to_dict()}
-    phase.run.folder.write_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
+    await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
     return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 
 
@@ -135,7 +135,7 @@ async def _evaluated(
     except Back as going:
         back = going
     except Waiting as waiting:
-        return _paused(phase, waiting)
+        return await _paused(phase, waiting)
     if breaker is not None:
         phase.breakers.succeeded(breaker)
     outputs = outputs_of(phase, frame.names) if status == "completed" else {}
