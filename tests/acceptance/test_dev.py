@@ -35,10 +35,10 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             first = told(run)
             assert first[0] == f"starting dev-greeting in {folder / 'runs' / 'dev-greeting'}"
             assert [line[:9] for line in first if "completed" in line].count("completed") == 1
-            assert first[-1].endswith("0 reused, 1 asked, 2 artifacts changed")
+            assert first[-1].endswith("0 reused, 2 asked, 2 artifacts changed")
             send.write_text(text.replace("To ", "For "))
             edited = told(run)
-            assert edited[-1].endswith("1 reused, 0 asked, 1 artifact changed")
+            assert edited[-1].endswith("2 reused, 0 asked, 1 artifact changed")
             assert "  +For Ada:" in edited
             send.write_text(text.replace("phases.draft", "phases.draff"))
             broken = told(run)
@@ -55,7 +55,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             gone = told(run)
             assert gone[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
             workflow.write_text(written)
-            assert told(run)[-1].endswith("1 reused, 0 asked, 0 artifacts changed")
+            assert told(run)[-1].endswith("2 reused, 0 asked, 0 artifacts changed")
         finally:
             run.terminate()
 
@@ -118,10 +118,10 @@ def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
             finally:
                 run.terminate()
     assert ended == [
-        "0 reused, 1 asked, 2 artifacts changed",
-        "1 reused, 0 asked, 0 artifacts changed",
-        "0 reused, 1 asked, 0 artifacts changed",
-        "1 reused, 0 asked, 0 artifacts changed",
+        "0 reused, 2 asked, 2 artifacts changed",
+        "2 reused, 0 asked, 0 artifacts changed",
+        "0 reused, 2 asked, 0 artifacts changed",
+        "2 reused, 0 asked, 0 artifacts changed",
     ]
 
 

@@ -136,7 +136,7 @@ def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, s
     done = skillrun("resume", "ada", "--preview")
     assert (done.code, "asked again" in done.out) == (0, True)
     done = skillrun("resume", "ada", "--yes", "--answers", "answers.yaml", "--json")
-    assert (done.code, done.json["usage"]["calls"]) == (0, 2)
+    assert (done.code, done.json["usage"]["calls"]) == (0, 3)
 
 
 def test_resume_goes_on_when_an_edit_asks_nothing_again(waiting: Any, skillrun: Call) -> None:

@@ -38,7 +38,7 @@ def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call
     ]
     end = lines[lines.index("completed") :]
     assert end[:4] == ["completed", f"folder: {folder}/runs/ada", "  greeting.md", "  envelope.md"]
-    assert end[4].startswith("1 call, ")
+    assert end[4].startswith("2 calls, ")
     assert end[4].endswith(", $0.00")
     assert end[5] == "next: `skillrun show ada` tells how it went"
 
@@ -77,7 +77,7 @@ def test_every_problem_is_shown_and_nothing_is_started(project: Call, skillrun: 
     done = skillrun("greeting", "Ada", *SCRIPTED)
     assert (done.code, done.out) == (1, "")
     assert "skills/greeting/draft.md:13:" in done.err
-    assert "skills/greeting/send.md:12:" in done.err
+    assert "skills/greeting/send.md:13:" in done.err
     assert done.err.endswith("Nothing was run and nothing was spent.\n")
     assert not (folder / "runs").exists()
     assert {one["path"] for one in skillrun("greeting", "Ada", "--json").json["problems"]} == {
@@ -97,7 +97,7 @@ def test_json_is_alone_on_standard_output(project: Call, skillrun: Call) -> None
         "exit_code": 0,
         "artifacts": ["greeting.md", "envelope.md"],
     }
-    assert told["usage"]["calls"] == 1
+    assert told["usage"]["calls"] == 2
     assert "draft: started" in done.err
 
 

@@ -125,7 +125,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         told = story(folder)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
-    for one in told["degraded"]:
+    for one in told.get("degraded", ()):
         out.line(f"degraded: {at(one)}: {hanging(one['text'])}")
     out.line(f"folder: {folder}")
     for name in told["artifacts"]:
