@@ -111,6 +111,7 @@ def test_a_run_whose_files_are_moved_stops_and_goes_on_with_the_command_that_it_
         assert (run / "state.md").read_text().splitlines() == before
     done = type_next(done, skillrun)
     assert done.code == 0, done
+    assert what != "the folder" or "answer is unknown" not in done.out, "what was under way is recorded where it is now"
     assert calls(run if run.exists() else run.with_name("eve"), skillrun) == 2
 
 

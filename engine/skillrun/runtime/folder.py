@@ -182,16 +182,21 @@ class RunFolder:
 
     def changed_by_hand(self) -> list[str]:
         """The artifacts, and the summaries of all rounds, whose present text the run has never written."""
-        return [*(name for name in self.artifacts() if not self._own(name)), *filter(self._is_edited, self._summarized)]
+        summaries = [
+            (f"{past}/{name}" if past else name, name) for past in ("", *self._rounds()) for name in self._summarized
+        ]
+        edited = [place for place, name in summaries if self._is_edited(place, name)]
+        return [*(name for name in self.artifacts() if not self._own(name)), *edited]
 
     def is_edited(self, phase: str) -> bool:
         """Whether the summary of a phase is other than the run has written it."""
-        return self._is_edited(f"{self._summaries}/{phase}.md")
+        name = f"{self._summaries}/{phase}.md"
+        return self._is_edited(name, name)
 
-    def _is_edited(self, name: str) -> bool:
+    def _is_edited(self, place: str, name: str) -> bool:
         known = self._summarized.get(name)
         try:
-            content = self._content(name) if known is not None else None
+            content = self._content(place) if known is not None else None
         except PathRefused:  # told by who reads it
             return False
         return known is not None and content is not None and digest(content) not in known

@@ -55,14 +55,15 @@ class Held:
 
     def _lost(self) -> RunLost:
         path, now = self._folder.path, _path_of(self._lock)
+        resume = f"`skillrun resume {quote(str(path))}`"
         if self._folder.identity(INSIDE) == self._inside:
             text = "was removed or exchanged while the run went on, so that another process could have taken it up"
-            return RunLost(f"{path / LOCK} {text}", "see who did that; then go on with `skillrun resume RUN`")
+            return RunLost(f"{path / LOCK} {text}", f"see who did that; then go on with {resume}")
         if now is None:
             way = "what the run has written is kept; put `.run` back from a backup, or begin the run again"
             return RunLost(f"{path / INSIDE} was removed while the run went on, and its journal with it", way)
         way = f"move it back with `mv {quote(str(now.parent))} {quote(str(path / INSIDE))}`"
-        return RunLost(f"{path / INSIDE} was moved while the run went on", f"{way}; then `skillrun resume RUN` goes on")
+        return RunLost(f"{path / INSIDE} was moved while the run went on", f"{way}; then {resume} goes on")
 
 
 def _moved(folder: Tree) -> RunLost:
