@@ -5,6 +5,7 @@ What the journal answers does not come this far. Nothing is sent that is not on 
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -87,7 +88,7 @@ class OnRecord:
         try:
             body = {**self.request.to_dict(), **self.phase.later(), **attempt}
             await run.journal.record("sent", self.address, self.request.fingerprint(), body)
-        except BaseException:  # of an interrupt as well: what is on record as sent has gone out
+        except (asyncio.CancelledError, JournalUnwritable):  # what is on record as sent has gone out, or is said not to
             with suppress(JournalUnwritable):
                 await self._tried({"message": "it was held back", **attempt})
             raise
