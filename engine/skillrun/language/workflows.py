@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Final
 
+from skillrun.language.config_checks import check_config
 from skillrun.language.configuration import check_modes
 from skillrun.language.contracts import declared
 from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Workflow
@@ -54,6 +55,7 @@ class WorkflowCheck:
         for name in ordered(self.workflow, self.problems):
             if name in self.phases:
                 self._phase(self.workflow.phases[name], self.phases[name])
+        check_config(self.checker, self.workflow.checks, self.settings)
         self._documents()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()

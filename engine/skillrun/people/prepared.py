@@ -17,7 +17,7 @@ from skillrun.language.document import as_mapping, read_yaml
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.reader import Reader
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain
-from skillrun.people.answers import AnswerUnfit, Question, answered, fitting, is_multiple
+from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple
 
 KEYS: Final[Keys] = {
     "answer": Key("anything", "is a text, a number, or a list of them", required=True),
@@ -151,5 +151,6 @@ def _check(node: Node, problems: Problems) -> None:
 def _answer(node: Node, question: Question) -> dict[str, Any]:
     given: Any = plain(node)
     if isinstance(given, dict):
-        return answered(fitting(question, given["answer"]), confidence=given.get("confidence"))
-    return answered(fitting(question, given))
+        answer, sure = fitting(question, given["answer"]), given.get("confidence")
+        return answered(answer, confidence=sure, answered_by=PREPARED)
+    return answered(fitting(question, given), answered_by=PREPARED)

@@ -33,11 +33,12 @@ async def evaluate(step: Step, frame: Frame) -> None:
         with _carried(step, frame):
             result = await _attempts(step, frame)
     except StepFailed as failure:
-        if step.otherwise is None or step.verb == "goto":
+        if step.verb == "goto" or not _stands_in(step.otherwise, frame):
             raise
         frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
         if isinstance(failure, AgentFailed) or step.verb in ASKING:
             frame.open.degrade(failure.reason)
+        assert step.otherwise is not None
         await _otherwise(step, step.otherwise, frame)
     else:
         if step.id is not None and result is not None:
@@ -55,6 +56,11 @@ def _carried(step: Step, frame: Frame) -> Iterator[None]:
         frame.open.carriers -= carriers
 
 
+def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
+    """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
+    return otherwise is not None and (otherwise.when is None or truth(otherwise.when.render(frame_names(frame))))
+
+
 async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, can_go_on: bool) -> str:
     """Count a failure and say what comes next: `again`, what the breaker does at its limit, or nothing more.
 
@@ -63,8 +69,9 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     breakers = frame.open.breakers
     if not breakers.failed(breaker):
         return AGAIN
-    then = breakers.limit(breaker).then
-    frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then))
+    limit = breakers.limit(breaker)
+    then = limit.then
+    frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then, limit.limit))
     if then == IN_TURN and frame.in_turn:
         return ""
     if then in (IN_TURN, "ask"):

@@ -149,12 +149,13 @@ class Wrote(Event):
 
 @dataclass(frozen=True)
 class Tripped(Event):
-    """A breaker has reached its limit of failures in a row."""
+    """A breaker has reached its limit of failures in a row; counted over phases, there may be more of them."""
 
     breaker: str
     phase: str
     failures: int
     action: str
+    limit: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import Any, Final
 
-from skillrun.people.answers import choices_of, notes_of, shown
+from skillrun.people.answers import PERSON, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
@@ -21,7 +21,7 @@ from skillrun.runtime.run import Frame
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
 MOST_NAMED: Final = 3  # of the questions that wait, in a hint
-OWN_KEYS: Final = ("answer", "asked_at", "confidence", "comment")
+OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 
 async def put(
@@ -135,7 +135,10 @@ async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) ->
 
 
 def _answered(question: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a question with its answer, and who gave it."""
     record = {**question, "asked_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    if given.get("answer") not in (None, ""):
+        given = {"answered_by": PERSON, **given}
     return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
 
 

@@ -62,6 +62,7 @@ class Session:
     cache: Path | None = None
     keeps_reads: bool = True
     estimate: Mapping[str, Any] | None = None
+    straight: bool = False  # nothing goes back: a rehearsal's replies say nothing about whether a real run would
     typed: Collection[str] = ()  # inputs that the user gave, other than by default
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
     share: bool = False  # what a new run writes may be read by others

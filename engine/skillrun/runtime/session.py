@@ -37,7 +37,7 @@ from skillrun.runtime.events import (
 )
 from skillrun.runtime.files import digest, share, tree_of
 from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.given import given_values, models_in, unknown_names
+from skillrun.runtime.given import fallen_back, given_values, models_in, unknown_names
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits, budgets
@@ -102,8 +102,8 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     with hold(folder), closing(Journal.open(folder, fits)) as journal:
         written, _ = files.read_state()
         sealed = is_sealed(session.program, written, session.project)
-        state, log = await _brought_forward(session.program, RunFolder(folder, journal))
-        said = [] if sealed else admitted(session, state)
+        state, log, told = await _brought_forward(session.program, RunFolder(folder, journal))
+        said = told if sealed else [*told, *admitted(session, state)]
         if sealed:
             state.project = _project(session, folder.path, state)
         state.share = state.share or shares(session)
@@ -137,7 +137,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
                 copy_files(run, folder)
                 journal = Journal.read(run, fits)
             written, _ = RunFolder(folder).read_state()
-            state, log = await _brought_forward(session.program, RunFolder(folder, journal))
+            state, log, _ = await _brought_forward(session.program, RunFolder(folder, journal))
             if not is_sealed(session.program, written, session.project):
                 admitted(replace(session, adopt=bool(session.adopt)), state)
         else:
@@ -149,10 +149,11 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
             return await run_workflow(run_, resumed=base is not None)
 
 
-async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
-    """The state as today's workflow declares it: phases have their present names, what an older one lacks its default.
+async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str], list[str]]:
+    """The state as today's workflow declares it, its log, and what is to be said of it.
 
-    What a phase has set stays as it is, also where it has unset it.
+    Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
+    unset stays so. A value that is not allowed any more gives way to its `fallback`.
     """
     workflow = program.workflow
     state, log = folder.read_state()
@@ -164,13 +165,18 @@ async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, 
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
             past.append(folder.summary(name) or {})
-    known = {name for summary in past for name in summary.get("set") or {}}
+    sets: dict[str, Any] = {}
+    for summary in past:
+        sets |= summary.get("set") or {}
     names: dict[str, Any] = {"config": program.config}
     inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
     state.inputs = {**inputs, **state.inputs}
     values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
-    state.state = {**{name: value for name, value in values.items() if name not in known}, **state.state}
-    return state, log
+    values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
+    state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
+    told = fallen_back(workflow.inputs, state.inputs, names)
+    told += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
+    return state, log, list(dict.fromkeys(told))
 
 
 @dataclass(frozen=True)
