@@ -49,6 +49,13 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             mended = told(run)
             assert "asking greeting/draft/words/writer/1.1" in mended
             assert "changed: greeting.md" in mended
+            workflow = folder / "workflows" / "greeting.md"
+            written = workflow.read_text()
+            workflow.unlink()  # as an editor does that writes another file in its place
+            gone = told(run)
+            assert gone[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
+            workflow.write_text(written)
+            assert told(run)[-1].endswith("2 reused, 0 asked, 0 artifacts changed")
         finally:
             run.terminate()
 

@@ -84,6 +84,10 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                     loaded = load(workflow, out, library, said=BROKEN, trusted=job.trust_project)
                 except click.exceptions.Exit:
                     loaded = None
+                except SkillrunError as error:  # the workflow's own file is gone, perhaps while an editor saves it
+                    out.note(f"error: {error.message}")
+                    out.note(BROKEN)
+                    loaded = None
                 if loaded is not None and loaded.catalogue != catalogue and job.script is None:
                     await gateway.close()
                     catalogue = loaded.catalogue

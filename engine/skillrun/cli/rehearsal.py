@@ -33,6 +33,9 @@ class StandIn:
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:  # noqa: ARG002 (nobody is asked)
         return [{"answer": one.get("default", (one.get("choices") or ["an answer"])[0])} for one in asking.questions]
 
+    def prepares(self, asking: Asking) -> bool:  # noqa: ARG002 (nothing is)
+        return False
+
     def earlier(self, asking: Asking) -> None:
         """Nothing is prepared."""
 
@@ -62,7 +65,8 @@ async def rehearsed(
     def heard(event: Event) -> None:
         if isinstance(event, CallEnded) and not event.error:
             spent = Spent(1, Usage(**event.usage), event.price)
-            phases[event.phase] = phases.get(event.phase, Spent()) + spent
+            phase = event.phase.partition("/")[0]  # what it runs is its own
+            phases[phase] = phases.get(phase, Spent()) + spent
         elif isinstance(event, RunStarted):
             phases.update({name: Spent() for name in event.phases})
             models.update(event.models)

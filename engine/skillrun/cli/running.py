@@ -13,7 +13,7 @@ from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
-from skillrun.cli.words import because, spent
+from skillrun.cli.words import at, because, spent
 from skillrun.cli.workflow import Job, first_input
 from skillrun.language.diagnostics import SkillrunError, hanging
 from skillrun.people.person import open_person
@@ -125,6 +125,8 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         told = story(folder)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
+    for one in told.get("degraded", ()):
+        out.line(f"degraded: {at(one)}: {hanging(one['text'])}")
     out.line(f"folder: {folder}")
     for name in told["artifacts"]:
         out.line(f"  {name}")

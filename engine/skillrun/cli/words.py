@@ -40,11 +40,17 @@ def spent(usage: Data) -> str:
     cached = round(100 * usage["cache_read"] / given) if given else 0
     share = f" ({cached} % cached)" if cached else ""
     calls = counted(usage["calls"], "call")
-    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}"
+    again = f"; {usage['replayed']:,} more replayed" if usage.get("replayed") else ""
+    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{again}"
 
 
 def because(reason: str) -> str:
     return f": {hanging(reason)}" if reason else ""
+
+
+def at(one: Data) -> str:
+    """The phase of something that is told, with its round where it is a later one."""
+    return str(one["phase"]) if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
 
 
 def shown(value: Any) -> str:

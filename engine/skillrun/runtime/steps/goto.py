@@ -19,9 +19,8 @@ async def act(step: Step, frame: Frame) -> None:
     name = frame.breaker(step)
     then = frame.open.breakers.limit(name).then if name else "fall back"
     run.emit(Tripped(name or "at_most", frame.open.name, times, then))
-    if then == "ask" and await offer_retry(
-        frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True
-    ):
+    reason = f"It has gone back to {step.text} {times} times already."
+    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, can_go_on=True):
         raise Back(step.text, key)
     if step.otherwise is not None:
         from skillrun.runtime.evaluate import evaluate
