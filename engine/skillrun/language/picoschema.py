@@ -159,6 +159,8 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
     description = _description(text, match, problems)
+    if description is not None and kind in ("integer", "number") and not match["range"]:
+        _warn_of_range(text.at(match.start("description")), kind, match["description"], problems)
     if not match["range"]:
         return Type(kind, description=description)
     found = _RANGE.fullmatch(match["range"])
@@ -174,6 +176,13 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
         return None
     return Type(kind, lower, upper, description=description)
+
+
+def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
+    """A range behind the comma is only told to the model."""
+    if found := _RANGE.match(description.strip()):
+        message = f"`{found[0]}` is a description here, and no range"
+        problems.report(span, "range", message, f"write `{kind} {found[0]}`, without the comma", "warning")
 
 
 def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Template | None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from jinja2.exceptions import UndefinedError
+
 from skillrun.language.definitions import Step
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.expressions import RenderError, Template
 from skillrun.models.messages import ModelError
 from skillrun.runtime.calls import FATAL
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
@@ -14,6 +20,7 @@ from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
+from skillrun.tools.paths import PathRefused
 
 if TYPE_CHECKING:
     from skillrun.runtime.steps import Act
@@ -26,9 +33,9 @@ IN_TURN: Final = "sequential"
 
 async def evaluate(step: Step, frame: Frame) -> None:
     """Evaluate a step and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
-    if step.when is not None and not truth(step.when.render(frame_names(frame))):
-        return
     try:
+        if step.when is not None and not _holds(step.when, frame, step):
+            return
         result = await _attempts(step, frame)
     except StepFailed as failure:
         if step.otherwise is None or step.verb == "goto":
@@ -40,6 +47,21 @@ async def evaluate(step: Step, frame: Frame) -> None:
     else:
         if step.id is not None and result is not None:
             frame.bind(step.id, result)
+
+
+@contextmanager
+def failing(frame: Frame, step: Step | None = None) -> Iterator[None]:
+    """A template that cannot be rendered, or what it gave and cannot be used, fails the step or else the phase."""
+    try:
+        yield
+    except (RenderError, PathRefused, UndefinedError) as error:
+        hint = f" ({error.next_step})" if isinstance(error, SkillrunError) and error.next_step else ""
+        raise StepFailed(f"{error}{hint}", frame.at(step) if step is not None else frame.address) from error
+
+
+def _holds(condition: Template, frame: Frame, step: Step) -> bool:
+    with failing(frame, step):
+        return truth(condition.render(frame_names(frame)))
 
 
 async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, can_go_on: bool) -> str:
@@ -79,7 +101,8 @@ async def _attempts(step: Step, frame: Frame) -> Any:
 
     act = VERBS[step.verb]
     if step.verb in UNCOUNTED:
-        return await act(step, frame)
+        with failing(frame, step):
+            return await act(step, frame)
     most = ATTEMPTS if step.verb == "agent" else 1
     for number in count(1):
         tried = await _attempt(act, step, frame)
@@ -110,7 +133,8 @@ class Tried:
 
 async def _attempt(act: Act, step: Step, frame: Frame) -> Tried:
     try:
-        result = await act(step, frame)
+        with failing(frame, step):
+            result = await act(step, frame)
     except StepFailed as failure:
         return Tried(reason=failure.reason, failure=failure)
     except ModelError as error:
