@@ -56,7 +56,7 @@ class Inference:
     """Infers the types of one template; findings go to `problems`.
 
     `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
-    `reads` are the names read with their first field, `calls` the functions and filters with what they are given.
+    `reads` are the names read with their first field, `*` where they are read as a whole, `calls` the functions and filters with what they are given.
     """
 
     template: Template
@@ -249,12 +249,19 @@ class Inference:
             return ANY
         return self.settled(node, one)
 
+    def whole(self, node: nodes.Name) -> Type:
+        """A name that is read as a whole, or by fields that only the run knows."""
+        self.reads.add(f"{node.name}.*")
+        return self.name(node)
+
     def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
-        owner = self.infer(node.node)
         key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
-        index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         if isinstance(node.node, nodes.Name) and isinstance(key, str):
             self.reads.add(f"{node.node.name}.{identifier(key)}")
+            owner = self.name(node.node)
+        else:
+            owner = self.infer(node.node)
+        index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         found = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
             found = found.maybe(owner.unless)
@@ -429,7 +436,7 @@ def _is_path(node: nodes.Node) -> bool:
 
 
 _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {
-    nodes.Name: Inference.name,
+    nodes.Name: Inference.whole,
     nodes.Getattr: Inference.look_up,
     nodes.Getitem: Inference.look_up,
     nodes.Const: lambda _, node: of_value(node.value, ""),

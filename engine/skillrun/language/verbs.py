@@ -14,6 +14,7 @@ from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.expressions import Value
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
+from skillrun.language.habits import changes_nothing
 from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import replies_type
 from skillrun.language.reader import OWN_NAMES
@@ -79,7 +80,7 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     }
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
-        scope.printed(prompt.template, extra)
+        (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
     check = _CHECKS.get(step.verb)
     return check(scope, step, main, beside) if check is not None else None
 
@@ -168,6 +169,7 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     known = scope.lookups.library.names("skills/protocols")
     outputs: list[Type] = []
     protocols: list[Protocol] = []
+    reading: list[str] = []
     inputs: dict[str, Field] = {}
     for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
         assert value is not None
@@ -180,10 +182,12 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             scope.writes_elsewhere |= found.writes
             outputs.append(record({**found.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
             protocols.append(found.protocol)
+            reading += [name] if found.reads_task else []
             inputs |= {identifier(one.name): one for one in found.protocol.inputs}
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, found.protocol)
     _warn_of_names(scope, protocols)
+    _check_task(scope, step, protocols, reading)
     if not outputs or value is None:
         return ANY
     if value.literal is not None:
@@ -193,6 +197,19 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     inputs |= {identifier(one.name): one for other in library for one in other.inputs}
     check_given(scope, step, inputs, "none of the protocols", all_of_them=False)
     return _of_any(merged(outputs), library)
+
+
+def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
+    """A panel has a section where a protocol of it reads its task, and none that nobody reads."""
+    if reading and step.id is None:
+        hint = "the id names its section in the body"
+        scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
+    elif reading and step.id not in scope.headings:
+        scope.report(step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body")
+    elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
+        names = " or ".join(f"`{one.name}`" for one in protocols)
+        message = f"nobody reads the section `{step.id}`: the protocol {names} has no `task` in its prompts"
+        scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
 
 
 def _of_any(found: Type, library: list[Protocol]) -> Type:
@@ -310,6 +327,10 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     scope.names["pass"] = _pass(previous)
     check_steps(scope, step.steps)
     scope.condition(step.until)
+    sections = [scope.prompts[one.id].template for one in step.walk() if one.id in scope.prompts]
+    if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
+        hint = "let a section read `pass.previous`, or what the loop sets"
+        scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
     scope.looping = looping
     scope.names.pop("pass")
     if outer is not None:

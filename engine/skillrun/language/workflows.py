@@ -13,6 +13,7 @@ from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Work
 from skillrun.language.diagnostics import Problems, did_you_mean
 from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
+from skillrun.language.habits import unread
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
 from skillrun.language.schemas import shown
@@ -37,8 +38,9 @@ class WorkflowCheck:
         loaded = {use.name: checker.phase(use) for use in workflow.phases.values()}
         self.phases = {name: phase for name, phase in loaded.items() if phase is not None}
         self.traces: dict[str, Trace] = {}
-        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings)
-        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs)
+        self._read: set[str] = set()  # the names that anything in the workflow reads
+        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
+        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs, self._read)
         self._base = base_names(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
@@ -54,6 +56,7 @@ class WorkflowCheck:
         self._documents()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
+        self._unused()
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -73,6 +76,8 @@ class WorkflowCheck:
             place=Place(self.workflow, use.name),
             prompts=phase.prompts,
             local=phase.local,
+            headings=phase.headings,
+            around=tuple(one for one in (phase.acceptance, self.workflow.preamble) if one is not None),
         )
         if use.retry is not None:
             self.checker.lookups.breaker(use.retry, use.place("retry"), self.settings)
@@ -82,7 +87,7 @@ class WorkflowCheck:
                 with scope.under(reference.when):
                     self._reference(reference, scope)
             if phase.acceptance is not None:
-                scope.printed(phase.acceptance)
+                scope.prompt(phase.acceptance)
             check_steps(scope, phase.steps)
             outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
             scope.fit_records(phase.outputs, outputs)
@@ -95,6 +100,7 @@ class WorkflowCheck:
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
         self.traces[use.name] = trace(phase, scope.reads, writes)
+        self._read |= scope.reads
 
     def _visible(self, phases: frozenset[str]) -> Type:
         """What is known of phases: one with a condition, or one that may fail, may be absent."""
@@ -112,7 +118,8 @@ class WorkflowCheck:
         if reference.agent_skill:
             self.checker.lookups.agent_skill(reference.skill, reference.span)
         elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
-            scope.printed(text.template)
+            scope.prompt(text.template)
+            scope.around += (text.template,)
 
     def _documents(self) -> None:
         """What prompts carry of earlier phases: a phase reads of it what it follows, the rest is absent for it."""
@@ -128,22 +135,32 @@ class WorkflowCheck:
                 before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
                 read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
                 self.traces[name] = replace(one, reads=one.reads | read)
+        self._read |= scope.reads
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
         scope = Scope(self.checker, self.settings, self._base, self.problems)
         if workflow.preamble is not None:
-            scope.printed(workflow.preamble)
+            scope.prompt(workflow.preamble)
         if workflow.repository is not None:
             scope.value(workflow.repository)
             check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
-            Scope(self.checker, self.settings, before, self.problems).value(workflow.hint)
+            Scope(self.checker, self.settings, before, self.problems, reads=self._read).value(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)
+        self._read |= scope.reads
+
+    def _unused(self) -> None:
+        """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
+        request = next((one for one in self.workflow.inputs if one.required), None)
+        known = {"mode"} if self.settings.part("features") else set()
+        optional = [one for one in self.workflow.inputs if one is not request and one.name not in known]
+        if self.phases.keys() == self.workflow.phases.keys():
+            self.checker.unused += unread(optional, self._read)
 
 
 @dataclass(frozen=True)
