@@ -102,7 +102,7 @@ def _answered(job: Job, out: Output) -> bool:
     program = job.loaded.program
     prepared = read_answers(job.answers) if job.answers else Prepared()
     refuse(check_answers(program, prepared), out)
-    reasons = refusal(program, prepared) if job.unattended else []
+    reasons = refusal(program, prepared, job.inputs) if job.unattended else []
     if reasons:
         for reason in reasons:
             out.note(reason)

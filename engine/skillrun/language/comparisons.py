@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.diagnostics import suggest
+from skillrun.language.diagnostics import Severity, close_to, suggest
 from skillrun.language.types import Type
 
 KINDS: Final[Mapping[str, str]] = {
@@ -33,6 +33,7 @@ class Doubt(NamedTuple):
     code: str
     message: str
     hint: str = ""
+    severity: Severity = "error"
 
 
 def doubtful(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
@@ -47,7 +48,7 @@ def doubtful(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
         return None
     if sign in _ORDER:
         if one != other or one == "record":
-            message = f"`{name}` is {KINDS[left.kind]}; whether it is `{_ORDER[sign]}` {KINDS[right.kind]} cannot be told"
+            message = f"`{name}` is {KINDS[left.kind]}; `{_ORDER[sign]}` cannot compare it with {KINDS[right.kind]}"
             return Doubt("type", message, _instead(left, right))
         return _beyond(left, sign, right, name)
     if one != other:
@@ -66,7 +67,7 @@ def _contained(left: Type, right: Type, name: str) -> Doubt | None:
         return Doubt("type", f"`{name}` is {KINDS[left.kind]} and cannot be in a text")
     if right.kind == "list" and right.item is not None and _sort(left) and _sort(right.item):
         if _sort(left) != _sort(right.item):
-            message = f"`{name}` is {KINDS[left.kind]}, and the list holds {KINDS[right.item.kind]} each time"
+            message = f"`{name}` is {KINDS[left.kind]}; each item of the list is {KINDS[right.item.kind]}"
             return Doubt("never", message, _instead(left, right.item))
     return None
 
@@ -100,9 +101,15 @@ def _literal(one: Type) -> Any:
 def _unknown(left: Type, right: Type, name: str) -> Doubt | None:
     """A single value that the other side never has: none of its values, or outside its range."""
     value = _literal(right)
-    if isinstance(value, str) and left.kind == "text" and left.values and not left.tunable:
+    if isinstance(value, str) and left.kind == "text" and left.values:
         known = [str(each) for each in left.values]
-        return None if value in known else Doubt("never", f"`{name}` is never `{value}`", suggest(value, known))
+        if value in known:
+            return None
+        if not left.tunable:
+            return Doubt("never", f"`{name}` is never `{value}`", suggest(value, known))
+        close = close_to(value, known)
+        message = f"`{name}` is never `{value}` with this config"
+        return Doubt("never", message, f"did you mean `{close}`?", "warning") if close else None
     if not isinstance(value, int | float) or isinstance(value, bool) or left.kind != "number" or left.tunable:
         return None
     if left.values and value not in left.values:

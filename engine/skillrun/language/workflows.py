@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +58,7 @@ class WorkflowCheck:
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
         self._unused()
+        self._written_over()
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -99,7 +101,7 @@ class WorkflowCheck:
         is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
-        self.traces[use.name] = trace(phase, scope.reads, writes)
+        self.traces[use.name] = trace(phase, scope.reads, writes, [path for path in certain if path is not None])
         self._read |= scope.reads
 
     def _visible(self, phases: frozenset[str]) -> Type:
@@ -154,6 +156,22 @@ class WorkflowCheck:
             scope.value(value)
         self._read |= scope.reads
 
+    def _written_over(self) -> None:
+        """Warn of a file that a phase writes for sure and a later one writes over, where nobody reads it between."""
+        read = self._read | {path for one in self.traces.values() for path in one.reads}
+        if self.problems.errors or "phases.*" in read:
+            return
+        certain = {name: one for name, one in self.traces.items() if self.workflow.phases[name].when is None}
+        patterns = [step.text for name in certain for step in self.phases[name].walk() if step.verb == "read"]
+        for first, second in permutations(certain, 2):
+            if first not in self.workflow.ancestors(second) or f"phases.{identifier(first)}" in read:
+                continue
+            for path in sorted(certain[first].surely & certain[second].surely):
+                if not any(not one or fnmatchcase(path, one) for one in patterns):
+                    message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
+                    step = certain[second].writes[path]
+                    self.problems.report(step.span, "written-over", message, "choose another name", "warning")
+
     def _unused(self) -> None:
         """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
         request = next((one for one in self.workflow.inputs if one.required), None)
@@ -165,21 +183,23 @@ class WorkflowCheck:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where."""
+    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where; those that it
+    writes in any case."""
 
     sets: Mapping[str, Value]
     reads: frozenset[str]
     writes: Mapping[str, Step]
+    surely: frozenset[str]
 
 
-def trace(phase: Phase, reads: set[str], writes: Mapping[str, Step]) -> Trace:
+def trace(phase: Phase, reads: set[str], writes: Mapping[str, Step], surely: Collection[str]) -> Trace:
     sets = {
         identifier(name): value
         for step in phase.walk()
         if step.verb == "set" and step.main is not None
         for name, value in (step.main.entries or {}).items()
     }
-    return Trace(sets, frozenset(reads), writes)
+    return Trace(sets, frozenset(reads), writes, frozenset(surely) & writes.keys())
 
 
 def ordered(workflow: Workflow, problems: Problems) -> list[str]:
