@@ -73,8 +73,13 @@ phases:
 def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: str = "") -> tuple[Outcome, list[str]]:
     """How a workflow of these steps ends, and what it said; `box` is what its first step is told."""
     sections = "".join(f"\n## {name}\nso {V if name in ('w4', 'p5', 'a8') else ''}\n" for name in _prompted(steps))
-    text = f"---\nkind: phase\nsteps:\n  {FIRST}\n  {chr(10).join(steps).replace(chr(10), chr(10) + '  ')}\n{after}---\n"
-    files = {"skills/trip/one.md": f"{text}\n## odd\nSay.\n{sections}", "workflows/trip.md": WORKFLOW.replace("@", phase)}
+    text = (
+        f"---\nkind: phase\nsteps:\n  {FIRST}\n  {chr(10).join(steps).replace(chr(10), chr(10) + '  ')}\n{after}---\n"
+    )
+    files = {
+        "skills/trip/one.md": f"{text}\n## odd\nSay.\n{sections}",
+        "workflows/trip.md": WORKFLOW.replace("@", phase),
+    }
     for name, content in {**FILES, **files}.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(content, encoding="utf-8")

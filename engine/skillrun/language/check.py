@@ -190,8 +190,15 @@ class Checker:
         del names["state"]
         names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
         scope = Scope(
-            self, settings, names, self.problems, prompts=protocol.prompts, local=protocol.local, protocols=inside,
-            headings=protocol.headings, reads=set(read),
+            self,
+            settings,
+            names,
+            self.problems,
+            prompts=protocol.prompts,
+            local=protocol.local,
+            protocols=inside,
+            headings=protocol.headings,
+            reads=set(read),
         )
         check_steps(scope, protocol.steps)
         outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}

@@ -65,10 +65,10 @@ def _contained(left: Type, right: Type, name: str) -> Doubt | None:
         return Doubt("type", f"nothing is in {KINDS[right.kind]}", "`in` looks into a list, a text or a mapping's keys")
     if right.kind == "text" and _sort(left) not in ("", "text"):
         return Doubt("type", f"`{name}` is {KINDS[left.kind]} and cannot be in a text")
-    if right.kind == "list" and right.item is not None and _sort(left) and _sort(right.item):
-        if _sort(left) != _sort(right.item):
-            message = f"`{name}` is {KINDS[left.kind]}; each item of the list is {KINDS[right.item.kind]}"
-            return Doubt("never", message, _instead(left, right.item))
+    item = right.item
+    if right.kind == "list" and item is not None and _sort(item) not in ("", _sort(left)) and _sort(left):
+        message = f"`{name}` is {KINDS[left.kind]}; each item of the list is {KINDS[item.kind]}"
+        return Doubt("never", message, _instead(left, item))
     return None
 
 
@@ -130,4 +130,8 @@ def _beyond(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
         return None
     least, most = left.bounds
     holds = {"lt": least < value, "lteq": least <= value, "gt": most > value, "gteq": most >= value}[sign]
-    return None if holds else Doubt("never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"it is from {least} to {most}")
+    return (
+        None
+        if holds
+        else Doubt("never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"it is from {least} to {most}")
+    )

@@ -53,7 +53,7 @@ class Foresight:
             if value is None:
                 continue
             seen = self if name in entries else Foresight({**self.names, "inputs": values}, frozenset(unknown))
-            found = seen._value(value)
+            found = seen.value(value)
             coerced = coerce(one, found, self.names) if found is not None else None
             if coerced is None or coerced.error:
                 unknown.add(name)
@@ -61,7 +61,7 @@ class Foresight:
                 values[one.name] = coerced.value
         return Foresight({"inputs": values}, frozenset(unknown))
 
-    def _value(self, value: Value) -> Any:
+    def value(self, value: Value) -> Any:
         """The value; None where nobody knows it yet."""
         if not all(template.constant or self._knows(template.tree) for template in value.templates()):
             return None

@@ -56,7 +56,8 @@ class Inference:
     """Infers the types of one template; findings go to `problems`.
 
     `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
-    `reads` are the names read with their first field, `*` where they are read as a whole, `calls` the functions and filters with what they are given.
+    `reads` are the names read with their first field, `*` where they are read as a whole, `calls` the functions and
+    filters with what they are given.
     """
 
     template: Template
@@ -422,9 +423,7 @@ class Inference:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
 
-    def report(
-        self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error"
-    ) -> None:
+    def report(self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
         self.problems.report(self.template.span(node), code, message, hint, severity)
 
 

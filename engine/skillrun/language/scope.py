@@ -56,8 +56,8 @@ class Scope:
 
     `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
     `around` are the texts that every prompt of the phase carries;
-    `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind, and where; `writes_elsewhere` says that protocols or other
-    workflows may write artifacts.
+    `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
+    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts.
     """
 
     checker: Checker

@@ -199,9 +199,9 @@ def of_schema(schema: Any, label: str) -> Type:
         return list_of(of_schema(schema.get("items"), f"{label}[]"))
     if isinstance(choices := schema.get("enum"), list):
         return one_of(choices)
-    found, bounds = _PLAIN.get(str(kind), ANY), (schema.get("minimum"), schema.get("maximum"))
-    if found is NUMBER and all(isinstance(one, int | float) for one in bounds):
-        return found._replace(bounds=bounds)
+    found, least, most = _PLAIN.get(str(kind), ANY), schema.get("minimum"), schema.get("maximum")
+    if found is NUMBER and isinstance(least, int | float) and isinstance(most, int | float):
+        return found._replace(bounds=(least, most))
     return found
 
 

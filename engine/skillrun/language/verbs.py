@@ -205,7 +205,9 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
         hint = "the id names its section in the body"
         scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     elif reading and step.id not in scope.headings:
-        scope.report(step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body")
+        scope.report(
+            step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
+        )
     elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
         names = " or ".join(f"`{one.name}`" for one in protocols)
         message = f"nobody reads the section `{step.id}`: the protocol {names} has no `task` in its prompts"
@@ -327,7 +329,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     scope.names["pass"] = _pass(previous)
     check_steps(scope, step.steps)
     scope.condition(step.until)
-    sections = [scope.prompts[one.id].template for one in step.walk() if one.id in scope.prompts]
+    sections = [scope.prompts[one.id].template for one in step.walk() if one.id and one.id in scope.prompts]
     if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
         hint = "let a section read `pass.previous`, or what the loop sets"
         scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")

@@ -183,8 +183,10 @@ class WorkflowCheck:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where; those that it
-    writes in any case."""
+    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
+
+    `surely` are those that it writes in any case.
+    """
 
     sets: Mapping[str, Value]
     reads: frozenset[str]
