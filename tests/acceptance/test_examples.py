@@ -22,6 +22,12 @@ INVALID = sorted((EXAMPLES / "invalid").iterdir())
 SHIPPED = Library(search_path(EXAMPLES))
 check_library(SHIPPED)  # what all of them share is read once
 FINDINGS = {
+    "FL1": ("models-misspelt-key", "models-misspelt-kind", "models-numbers", "models-that-lead-nowhere"),
+    "FL17": (
+        "phase-file-deleted", "unclosed-bracket", "lost-comma-in-braces", "methods-of-python", "no-space-after-dash",
+        "no-space-after-any-dash", "broken-condition-guards", "missing-key-workflow",
+    ),
+    "FL20": ("models-unknown-provider", "input-default-unknown-member"),
     "FL3": ("data-without-output",),
     "FL8": ("workshop",),
     "FL9": (
