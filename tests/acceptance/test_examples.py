@@ -59,13 +59,13 @@ def problems(case: Path) -> str:
     return "\n\n".join(render(problem) for problem in own)
 
 
-@pytest.mark.parametrize("case", cases(VALID))
+@pytest.mark.parametrize("case", list(cases(VALID)))
 def test_a_valid_library_has_no_problems(case: Path) -> None:
     assert problems(case) == ""
 
 
 @pytest.mark.row("X2")
-@pytest.mark.parametrize("case", cases(INVALID))
+@pytest.mark.parametrize("case", list(cases(INVALID)))
 def test_a_mistake_is_shown_with_its_place_and_a_way_out(case: Path) -> None:
     found = problems(case)
     expected = case / "expected.txt"

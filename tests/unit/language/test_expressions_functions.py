@@ -214,6 +214,6 @@ def test_a_pattern_that_is_none_is_an_error() -> None:
 
 @pytest.mark.finding("FL11")
 def test_a_flood_of_items_is_shortened_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_WORK", 20_000)
+    monkeypatch.setattr(limits, "MAX_WORK", 60_000)
     texts = [f"one {number % 7} two {number % 11} three {number % 13} four {number % 17}" for number in range(900)]
     assert 0 < len(rendered("x | dedupe(0.9)", x=texts)) < len(texts)
