@@ -123,6 +123,17 @@ def test_a_prepared_answer_that_no_question_takes_is_said(project: Call, skillru
     ]
 
 
+@pytest.mark.finding("FL9")
+def test_a_reply_of_a_script_that_no_call_takes_is_said(project: Call, skillrun: Call) -> None:
+    folder = project("greeting")
+    (folder / "script.yaml").write_text(
+        "- {address: 'greeting/draft/*', text: Hello.}\n- {address: '*/darft/*', text: So}\n"
+    )
+    done = skillrun("greeting", "Ada", "--script", "script.yaml")
+    assert done.code == 0
+    assert done.err == "warning: no call has taken the script's reply for `*/darft/*`\n"
+
+
 @pytest.mark.parametrize("arguments", [("--model", "gpt-99"), ("--out", "/proc/nothing", *SCRIPTED)])
 def test_what_cannot_work_is_a_plain_error_and_leaves_nothing(
     project: Call, skillrun: Call, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from skillrun.cli.story import story
 from skillrun.cli.words import at, because, spent
 from skillrun.cli.workflow import Job, first_input
 from skillrun.language.diagnostics import SkillrunError, hanging
+from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
@@ -36,8 +37,13 @@ def run_new(job: Job, out: Output) -> int:
     if not job.slug:
         _mention(job.runs, name.rpartition("-")[0], out)
 
+    left: list[str] = []
+
     async def go(session: Session) -> Outcome:
-        return await begin(session, inputs, job.runs, name)
+        outcome = await begin(session, inputs, job.runs, name)
+        if isinstance(session.gateway, ScriptedGateway) and outcome.status == "completed":
+            left.extend(dict.fromkeys(session.gateway.unused()))
+        return outcome
 
     more = {
         "override": job.model,
@@ -48,10 +54,13 @@ def run_new(job: Job, out: Output) -> int:
     }
     people = {"unattended": job.unattended, "answers": job.answers, "interactive": job.interactive}
     try:
-        return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
+        code = carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
     finally:
         with suppress(OSError):  # a name that was taken for nothing
             (job.runs / name).rmdir()
+    for address in left:
+        out.note(f"warning: no call has taken the script's reply for `{address}`")
+    return code
 
 
 def _mention(runs: Path, name: str, out: Output) -> None:
@@ -108,7 +117,7 @@ def _answered(job: Job, out: Output) -> bool:
     program = job.loaded.program
     prepared = job.prepared()
     refuse(check_answers(program, prepared), out)
-    reasons = refusal(program, prepared) if job.unattended else []
+    reasons = refusal(program, prepared, job.inputs) if job.unattended else []
     if reasons:
         for reason in reasons:
             out.note(reason)

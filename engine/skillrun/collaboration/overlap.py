@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 # Scripts written without spaces give one word per character; everything else is runs of letters and digits.
@@ -37,11 +37,13 @@ def dedupe(
     by: str | float | None = None,
     threshold: float = 0.6,
     pay: Callable[[int], None] = lambda _: None,
+    most: float = inf,
 ) -> list[Any]:
     """The items whose text overlaps none kept before them by `threshold` or more; order stays, the first stays.
 
     `by` names the field of records that holds the text; for plain strings leave it out, the threshold may take its
-    place. An item without text is kept. `pay` hears of the work before it is done.
+    place. An item without text is kept. `pay` hears of the work before it is done. After `most` of it, in a list that
+    floods, an item is only compared with those of exactly its words.
 
     Sources: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the likeness and the leaders as
     result; prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the pairs that can be alike.
@@ -52,7 +54,7 @@ def dedupe(
     texts = [item.get(by) if isinstance(item, Mapping) else item for item in everything]
     pay(sum(8 + (len(text) >> 3) for text in texts if isinstance(text, str)))
     sets = {text: words(text) for text in texts if isinstance(text, str)}
-    leaders = _Leaders(threshold, Counter(word for each in sets.values() for word in each), pay)
+    leaders = _Leaders(threshold, Counter(word for each in sets.values() for word in each), pay, most)
     return [
         item
         for item, text in zip(everything, texts, strict=True)
@@ -67,10 +69,12 @@ class _Leaders:
     a word that both have is among the first ones, all but a share t.
     """
 
-    def __init__(self, threshold: float, times: Mapping[str, int], pay: Callable[[int], None]) -> None:
+    def __init__(self, threshold: float, times: Mapping[str, int], pay: Callable[[int], None], most: float) -> None:
         self.threshold = threshold
         self.times = times  # how often each word occurs
         self.pay = pay
+        self.left = most
+        self.known: set[frozenset[str]] = set()
         self.wordless: set[str] = set()
         self.sets: list[frozenset[str]] = []
         self.with_word: dict[str, list[int]] = {}
@@ -81,15 +85,24 @@ class _Leaders:
             alike = bool(self.sets or self.wordless)
         elif not mine:
             alike = self.threshold <= 1 and text.strip() in self.wordless
+        elif self.left < 0:
+            alike = self.threshold <= 1 and mine in self.known
         else:
             alike = any(self._overlap(mine, other) >= self.threshold for other in self._near(mine))
         if not alike:
             self._keep(text, mine)
         return not alike
 
+    def _spend(self, work: int) -> None:
+        self.pay(work)
+        self.left -= work
+
     def _keep(self, text: str, mine: frozenset[str]) -> None:
         if not mine:
             self.wordless.add(text.strip())
+            return
+        self.known.add(mine)
+        if self.left < 0:
             return
         for word in self._first(mine):
             self.with_word.setdefault(word, []).append(len(self.sets))
@@ -100,7 +113,7 @@ class _Leaders:
         seen: set[int] = set()
         for word in self._first(mine):
             places = self.with_word.get(word, ())
-            self.pay(1 + (len(places) >> 1))
+            self._spend(1 + (len(places) >> 1))
             for place in places:
                 if place not in seen:
                     seen.add(place)
@@ -114,7 +127,7 @@ class _Leaders:
         return sorted(mine, key=lambda word: (self.times[word], word))[: max(0, count)]
 
     def _overlap(self, mine: frozenset[str], other: frozenset[str]) -> float:
-        self.pay(2 + (min(len(mine), len(other)) >> 4))
+        self._spend(2 + (min(len(mine), len(other)) >> 4))
         shared = len(mine & other)
         return shared / (len(mine) + len(other) - shared)
 

@@ -15,6 +15,8 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.contracts import declared
 from skillrun.language.definitions import Phase, PhaseUse, Protocol, Workflow
 from skillrun.language.diagnostics import GivenUp, Problems, Severity
+from skillrun.language.fields import Field
+from skillrun.language.habits import unread
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
@@ -55,7 +57,7 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     with _undisturbed():
         checker = Checker(library, commands)
         program = checker.workflow(name)
-        checker.engine_files()
+        checker.finish()
         return program
 
 
@@ -72,7 +74,7 @@ def check_library(library: Library, commands: Collection[str] = ()) -> list[Prog
             for name in names:
                 with suppress(GivenUp):
                     check(name)
-        checker.engine_files()
+        checker.finish()
         return [program for program in programs if program is not None]
 
 
@@ -95,6 +97,7 @@ class CheckedProtocol:
     protocol: Protocol
     outputs: Mapping[str, Type]
     writes: bool
+    reads_task: bool
 
 
 class Checker:
@@ -109,6 +112,7 @@ class Checker:
         self._open: list[str] = []
         self._protocols: dict[tuple[str, int], CheckedProtocol | None] = {}
         self._phases: set[str] = set()
+        self.unused: list[Field] = []
 
     def workflow(self, name: str) -> Program | None:
         if name not in self._programs:
@@ -154,10 +158,15 @@ class Checker:
         elif (document := self.library.skill(name)) is not None:
             check_kind(document, "", self.problems)
 
-    def engine_files(self) -> None:
-        """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read."""
+    def finish(self) -> None:
+        """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read.
+
+        Then warn of inputs that nothing reads, where everything could be read.
+        """
         with suppress(GivenUp):
             self._engine_files()
+        for one in self.unused if not self.problems.errors else ():
+            self.problems.report(one.span, "unused-input", f"nothing reads the input `{one.name}`", severity="warning")
 
     def _engine_files(self) -> None:
         for name, names in SYSTEM.items():
@@ -178,18 +187,28 @@ class Checker:
         protocol = self.library.protocol(name)
         if protocol is None:
             return None
-        inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings)
+        read: set[str] = set()
+        inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
         names = base_names(inputs, ANY, settings.config, settings.features)
         del names["state"]
         names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
         scope = Scope(
-            self, settings, names, self.problems, prompts=protocol.prompts, local=protocol.local, protocols=inside
+            self,
+            settings,
+            names,
+            self.problems,
+            prompts=protocol.prompts,
+            local=protocol.local,
+            protocols=inside,
+            headings=protocol.headings,
+            reads=set(read),
         )
         check_steps(scope, protocol.steps)
         outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
         scope.fit_records(protocol.outputs, outputs)
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())
-        return CheckedProtocol(protocol, outputs, writes)
+        self.unused += unread(protocol.inputs, scope.reads)
+        return CheckedProtocol(protocol, outputs, writes, "task.*" in scope.reads)
 
     def _workflow(self, name: str) -> Program | None:
         workflow = self.library.workflow(name)

@@ -148,8 +148,9 @@ def declared(
     fields: tuple[Field, ...],
     settings: Settings,
     inputs: Type | None = None,
+    reads: set[str] | None = None,
 ) -> Type:
-    """The record of the inputs or the state; what is declared wrongly can be anything."""
+    """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
     scope = Scope(checker, settings, names, checker.problems)
     choices = {one.name: scope.infer(one.type.values) for one in fields if isinstance(one.type.values, Template)}
@@ -158,6 +159,8 @@ def declared(
             _check_named(scope, one.type.kind, one.default, scope.value(one.default))
         for template in one.type.templates() if one.type.kind == "object" else ():
             scope.infer(template)
+    if reads is not None:
+        reads |= scope.reads
     found = of_fields(fields, label, choices).fields
     node = document.front.get(label)
     kinds = {identifier(one.name): one.type.kind for one in fields}

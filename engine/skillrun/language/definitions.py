@@ -149,6 +149,11 @@ class Score(Skill):
             yield from step.walk()
 
     @property
+    def headings(self) -> frozenset[str]:
+        """The names of the sections in its file."""
+        return frozenset(section.name for section in self.document.sections)
+
+    @property
     def local(self) -> dict[str, Span]:
         """The names that its steps bind, as expressions write them, and where each is bound last."""
         found = {}

@@ -35,6 +35,12 @@ class RenderError(SkillrunError):
         super().__init__(f"{problem.path}:{problem.line}:{problem.column}: {problem.message}", problem.hint)
         self.problem = problem
 
+    @staticmethod
+    def at(span: Span, fault: Fault) -> RenderError:
+        line, column = span.source.position(span.offset)
+        shown = span.source.line(line)
+        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", shown))
+
 
 class Template:
     """A compiled string or bare expression.
@@ -90,10 +96,7 @@ class Template:
 
     def _located(self, fault: Fault) -> RenderError:
         start = 0 if self.expression is None else self.expression.lineno
-        span = self.text.at(start if fault.offset is None else fault.offset)
-        line, column = span.source.position(span.offset)
-        shown = span.source.line(line)
-        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", shown))
+        return RenderError.at(self.text.at(start if fault.offset is None else fault.offset), fault)
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,15 @@ class Value:
             values = {key: value.evaluate(names) for key, value in self.entries.items()}
             return {key: value for key, value in values.items() if not isinstance(value, Absent)}
         return self.plain
+
+    def text(self, names: Mapping[str, Any]) -> str:
+        """The value as it stands in a text. Raises RenderError, also where it is absent."""
+        if self.template is not None:
+            return self.template.render_text(names)
+        try:
+            return printed(self.evaluate(names))
+        except Fault as fault:
+            raise RenderError.at(self.span, fault) from fault
 
     def templates(self) -> Iterator[Template]:
         if self.template is not None:
@@ -187,8 +199,10 @@ def _tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int,
     try:
         tree = read(text.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
     except Fault as fault:
-        lost = list(braces(text)) if unmatched else []
-        return None, [*lost, (fault.offset or 0, "syntax", fault.message, fault.hint)]
+        lost, at = list(braces(text)) if unmatched else [], fault.offset or 0
+        if any(0 <= place - at <= 1 for place, *_ in lost):
+            return None, lost  # it says the same, in better words
+        return None, [*lost, (at, "syntax", fault.message, fault.hint)]
     vet(tree, lambda *fault: faults.append(fault))
     if unmatched and not faults:
         for data in tree.find_all(nodes.TemplateData):

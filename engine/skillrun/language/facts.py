@@ -37,8 +37,9 @@ def facts(condition: nodes.Node) -> Facts:
             known |= beginnings(side)
     elif isinstance(condition, nodes.Filter) and condition.node is not None and condition.name != "default":
         known |= facts(condition.node)
-    elif isinstance(condition, nodes.Test) and condition.name == "defined":
-        known |= beginnings(condition.node)
+    elif isinstance(condition, nodes.Test):  # nothing absent passes one
+        for side in (condition.node, *condition.args):
+            known |= beginnings(side)
     return frozenset(known)
 
 

@@ -13,7 +13,10 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.language.diagnostics import Problems, suggest
+from skillrun.language.arguments import check_arguments
+from skillrun.language.comparisons import TESTS as SIGNS
+from skillrun.language.comparisons import doubtful
+from skillrun.language.diagnostics import Problems, Severity, suggest
 from skillrun.language.expressions import Template
 from skillrun.language.facts import beginnings, denied, fact, facts
 from skillrun.language.results import RESULTS, TEXT_FILTERS, constant, keyword
@@ -44,6 +47,11 @@ RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase",
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"), "the workflow's `config:` names the file in `config/` that has it"
 )
+_STRUCTURED: Final = {  # what has `.data` only where it is asked for, by a field that it always has
+    "replies": "give the step an `output:`; without one the reply is in `.text`",
+    "files": "give the step a `shape:`; without one what is read is in `.text`",
+}
+_TURNED: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
 _DESCRIBED: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
 
 
@@ -52,7 +60,8 @@ class Inference:
     """Infers the types of one template; findings go to `problems`.
 
     `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
-    `reads` are the names read with their first field, `calls` the functions and filters with what they are given.
+    `reads` are the names read with their first field, `*` where they are read as a whole, `calls` the functions and
+    filters with what they are given.
     """
 
     template: Template
@@ -64,6 +73,7 @@ class Inference:
     reads: set[str] = field(default_factory=set)
     _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
+    assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, and what they were before
     left: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -146,10 +156,14 @@ class Inference:
                 case nodes.For():
                     self.loop(node)
                 case nodes.Assign(target=nodes.Name(name=name)):
-                    self.names[name] = self.infer(node.node)
+                    self.assign(name, self.infer(node.node))
                 case nodes.AssignBlock(target=nodes.Name(name=name)):
                     self.statements(node.body)
-                    self.names[name] = TEXT
+                    self.assign(name, TEXT)
+
+    def assign(self, name: str, one: Type) -> None:
+        self.assigned.append((name, self.names.get(name)))
+        self.names[name] = one
 
     def printed(self, node: nodes.Node) -> None:
         one = self.infer(node)
@@ -175,18 +189,35 @@ class Inference:
 
     def branches(self, node: nodes.If) -> None:
         failed: Facts = NOTHING
+        ends: list[dict[str, Type]] = []
         for branch in (node, *node.elif_):
             with self.under(failed):
                 self.infer(branch.test)
                 with self.under(self.gained(branch.test)):
-                    self.statements(branch.body)
+                    ends.append(self.branch(branch.body))
             failed |= denied(branch.test)
         with self.under(failed):
-            self.statements(node.else_)
+            ends.append(self.branch(node.else_))
+        for name in dict.fromkeys(name for end in ends for name in end):
+            options = [end.get(name) or self.names.get(name) for end in ends]
+            self.assign(name, merged(one for one in options if one is not None))
+
+    def branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
+        """What a branch sets; behind it, the names are as they were before it."""
+        mark = len(self.assigned)
+        self.statements(body)
+        undone, self.assigned[mark:] = self.assigned[mark:], []
+        found = {name: self.names[name] for name, _ in undone}
+        for name, before in reversed(undone):
+            if before is None:
+                del self.names[name]
+            else:
+                self.names[name] = before
+        return found
 
     def loop(self, node: nodes.For) -> None:
         items = self.infer(node.iter)
-        outer, self.names = self.names, {**self.names, "loop": ANY}
+        outer, self.names, mark = self.names, {**self.names, "loop": ANY}, len(self.assigned)
         item = items.item if items.kind == "list" and items.item is not None else ANY
         if isinstance(node.target, nodes.Name):
             self.names[node.target.name] = TEXT if items.kind in ("map", "record") else item
@@ -199,7 +230,7 @@ class Inference:
             new = self.gained(node.test)
         with self.under(new | beginnings(node.iter)):
             self.statements(node.body)
-        self.names = outer
+        self.names, self.assigned[mark:] = outer, []
         self.statements(node.else_)
 
     # expressions
@@ -214,7 +245,7 @@ class Inference:
             return rule(self, node)
         for child in node.iter_child_nodes():
             self.infer(child)
-        return BOOLEAN if isinstance(node, nodes.Test | nodes.Not) else ANY
+        return BOOLEAN if isinstance(node, nodes.Not) else ANY
 
     def name(self, node: nodes.Name) -> Type:
         one = self.names.get(node.name)
@@ -226,16 +257,23 @@ class Inference:
             return ANY
         return self.settled(node, one)
 
+    def whole(self, node: nodes.Name) -> Type:
+        """A name that is read as a whole, or by fields that only the run knows."""
+        self.reads.add(f"{node.name}.*")
+        return self.name(node)
+
     def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
         key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
         if key in RULED:
             self._ruled.add(id(node.node))
         if key == "summary" and id(node) not in self._ruled:
             self.reads.add(SUMMARY)
-        owner = self.infer(node.node)
-        index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         if isinstance(node.node, nodes.Name) and isinstance(key, str):
             self.reads.add(f"{node.node.name}.{identifier(key)}")
+            owner = self.name(node.node)
+        else:
+            owner = self.infer(node.node)
+        index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         found = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
             found = found.maybe(owner.unless)
@@ -272,7 +310,8 @@ class Inference:
         if found is None:
             label = owner.label or "it"
             special = self.explain(f"{label}.{identifier(key)}")
-            hint = special or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
+            lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
+            hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
         return found
 
@@ -317,24 +356,29 @@ class Inference:
         return merged([first, second])
 
     def compare(self, node: nodes.Compare) -> Type:
-        left = self.infer(node.expr)
+        side, left = node.expr, self.infer(node.expr)
         for operand in node.ops:
             right = self.infer(operand.expr)
-            if operand.op in ("in", "notin") and isinstance(operand.expr, nodes.List | nodes.Tuple):
-                for item in operand.expr.items:
-                    self.possible(item, shown(node.expr), left)
-            elif operand.op in ("eq", "ne"):
-                self.possible(operand.expr, shown(node.expr), left)
-                self.possible(node.expr, shown(operand.expr), right)
-            left = right
+            if isinstance(side, nodes.Const) and operand.op not in ("in", "notin"):
+                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, shown(operand.expr))
+            else:
+                self.compared(operand.expr, left, operand.op, right, shown(side))
+            side, left = operand.expr, right
         return BOOLEAN
 
-    def possible(self, literal: nodes.Node, other: str, one: Type) -> None:
-        """Report a text that is compared with a value that is never this text."""
-        value = constant(literal)
-        known = [str(each) for each in one.values or ()] if one.kind == "text" and not one.tunable else []
-        if known and isinstance(value, str) and value not in known:
-            self.report(literal, "never", f"`{other}` is never `{value}`", suggest(value, known))
+    def compared(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
+        """Report at `node`, which is `right`, a comparison that cannot hold; `name` is what authors call `left`."""
+        if sign in ("in", "notin") and isinstance(node, nodes.List | nodes.Tuple):
+            for item in node.items:
+                self.compared(item, left, "eq", self.infer(item), name)
+        elif (doubt := doubtful(left, sign, right, name)) is not None:
+            self.report(node, *doubt)
+
+    def test(self, node: nodes.Test) -> Type:
+        left, right = self.infer(node.node), [self.infer(one) for one in node.args]
+        if node.name in SIGNS and right:
+            self.compared(node.args[0], left, SIGNS[node.name], right[0], shown(node.node))
+        return BOOLEAN
 
     def compute(self, node: nodes.BinExpr) -> Type:
         if isinstance(node, nodes.Sub) and (meant := self.hyphenated(node)):
@@ -346,7 +390,7 @@ class Inference:
         if not isinstance(node, nodes.Add):
             return NUMBER
         filled = any(one.filled for _, one in sides)
-        return merged(one for _, one in sides)._replace(values=None, unless=None, filled=filled)
+        return merged(one for _, one in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
 
     def hyphenated(self, node: nodes.Sub) -> str:
         """The name that is meant where a difference is read: `a-b` for `a_b`."""
@@ -372,6 +416,7 @@ class Inference:
         arguments = self.arguments(node)
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
         self.calls.append((name, node.args, arguments))
+        check_arguments(self, node, name, arguments)
         return RESULTS[name](self, node, arguments) if name in RESULTS else ANY
 
     def filter(self, node: nodes.Filter) -> Type:
@@ -381,6 +426,7 @@ class Inference:
         if isinstance(attribute, str) and node.name != "map":
             self.attribute(node, one, attribute)
         self.calls.append((node.name, [node, *node.args], [one, *arguments]))
+        check_arguments(self, node, node.name, [one, *arguments])
         return RESULTS[node.name](self, node, [one, *arguments]) if node.name in RESULTS else ANY
 
     def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
@@ -388,8 +434,8 @@ class Inference:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
 
-    def report(self, node: nodes.Node, code: str, message: str, hint: str = "") -> None:
-        self.problems.report(self.template.span(node), code, message, hint)
+    def report(self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
+        self.problems.report(self.template.span(node), code, message, hint, severity)
 
 
 def _is_path(node: nodes.Node) -> bool:
@@ -400,7 +446,7 @@ def _is_path(node: nodes.Node) -> bool:
 
 
 _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {
-    nodes.Name: Inference.name,
+    nodes.Name: Inference.whole,
     nodes.Getattr: Inference.look_up,
     nodes.Getitem: Inference.look_up,
     nodes.Const: lambda _, node: of_value(node.value, ""),
@@ -411,6 +457,7 @@ _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {
     nodes.Or: Inference.either,
     nodes.CondExpr: Inference.conditional,
     nodes.Compare: Inference.compare,
+    nodes.Test: Inference.test,
     **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), Inference.compute),
     nodes.Concat: Inference.concat,
     nodes.Call: Inference.call,

@@ -21,6 +21,7 @@ from skillrun.language.types import (
     list_of,
     map_of,
     of_schema,
+    one_of,
     record,
 )
 
@@ -132,8 +133,9 @@ def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] =
 
 def _of_field(one: Field, label: str, choices: Type | None) -> Type:
     base = of_schema(one.type.schema(None), label)
-    if choices is not None and choices.kind in ("record", "list") and choices.values is not None:
-        base = base._replace(values=tuple(each for values in choices.values for each in values), tunable=True)
+    if choices is not None:
+        known = choices.kind in ("record", "list") and choices.values is not None
+        base = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
     return list_of(base) if one.array else base
 
 
@@ -167,13 +169,17 @@ def seats_type(names: tuple[str, ...]) -> Type:
     return record(dict.fromkeys(names, TEXT) if names else {"members": list_of(MEMBER)}, "seats")
 
 
-def replies_type(data: Type, label: str, *, several: bool, filled: bool) -> Type:
-    """What the id of an agent's step gives; its lists are `filled` where somebody has to answer."""
-    reply = record({**REPLY.fields, "data": data.maybe()}, REPLY.label)
+def replies_type(data: Type | None, label: str, *, several: bool, filled: bool) -> Type:
+    """What the id of an agent's step gives; its lists are `filled` where somebody has to answer.
+
+    `data` is None where no shape asks for any.
+    """
+    reply = record({**REPLY.fields, "data": (data or ANY).maybe()}, REPLY.label)
+    structured = {} if data is None else {"data": list_of(data, filled=filled) if several else data}
     return record(
         {
             "text": TEXT,
-            "data": list_of(data, filled=filled) if several else data,
+            **structured,
             "path": TEXT.maybe(),
             "replies": list_of(reply, filled=filled),
             "dropped": list_of(DROPPED),

@@ -130,7 +130,7 @@ def _score(document: Document, name: str, kind: str, problems: Problems) -> dict
 def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) -> dict[str, Prompt]:
     """The sections that steps use; a missing heading, and one that nothing uses, are problems."""
     for step in (inner for top in steps for inner in top.walk()):
-        if step.has_section and step.id is None:
+        if step.has_section and step.id is None and step.verb != "panel":
             hint = "the id names its section in the body"
             problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     everything = [(step.id, step) for top in steps for step in top.walk() if step.id]
@@ -142,7 +142,7 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
             hint = suggest(name, wanted.keys() - sections.keys(), "a heading inside a prompt is written `\\##`")
             problems.report(section.heading, "unused-section", f"no step uses the section `{name}`", hint)
     for name, step in wanted.items():
-        if name not in sections:
+        if name not in sections and step.verb != "panel":  # of a panel its protocol tells
             hint = f"add `## {name}` to the body"
             problems.report(step.place("id"), "missing-section", f"`{name}` has no section", hint)
     used = (_prompt(section, wanted.get(name), problems) for name, section in sections.items())

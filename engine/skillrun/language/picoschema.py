@@ -12,10 +12,11 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
-from skillrun.language.expressions import Template, compile_string
+from skillrun.language.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.expressions import RenderError, Template, compile_string
 from skillrun.language.schemas import Shape
 from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, Text
+from skillrun.language.templates.limits import Fault
 
 SCALARS: Final = ("string", "integer", "number", "boolean", "any")
 FORMS: Final = ("array", "enum", "object")
@@ -61,7 +62,7 @@ class Type:
             yield from inner.templates()
 
     def choices(self, names: Names | None) -> list[Any] | None:
-        """The values of an enum; None where only `names` tell. Raises SkillrunError when its template yields none."""
+        """The values of an enum; None where only `names` tell. Raises RenderError when its template yields none."""
         if isinstance(self.values, Template):
             return _yielded(self.values.render(names), self.values.text.at(0)) if names is not None else None
         if names is None and any(isinstance(each, Template) for each in self.values or ()):
@@ -102,7 +103,7 @@ class ShapeSpec:
     templates: tuple[Template, ...] = field(default=(), repr=False)
 
     def resolve(self, names: Names) -> Shape:
-        """The shape with its templates rendered. Raises SkillrunError when a template yields no values."""
+        """The shape with its templates rendered. Raises RenderError when a template yields no values."""
         return Shape(self.type.schema(names))
 
     @property
@@ -159,6 +160,8 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
     description = _description(text, match, problems)
+    if description is not None and kind in ("integer", "number") and not match["range"]:
+        _warn_of_range(text.at(match.start("description")), kind, match["description"], problems)
     if not match["range"]:
         return Type(kind, description=description)
     found = _RANGE.fullmatch(match["range"])
@@ -174,6 +177,13 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
         return None
     return Type(kind, lower, upper, description=description)
+
+
+def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
+    """A range behind the comma is only told to the model."""
+    if found := _RANGE.match(description.strip()):
+        message = f"`{found[0]}` is a description here, and no range"
+        problems.report(span, "range", message, f"write `{kind} {found[0]}`, without the comma", "warning")
 
 
 def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Template | None:
@@ -240,12 +250,10 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
 
 
 def _yielded(found: Any, span: Span) -> list[Any]:
-    """What a template yielded as an enum's values: a list, or a mapping for its names. Raises SkillrunError."""
+    """What a template yielded as an enum's values: a list, or a mapping for its names. Raises RenderError."""
     values = list(found) if isinstance(found, (list, tuple, AbstractMapping)) else []
     if not values or not all(isinstance(each, (str, int, float)) for each in values):
-        place = f"{span.path}:{span.line}:{span.column}"
-        message = f"{place}: the template yields no values to choose from"
-        raise SkillrunError(message, "It has to yield a list of texts.")
+        raise RenderError.at(span, Fault("the template yields no values to choose from", "it has to yield a list"))
     return list(dict.fromkeys(values))
 
 

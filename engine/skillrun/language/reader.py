@@ -157,6 +157,9 @@ class Reader:
             return None
         value = Value(node.span, plain(node)) if self.literal else read_value(node, self.problems)
         literal = value.literal
+        if key.takes == "target" and value.computed:
+            hint = "for a choice, make a step for each, with its own `when`"
+            self.report(node.span, "type", f"`{name}` takes a name that is written out, not a template", hint)
         if literal is None:
             return value
         wrong = _misfit(key, literal)

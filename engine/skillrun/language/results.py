@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import nodes
 
+from skillrun.language.comparisons import TESTS as SIGNS
 from skillrun.language.diagnostics import allowed
 from skillrun.language.facts import fact
 from skillrun.language.types import ANY, BOOLEAN, NUMBER, TEXT, Type, list_of, map_of, merged, record
@@ -77,13 +78,34 @@ def _filled(one: Type) -> bool:
 
 def _mapped(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     attribute, name = keyword(node, "attribute"), constant(_argument(node, 0))
-    item = types[0].item
+    item = types[0].item or ANY
     found = ANY
-    if isinstance(attribute, str):
+    if isinstance(name, str):
+        found = _filtered(inference, node, name, [item, *types[2:]])
+    elif isinstance(attribute, str):
         found = inference.attribute(node, types[0], attribute)
-    elif item is not None and isinstance(name, str):
-        found = item.fields.get(name, ANY)  # the ends of a pair
     return list_of(found, filled=_filled(types[0]))
+
+
+def _filtered(inference: Inference, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
+    """What a filter makes of each item; an item that is there is never said to be absent then."""
+    rule = RESULTS.get(name)
+    if types[0].kind == "list" and name in types[0].fields:
+        return types[0].fields[name]  # the ends of a pair
+    if rule is None:
+        return ANY
+    inner = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
+    found = rule(inference, inner, types)
+    return found.present() if types[0].unless is None else found
+
+
+def _beginning(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    """`top`: of a list its first items, of a mapping its first pairs, which is a mapping."""
+    one = types[0]
+    if one.kind not in ("record", "map"):
+        return _fewer(inference, node, types)
+    fields = {name: field.maybe() for name, field in one.fields.items()}
+    return one._replace(unless=None, values=None, fields=fields)
 
 
 def _selected(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -91,8 +113,8 @@ def _selected(inference: Inference, node: nodes.Call | nodes.Filter, types: list
     path, found = constant(attribute), ANY
     if attribute is not None and isinstance(path, str):
         found = inference.attribute(attribute, types[0], path)
-        if value is not None and constant(test) in ("eq", "ne", "equalto"):
-            inference.possible(value, path, found)
+        if value is not None and (sign := SIGNS.get(str(constant(test)))):
+            inference.compared(value, found, sign, types[3], path)
     kept = _fewer(inference, node, types)
     selects = isinstance(node, nodes.Filter) and node.name == "selectattr"  # no test holds for an absent value
     if selects and kept.item is not None and path in kept.item.fields:
@@ -109,9 +131,13 @@ def _one(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type
     return item if certain else item.maybe(frozenset({fact(source)}))
 
 
-def _summed(_: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    item = types[0].item
-    return item.present() if item is not None and any(one.key == "start" for one in node.kwargs) else NUMBER
+def _summed(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    item, attribute = types[0].item, keyword(node, "attribute")
+    if item is None or not any(one.key == "start" for one in node.kwargs):
+        return NUMBER
+    if attribute is not None:
+        item = inference.attribute(node, types[0], attribute) if isinstance(attribute, str) else ANY
+    return NUMBER if item.kind == "number" else item.present()
 
 
 def _text(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
@@ -162,7 +188,8 @@ TEXT_FILTERS: Final = (
 
 RESULTS: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("sort", "unique", "list", "reverse"), _same),
-    **dict.fromkeys(("dedupe", "top", "select", "reject"), _fewer),
+    **dict.fromkeys(("dedupe", "select", "reject"), _fewer),
+    "top": _beginning,
     **dict.fromkeys(("selectattr", "rejectattr"), _selected),
     **dict.fromkeys(("first", "last", "min", "max"), _one),
     **dict.fromkeys(TEXT_FILTERS, _text),

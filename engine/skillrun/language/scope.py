@@ -15,6 +15,7 @@ from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
 from skillrun.language.expressions import Template, Value
 from skillrun.language.facts import conjuncts
+from skillrun.language.habits import warn_of_placeholders
 from skillrun.language.inference import Inference
 from skillrun.language.lookups import Lookups, Settings
 from skillrun.language.names import ELSEWHERE, FLAGS, RECORDS
@@ -54,8 +55,9 @@ class Scope:
     """The names so far, and what holds here.
 
     `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
-    `local` are all ids and names that the steps bind, and where; `writes_elsewhere` says that protocols or other
-    workflows may write artifacts.
+    `around` are the texts that every prompt of the phase carries;
+    `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
+    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts.
     """
 
     checker: Checker
@@ -72,6 +74,8 @@ class Scope:
     writes_elsewhere: bool = False
     reads: set[str] = field(default_factory=set)
     protocols: tuple[str, ...] = ()
+    around: tuple[Template, ...] = ()
+    headings: frozenset[str] = frozenset()
 
     @property
     def lookups(self) -> Lookups:
@@ -110,6 +114,11 @@ class Scope:
     def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a template whose text is used, also where it is a single expression."""
         self._inference(template, extra, Inference.shown)
+
+    def prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
+        """Check a text that a prompt carries."""
+        self.printed(template, extra)
+        warn_of_placeholders(template, self.names, self.problems)
 
     def condition(self, template: Template | None) -> Facts:
         """Check a condition; the facts that hold where it does."""

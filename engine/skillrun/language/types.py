@@ -21,8 +21,8 @@ class Type(NamedTuple):
     """What a value is. It is absent `unless` all of these facts hold; None means that it is always there.
 
     A record has the fields it has; a map has any key, a list any index, both with values of the type `item`. `values`
-    are all that it can be, where that is known; where they are `tunable` they come from config and may change. A list
-    that is `filled` has an item.
+    are all that it can be, where that is known; where they are `tunable` they come from config and may change. A number
+    lies within its `bounds`. A list that is `filled` has an item.
     """
 
     kind: Kind = "any"
@@ -33,6 +33,7 @@ class Type(NamedTuple):
     values: tuple[Any, ...] | None = None
     tunable: bool = False
     filled: bool = False
+    bounds: tuple[float, float] | None = None
 
     def maybe(self, unless: Facts = NEVER) -> Type:
         return self._replace(unless=(self.unless or NOTHING) | unless)
@@ -105,6 +106,7 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
         values=distinct(value for one in several for value in one.values or ()) if known else None,
         tunable=any(one.tunable for one in several),
         filled=all(one.filled for one in several),
+        bounds=_around(several),
     )
     if any(one.kind != first.kind for one in several):
         return found
@@ -112,6 +114,14 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
         return found._replace(kind="record", fields=_common(several, done), label=first.label)
     items = [one.item for one in several if one.item is not None]
     return found._replace(kind=first.kind, item=_merged(items, done) if items else None)
+
+
+def _around(numbers: list[Type]) -> tuple[float, float] | None:
+    """The range that holds those of all; None where one of them has none."""
+    ranges = [one.bounds for one in numbers if one.bounds is not None]
+    if len(ranges) < len(numbers):
+        return None
+    return min(least for least, _ in ranges), max(most for _, most in ranges)
 
 
 def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
@@ -187,5 +197,20 @@ def of_schema(schema: Any, label: str) -> Type:
         return record({name: one if name in required else one.maybe() for name, one in fields.items()}, label)
     if kind == "array":
         return list_of(of_schema(schema.get("items"), f"{label}[]"))
-    found, choices = _PLAIN.get(str(kind), ANY), schema.get("enum")
-    return found._replace(values=tuple(choices)) if isinstance(choices, list) and found is TEXT else found
+    if isinstance(choices := schema.get("enum"), list):
+        return one_of(choices)
+    found, least, most = _PLAIN.get(str(kind), ANY), schema.get("minimum"), schema.get("maximum")
+    if found is NUMBER and isinstance(least, int | float) and isinstance(most, int | float):
+        return found._replace(bounds=(least, most))
+    return found
+
+
+def one_of(choices: Iterable[Any], *, tunable: bool = False) -> Type:
+    """The type of what is one of some texts or numbers."""
+    values = tuple(choices)
+    kind: Kind = "any"
+    if all(isinstance(one, str) for one in values):
+        kind = "text"
+    elif all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
+        kind = "number"
+    return Type(kind, values=values, tunable=tunable)

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from skillrun.language.comparisons import KINDS
 from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, check_twice, member_of
 from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.expressions import Value
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
+from skillrun.language.habits import changes_nothing
 from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import replies_type
 from skillrun.language.reader import OWN_NAMES
@@ -40,15 +42,20 @@ _EARLIER_PASS: Final[Facts] = frozenset({"a pass before this one"})
 
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
+    ended: Step | None = None
     for step in steps:
+        if ended is not None:
+            message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
+            scope.problems.report(step.span, "unreachable", message, "give the `stop` a `when`", "warning")
         check_step(scope, step)
+        ended = step if step.verb == "stop" and step.when is None else None
 
 
 def check_step(scope: Scope, step: Step) -> None:
     """Check a step and what stands in for it, and bind its id."""
-    _claim_id(scope, step)
+    first = _claim_id(scope, step)
     with scope.under(step.when):
-        found = _checked(scope, step)
+        found = _checked(scope, step, prompted=first)
         breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
         depends = scope.depends
         if step.otherwise is not None:
@@ -57,32 +64,37 @@ def check_step(scope: Scope, step: Step) -> None:
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | {f"{step.id} was answered"}
     if step.id is not None and found is not None:
-        scope.bind(step.id, found.maybe(depends) if depends else found)
+        found = found if first else ANY  # which of the two steps is meant, nobody knows
+        scope.bind(step.id, found.maybe(depends) if depends and first else found)
 
 
-def _checked(scope: Scope, step: Step) -> Type | None:
-    """Check the step's values and its section, and then what its verb asks for."""
+def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
+    """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
     main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
     extra = {"member": member_of(main)} if step.verb in ("agent", "panel") else {}
     beside = {
-        name: scope.value(value) if name in MAY_BE_ABSENT else scope.needed(value, name, extra)
+        name: scope.value(value)
+        if name in MAY_BE_ABSENT
+        else scope.needed(value, name, extra if name == "writes" else {})
         for name, value in step.values.items()
     }
     prompt = scope.prompts.get(step.id or "")
-    if prompt is not None and step.verb in ("agent", "panel", "write"):
-        scope.printed(prompt.template, extra)
+    if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
+        (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
     check = _CHECKS.get(step.verb)
     return check(scope, step, main, beside) if check is not None else None
 
 
-def _claim_id(scope: Scope, step: Step) -> None:
+def _claim_id(scope: Scope, step: Step) -> bool:
+    """Whether no step before has the id."""
     if step.id is None:
-        return
+        return True
     span = step.place("id")
     taken = scope.ids.setdefault(identifier(step.id), span)
     if taken is not span:
         hint = f"it stands in line {taken.line}"
         scope.report(span, "duplicate-id", f"another step is called `{step.id}` already", hint)
+    return taken is span
 
 
 def _either(step: Step, found: Type | None, other: Step, stand_in: Type | None) -> Type | None:
@@ -122,13 +134,13 @@ def _artifact(scope: Scope, step: Step) -> None:
         scope.report(step.artifact.span, "path", f"`{path}` belongs to the run itself", "choose another name")
 
 
-def _shaped(scope: Scope, step: Step, otherwise: Type = TEXT) -> Type:
-    """The type of structured data; the templates inside its shape are checked."""
+def _shaped(scope: Scope, step: Step) -> Type | None:
+    """The type of structured data, None where no shape asks for any; the templates inside its shape are checked."""
     label = f"{step.id}.data"
     if step.schema is not None:
         return of_schema(step.schema, label)
     if step.output is None:
-        return otherwise
+        return None
     if step.output.task and scope.place is not None:
         scope.report(step.output.span, "shape", "only a protocol's step takes `task`", "write out the fields")
     for template in step.output.templates:
@@ -145,7 +157,8 @@ def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     data = _shaped(scope, step)
     least = step.values.get("at_least")
     filled = least is None or least.literal != 0
-    data = ANY if main.kind == "any" else data  # nobody knows whether it is a list
+    if data is not None and main.kind == "any":
+        data = ANY  # nobody knows whether it is a list
     found = replies_type(data, step.id or "agent", several=main.kind == "list", filled=filled)
     return found._replace(fields={**found.fields, "path": TEXT}) if "writes" in beside else found
 
@@ -157,6 +170,7 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     known = scope.lookups.library.names("skills/protocols")
     outputs: list[Type] = []
     protocols: list[Protocol] = []
+    reading: list[str] = []
     inputs: dict[str, Field] = {}
     for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
         assert value is not None
@@ -169,12 +183,14 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             scope.writes_elsewhere |= found.writes
             outputs.append(record({**found.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
             protocols.append(found.protocol)
+            reading += [name] if found.reads_task else []
             inputs |= {identifier(one.name): one for one in found.protocol.inputs}
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, found.protocol)
     _warn_of_names(scope, protocols)
     if any(not one.seats.names for one in protocols):
         check_twice(scope, step, main)
+    _check_task(scope, step, protocols, reading)
     if not outputs or value is None:
         return ANY
     if value.literal is not None:
@@ -184,6 +200,21 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     inputs |= {identifier(one.name): one for other in library for one in other.inputs}
     check_given(scope, step, inputs, "none of the protocols", beside.get("with", ANY), all_of_them=False)
     return _of_any(merged(outputs), library)
+
+
+def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
+    """A panel has a section where a protocol of it reads its task, and none that nobody reads."""
+    if reading and step.id is None:
+        hint = "the id names its section in the body"
+        scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
+    elif reading and step.id not in scope.headings:
+        scope.report(
+            step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
+        )
+    elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
+        names = " or ".join(f"`{one.name}`" for one in protocols)
+        message = f"nobody reads the section `{step.id}`: the protocol {names} has no `task` in its prompts"
+        scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
 
 
 def _of_any(found: Type, library: list[Protocol]) -> Type:
@@ -216,7 +247,10 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     if beside.get("pause", ANY).values == ("exit",) and not beside.keys() & {"form", "files"}:
         message, hint = "`pause: exit` does not say what is waited for", "add `form:`, a file to fill in, or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)
-    answer = (TEXT if main.kind == "text" and "multiple" not in beside else ANY).maybe()
+    given = [choices.kind] if "choices" in beside else []
+    given += [beside["default"].kind] if "default" in beside else []
+    is_text = main.kind == "text" and "multiple" not in beside and set(given) <= {"text"}
+    answer = (TEXT if is_text else ANY).maybe()
     if choices.values and "other" not in beside:
         answer = answer._replace(values=choices.values, tunable=choices.tunable)
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
@@ -225,7 +259,9 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
 
 
 def _read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
-    return record({"text": TEXT, "data": _shaped(scope, step, ANY), "files": list_of(TEXT)}, step.id or "read")
+    data = _shaped(scope, step)
+    fields = {"text": TEXT, "files": list_of(TEXT)} | ({} if data is None else {"data": data})
+    return record(fields, step.id or "read")
 
 
 def _write(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
@@ -285,7 +321,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if step.until is None and "at_most" not in beside:
         check_steps(scope, step.steps)
         return found
-    _cap(scope, step)
+    _cap(scope, step, beside.get("at_most", ANY))
     outer, looping, before = scope.names.pop("pass", None), scope.looping, dict(scope.names)
     scope.looping = True
     trial = replace(scope, problems=Problems.unheard(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
@@ -296,6 +332,10 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     scope.names["pass"] = _pass(previous)
     check_steps(scope, step.steps)
     scope.condition(step.until)
+    sections = [scope.prompts[one.id].template for one in step.walk() if one.id and one.id in scope.prompts]
+    if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
+        hint = "let a section read `pass.previous`, or what the loop sets"
+        scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
     scope.looping = looping
     scope.names.pop("pass")
     if outer is not None:
@@ -307,7 +347,7 @@ def _pass(previous: Type) -> Type:
     return record({"index": NUMBER, "previous": previous.maybe(_EARLIER_PASS)}, "pass")
 
 
-def _cap(scope: Scope, step: Step) -> None:
+def _cap(scope: Scope, step: Step, given: Type) -> None:
     """Check `at_most`, and that something ends what goes round."""
     value = step.values.get("at_most")
     literal = value.literal if value is not None else None
@@ -319,6 +359,21 @@ def _cap(scope: Scope, step: Step) -> None:
         scope.lookups.breaker(literal, value.span, scope.settings)
     elif literal is not None and (isinstance(literal, bool | list | dict | float) or int(literal) < 1):
         scope.report(value.span, "type", f"`at_most` is `{literal}`", hint)
+    elif literal is None:
+        _computed_cap(scope, value, given, hint)
+
+
+def _computed_cap(scope: Scope, value: Value, given: Type, hint: str) -> None:
+    """Check what a template gives as a cap: where nobody knows which text, that it may be no breaker's name."""
+    if given.kind in ("list", "record", "map", "boolean"):
+        scope.report(value.span, "type", f"`at_most` is {KINDS[given.kind]}", hint)
+    elif given.kind == "text" and given.values is None:
+        message = "`at_most` is a text that nobody knows before the run"
+        scope.problems.report(value.span, "type", message, f"{hint}; `| int` reads one from a text", "warning")
+    for name in given.values or ():
+        if isinstance(name, str) and not name.isdigit():
+            for span in scope.lookups.places(value, name, scope.settings):
+                scope.lookups.breaker(name, span, scope.settings)
 
 
 def _run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
@@ -340,7 +395,7 @@ def _run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)
 
 
-def _goto(scope: Scope, step: Step, _: Type, __: Types) -> None:
+def _goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
     place, target = scope.place, step.text
     if place is None:
         hint = "let the phase do it, from the protocol's outputs"
@@ -355,7 +410,7 @@ def _goto(scope: Scope, step: Step, _: Type, __: Types) -> None:
         scope.report(step.main.span, "goto", message, "go back to a phase that this one follows, or to itself")
     elif step.main is not None and target and target not in earlier:
         scope.lookups.unknown(step.main.span, "phase", target, sorted(earlier))
-    _cap(scope, step)
+    _cap(scope, step, beside.get("at_most", ANY))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Work
 from skillrun.language.diagnostics import Problems, did_you_mean
 from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
+from skillrun.language.habits import unread
 from skillrun.language.inference import HISTORY, SUMMARY
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
@@ -40,8 +42,9 @@ class WorkflowCheck:
         loaded = {use.name: checker.phase(use) for use in workflow.phases.values()}
         self.phases = {name: phase for name, phase in loaded.items() if phase is not None}
         self.traces: dict[str, Trace] = {}
-        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings)
-        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs)
+        self._read: set[str] = set()  # the names that anything in the workflow reads
+        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
+        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs, self._read)
         self._base = base_names(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
@@ -59,6 +62,8 @@ class WorkflowCheck:
         self._documents()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
+        self._unused()
+        self._written_over()
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -105,6 +110,8 @@ class WorkflowCheck:
             place=Place(self.workflow, use.name),
             prompts=phase.prompts,
             local=phase.local,
+            headings=phase.headings,
+            around=tuple(one for one in (phase.acceptance, self.workflow.preamble) if one is not None),
         )
         if use.retry is not None:
             self.checker.lookups.breaker(use.retry, use.place("retry"), self.settings)
@@ -114,7 +121,7 @@ class WorkflowCheck:
                 with scope.under(reference.when):
                     self._reference(reference, scope)
             if phase.acceptance is not None:
-                scope.printed(phase.acceptance)
+                scope.prompt(phase.acceptance)
             check_steps(scope, phase.steps)
             outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
             scope.fit_records(phase.outputs, outputs)
@@ -126,7 +133,8 @@ class WorkflowCheck:
         is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
-        self.traces[use.name] = trace(phase, scope.reads, writes)
+        self.traces[use.name] = trace(phase, scope.reads, writes, [path for path in certain if path is not None])
+        self._read |= scope.reads
 
     def _visible(self, phases: frozenset[str]) -> Type:
         """What is known of phases: one with a condition, or one that may fail, may be absent."""
@@ -144,7 +152,8 @@ class WorkflowCheck:
         if reference.agent_skill:
             self.checker.lookups.agent_skill(reference.skill, reference.span)
         elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
-            scope.printed(text.template)
+            scope.prompt(text.template)
+            scope.around += (text.template,)
 
     def _documents(self) -> None:
         """What prompts carry of earlier phases: a phase reads of it what it follows, the rest is absent for it."""
@@ -160,42 +169,72 @@ class WorkflowCheck:
                 before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
                 read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
                 self.traces[name] = replace(one, reads=one.reads | read)
+        self._read |= scope.reads
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
         scope = Scope(self.checker, self.settings, self._base, self.problems)
         if workflow.preamble is not None:
-            scope.printed(workflow.preamble)
+            scope.prompt(workflow.preamble)
         if workflow.repository is not None:
             scope.value(workflow.repository)
             check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
-            Scope(self.checker, self.settings, before, self.problems).value(workflow.hint)
+            Scope(self.checker, self.settings, before, self.problems, reads=self._read).value(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)
         self._top_reads = frozenset(scope.reads)
+        self._read |= scope.reads
+
+    def _written_over(self) -> None:
+        """Warn of a file that a phase writes for sure and a later one writes over, where nobody reads it between."""
+        read = self._read | {path for one in self.traces.values() for path in one.reads}
+        if self.problems.errors or "phases.*" in read:
+            return
+        certain = {name: one for name, one in self.traces.items() if self.workflow.phases[name].when is None}
+        patterns = [step.text for name in certain for step in self.phases[name].walk() if step.verb == "read"]
+        for first, second in permutations(certain, 2):
+            if first not in self.workflow.ancestors(second) or f"phases.{identifier(first)}" in read:
+                continue
+            for path in sorted(certain[first].surely & certain[second].surely):
+                if not any(not one or fnmatchcase(path, one) for one in patterns):
+                    message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
+                    step = certain[second].writes[path]
+                    self.problems.report(step.span, "written-over", message, "choose another name", "warning")
+
+    def _unused(self) -> None:
+        """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
+        request = next((one for one in self.workflow.inputs if one.required), None)
+        known = {"mode"} if self.settings.part("features") else set()
+        optional = [one for one in self.workflow.inputs if one is not request and one.name not in known]
+        if self.phases.keys() == self.workflow.phases.keys():
+            self.checker.unused += unread(optional, self._read)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where."""
+    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
+
+    `surely` are those that it writes in any case.
+    """
 
     sets: Mapping[str, Value]
     reads: frozenset[str]
     writes: Mapping[str, Step]
+    surely: frozenset[str]
 
 
-def trace(phase: Phase, reads: set[str], writes: Mapping[str, Step]) -> Trace:
+def trace(phase: Phase, reads: set[str], writes: Mapping[str, Step], surely: Collection[str]) -> Trace:
     sets = {
         identifier(name): value
         for step in phase.walk()
         if step.verb == "set" and step.main is not None
         for name, value in (step.main.entries or {}).items()
     }
-    return Trace(sets, frozenset(reads), writes)
+    return Trace(sets, frozenset(reads), writes, frozenset(surely) & writes.keys())
 
 
 def ordered(workflow: Workflow, problems: Problems) -> list[str]:

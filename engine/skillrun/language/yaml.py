@@ -30,6 +30,8 @@ from skillrun.language.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Se
 
 MAX_DEPTH: Final = 40
 MOST_PARTS: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings
+_CUT: Final = re.compile(r"[ \t]+(#(?!TODO|FIXME|XXX)\w{1,20})")
+_QUOTE: Final = "put the whole value in quotes, or a space behind the `#` of a comment"
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
@@ -131,12 +133,19 @@ class _Builder:
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
                 hint = "put a quote in front, or the whole value in the other kind of quotes"
                 self.refuse(start, "quote", "a quote closes this value and none opens it", hint)
+            self.check_comment(event.end_mark.index + self.offset, value)
         end: int = event.end_mark.index + self.offset
         quote = 1 if style in {"'", '"'} else 0
         if end - start - 2 * quote == len(value) and style not in {"|", ">"}:  # neither escapes nor folded lines
             return Scalar(value, Text(value, self.source, ((0, start + quote),)), span)
         runs = partial(runs_of, self.source.text, start, end, style, value)
         return Scalar(value, Text(value, self.source, runs), span)
+
+    def check_comment(self, end: int, value: str) -> None:
+        """Warn of words that go on behind a `#` which makes the rest a comment, as in `Which of issue #12`."""
+        if " " in value and (found := _CUT.match(self.source.text, end)):
+            message = f"`{found[1]}` begins a comment here: the value ends before it"
+            self.problems.report(Span(self.source, found.start(1)), "comment", message, _QUOTE, "warning")
 
     def start(self, event: Any, is_mapping: bool) -> None:
         start = self.begin(event)

@@ -75,6 +75,7 @@ class Rule:
     stop: Stop | None = None
     times: int | None = None
     delay: float = 0
+    taken: bool = False
 
     def matches(self, address: str, model: str) -> bool:
         return self.times != 0 and fnmatchcase(address, self.address) and fnmatchcase(model, self.model)
@@ -100,6 +101,7 @@ class ScriptedGateway:
         await attempts.sent(1)
         self.sent.append((address, request))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())
+        rule.taken = True
         if rule.times is not None:
             rule.times -= 1
         if rule.delay:
@@ -115,6 +117,10 @@ class ScriptedGateway:
         usage = Usage(sum(_tokens(block.text) for block in asked), _tokens(text))
         stop = rule.stop or ("tool" if rule.calls else "end")
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
+
+    def unused(self) -> list[str]:
+        """The addresses of the replies that no call has taken."""
+        return [rule.address for rule in self.rules if not rule.taken and rule.times != 0]
 
     async def close(self) -> None:
         return None

@@ -1,17 +1,20 @@
 """What a workflow will ask, known before it runs: whether it needs a person, and whether prepared answers fit.
 
 Follows phases, protocols and inline workflows; where a protocol's name is computed, every one that its files mention.
+What stands under a condition that the inputs rule out is left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from skillrun.language.check import Program
 from skillrun.language.definitions import Protocol, Step, Workflow
 from skillrun.language.diagnostics import Problems
+from skillrun.language.foresight import Foresight
 from skillrun.language.library import Library
 from skillrun.people.answers import Question, choices_of, default_of
 from skillrun.people.prepared import Prepared
@@ -35,10 +38,13 @@ class Ask:
         return all(default_of(question) is not None or prepared.has(self.key, question) for question in self.questions)
 
 
-def refusal(program: Program, prepared: Prepared) -> list[str]:
-    """A line for each step that makes an unattended run of the program refuse; empty where nobody is needed."""
+def refusal(program: Program, prepared: Prepared, inputs: Mapping[str, Any] | None = None) -> list[str]:
+    """A line for each step that makes an unattended run of the program refuse; empty where nobody is needed.
+
+    `inputs` are those of the run, with their defaults.
+    """
     lines = []
-    for ask in asks(program):
+    for ask in asks(program, inputs):
         if not ask.answered(prepared):
             place = f"{ask.step.span.path}:{ask.step.span.line}: `{ask.key}`"
             if "files" in ask.step.values:
@@ -62,9 +68,10 @@ def check_answers(program: Program, prepared: Prepared) -> Problems:
     return problems
 
 
-def asks(program: Program) -> Iterator[Ask]:
-    """Every `ask` that a run of the program can come to."""
-    return _in_workflow(program.library, program.workflow, "", (program.workflow.name,))
+def asks(program: Program, inputs: Mapping[str, Any] | None = None) -> Iterator[Ask]:
+    """Every `ask` that a run of the program can come to, with these inputs or with any."""
+    known = Foresight({"inputs": inputs}) if inputs is not None else None
+    return _in_workflow(program.library, program.workflow, "", (program.workflow.name,), known)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ class _Place:
     library: Library
     written: str
     inside: tuple[str, ...]
+    known: Foresight
 
     def protocols(self, step: Step) -> Iterator[Protocol]:
         """The protocol that a panel names; of a computed name, each that the files mention."""
@@ -86,20 +94,26 @@ class _Place:
                 yield found
 
 
-def _in_workflow(library: Library, workflow: Workflow, prefix: str, inside: tuple[str, ...]) -> Iterator[Ask]:
+def _in_workflow(
+    library: Library, workflow: Workflow, prefix: str, inside: tuple[str, ...], inputs: Foresight | None
+) -> Iterator[Ask]:
     uses = workflow.phases.values()
     phases = {use.name: phase for use in uses if (phase := library.phase(use.skill)) is not None}
     config = library.config(workflow.config) if workflow.config else None
     documents = [workflow.document, *(phase.document for phase in phases.values())]
     written = "\n".join([*(document.source.text for document in documents), str(config.data if config else "")])
-    place = _Place(library, written, inside)
+    place = _Place(library, written, inside, Foresight.of(workflow, config.data if config else {}, inputs))
     for use in uses:
+        if place.known.rules_out(use.when):
+            continue
         steps = phases[use.name].steps if use.name in phases else ()
         yield from _in_steps(place, f"{prefix}{use.name}", (*steps, *([use.otherwise] if use.otherwise else [])))
 
 
 def _in_steps(place: _Place, at: str, steps: Iterable[Step]) -> Iterator[Ask]:
     for step in steps:
+        if place.known.rules_out(step.when):
+            continue
         here = f"{at}/{step.id or step.verb}"
         if step.verb == "ask":
             yield _ask(here, step)
@@ -108,12 +122,15 @@ def _in_steps(place: _Place, at: str, steps: Iterable[Step]) -> Iterator[Ask]:
             yield from _in_steps(place, at if once else here, step.steps)
         elif step.verb == "panel":
             for protocol in place.protocols(step):
-                within = replace(place, inside=(*place.inside, f"protocols/{protocol.name}"))
+                given = place.known.handed_over(protocol.inputs, step.values.get("with"))
+                known = replace(given, names={**place.known.names, **given.names})
+                within = replace(place, inside=(*place.inside, f"protocols/{protocol.name}"), known=known)
                 yield from _in_steps(within, here, protocol.steps)
         elif step.verb == "run":
             found = place.library.workflow(step.text)
             if found is not None and found.name not in place.inside:
-                yield from _in_workflow(place.library, found, f"{here}/", (*place.inside, found.name))
+                given = place.known.handed_over(found.inputs, step.values.get("with"))
+                yield from _in_workflow(place.library, found, f"{here}/", (*place.inside, found.name), given)
         if step.otherwise is not None:
             yield from _in_steps(place, f"{here}.otherwise", [step.otherwise])
 

@@ -32,6 +32,9 @@ class Breakers:
     def limit(self, name: str) -> Limit:
         return self._limits.get(name, Limit())
 
+    def known(self, name: str) -> bool:
+        return name in self._limits
+
     def failed(self, name: str) -> bool:
         """Count a failure; whether the limit is reached."""
         self.failures[name] = self.failures.get(name, 0) + 1

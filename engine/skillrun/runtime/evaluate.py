@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from jinja2.exceptions import UndefinedError
+
 from skillrun.language.definitions import Step
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.expressions import RenderError, Template
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
+from skillrun.tools.paths import PathRefused
 
 if TYPE_CHECKING:
     from skillrun.runtime.steps import Act
@@ -27,9 +32,9 @@ IN_TURN: Final = "sequential"
 
 async def evaluate(step: Step, frame: Frame) -> None:
     """Evaluate a step and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
-    if step.when is not None and not truth(step.when.render(frame_names(frame))):
-        return
     try:
+        if step.when is not None and not _holds(step.when, frame, step):
+            return
         with _carried(step, frame):
             result = await _attempts(step, frame)
     except StepFailed as failure:
@@ -58,7 +63,22 @@ def _carried(step: Step, frame: Frame) -> Iterator[None]:
 
 def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
     """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
-    return otherwise is not None and (otherwise.when is None or truth(otherwise.when.render(frame_names(frame))))
+    return otherwise is not None and (otherwise.when is None or _holds(otherwise.when, frame, otherwise))
+
+
+@contextmanager
+def failing(frame: Frame, step: Step | None = None) -> Iterator[None]:
+    """A template that cannot be rendered, or what it gave and cannot be used, fails the step or else the phase."""
+    try:
+        yield
+    except (RenderError, PathRefused, UndefinedError) as error:
+        hint = f" ({error.next_step})" if isinstance(error, SkillrunError) and error.next_step else ""
+        raise StepFailed(f"{error}{hint}", frame.at(step) if step is not None else frame.address) from error
+
+
+def _holds(condition: Template, frame: Frame, step: Step) -> bool:
+    with failing(frame, step):
+        return truth(condition.render(frame_names(frame)))
 
 
 async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, can_go_on: bool) -> str:
@@ -99,7 +119,8 @@ async def _attempts(step: Step, frame: Frame) -> Any:
 
     act = VERBS[step.verb]
     if step.verb in UNCOUNTED:
-        return await act(step, frame)
+        with failing(frame, step):
+            return await act(step, frame)
     most = ATTEMPTS if step.verb == "agent" else 1
     for number in count(1):
         tried = await _attempt(act, step, frame)
@@ -130,7 +151,8 @@ class Tried:
 
 async def _attempt(act: Act, step: Step, frame: Frame) -> Tried:
     try:
-        result = await act(step, frame)
+        with failing(frame, step):
+            result = await act(step, frame)
     except StepFailed as failure:
         return Tried(reason=failure.reason, failure=failure)
     missing = result.pop(PARTIAL, ()) if isinstance(result, dict) else ()

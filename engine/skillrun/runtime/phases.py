@@ -9,7 +9,7 @@ from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
-from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate
+from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate, failing
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import Frame, PhaseRun, Run
@@ -138,7 +138,8 @@ async def _evaluated(
         return await _paused(phase, waiting)
     if breaker is not None:
         phase.breakers.succeeded(breaker)
-    outputs = outputs_of(phase, frame.names) if status == "completed" else {}
+    with failing(frame):
+        outputs = outputs_of(phase, frame.names) if status == "completed" else {}
     summary = await summary_of(phase, outputs, status, back=back is not None)
     if back is not None:
         summary["goto"] = {"target": back.target, "step": back.step}

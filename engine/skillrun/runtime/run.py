@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillrun.language.check import Program
 from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
-from skillrun.language.expressions import ABSENT
-from skillrun.language.schemas import Shape
+from skillrun.language.expressions import ABSENT, Absent
+from skillrun.language.schemas import Shape, shown
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
@@ -338,6 +338,11 @@ class Frame:
         assert step.main is not None
         return step.main.evaluate(self.names)
 
+    def text(self, step: Step, name: str = "", fallback: str = "") -> str:
+        """The verb's own value, or that of a key, as a text. Raises RenderError where it is absent."""
+        value = step.values.get(name) if name else step.main
+        return fallback if value is None else value.text(self.names)
+
     def shape(self, step: Step) -> Shape | None:
         """The shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
@@ -351,13 +356,19 @@ class Frame:
         value = self.value(step, "at_most", step.retry)
         return value if isinstance(value, str) and not value.isdigit() else None
 
+    def whole(self, step: Step, name: str, fallback: int, expected: str = "a whole number") -> int:
+        """The whole number that a key holds, perhaps as a text. Raises StepFailed where it holds none."""
+        value = self.value(step, name, fallback)
+        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
+        if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
+            raise StepFailed(f"`{name}` is {shown(value)}; expected {expected}", self.at(step))
+        return int(number)
+
     def cap(self, step: Step) -> int:
         """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
         name = self.breaker(step)
         if name is not None:
+            if not self.open.breakers.known(name):
+                raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
             return self.open.breakers.limit(name).limit
-        value = self.value(step, "at_most", 1)
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            raise StepFailed(f"`at_most` is {value!r}; expected a number or a breaker's name", self.at(step)) from None
+        return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")

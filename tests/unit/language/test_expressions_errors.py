@@ -119,7 +119,7 @@ def test_other_functions_of_jinja_do_not_exist(name: str) -> None:
         ("", 1, "unexpected 'the end'"),
         ("a and", 3, "unexpected 'the end'"),
         ("a }}", 3, "expected token 'the end', got '}}'"),
-        ("a = 3", 3, "expected token 'the end', got '='"),
+        ("a = 3", 3, "`=` compares nothing"),
     ],
 )
 def test_what_is_no_condition(written: str, column: int, message: str) -> None:

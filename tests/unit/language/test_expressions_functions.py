@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from skillrun.language.diagnostics import Problems
 from skillrun.language.expressions import Absent, RenderError, compile_string
 from skillrun.language.source import Text
+from skillrun.language.templates import limits
 
 
 def rendered(expression: str, **names: Any) -> Any:
@@ -209,3 +210,10 @@ def test_matches_gives_names_with_their_hits() -> None:
 def test_a_pattern_that_is_none_is_an_error() -> None:
     with pytest.raises(RenderError, match=r"`\(` is not a regular expression"):
         rendered("matches('a', ['('])")
+
+
+@pytest.mark.finding("FL11")
+def test_a_flood_of_items_is_shortened_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_WORK", 60_000)
+    texts = [f"one {number % 7} two {number % 11} three {number % 13} four {number % 17}" for number in range(900)]
+    assert 0 < len(rendered("x | dedupe(0.9)", x=texts)) < len(texts)

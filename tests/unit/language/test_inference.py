@@ -20,9 +20,34 @@ NAMES: dict[str, Type] = {
     "findings": list_of(record({"title": TEXT, "level": MODE, "note": TEXT.maybe()}, "the finding")),
     "answers": list_of(NUMBER, filled=True),
     "artifacts": map_of(TEXT),
-    "config": of_value({"mode": "rapid", "teams": {"a": ["x"], "b": ["y", "z"]}}, "config", tunable=True),
+    "config": of_value({"mode": "rapid", "most": 3, "teams": {"a": ["x"], "b": ["y", "z"]}}, "config", tunable=True),
     "anything": ANY,
+    "score": NUMBER._replace(bounds=(0, 10)),
 }
+
+
+LET_THROUGH = [
+    pytest.param(template, marks=pytest.mark.finding(finding))
+    for finding, templates in {
+        "FL8": [
+            "{% if inputs.days is number %}{{ inputs.days }}{% endif %}",
+            "{% if inputs.repo is string and inputs.repo is ne 'x' %}{{ inputs.repo }}{% endif %}",
+            "{% for f in findings if f.note is in ['a', 'b'] %}{{ f.note }}{% endfor %}",
+            "{{ [findings] | map('top', 3) | sum(start=[]) | map(attribute='title') | join }}",
+            "{% for f in [findings] | map('first') %}{{ f.title }}{% endfor %}",
+            "{% for name, team in config.teams | top(1) | dictsort %}{{ name }}{% endfor %}",
+            "{% set a = 'x' %}{% if inputs.repo %}{% set a = 'y' %}{% endif %}{% if a == 'x' %}{% endif %}",
+        ],
+        "FL21": [
+            "{% if score == 10 or score >= 10 or score < 1 or score in [0, 10] %}{% endif %}",
+            "{% if score + 1 == 11 or score | int == 12 or [score] | sum == 20 %}{% endif %}",
+            "{% if step.data == {'title': 'x'} or anything == 'x' or inputs.place == anything %}{% endif %}",
+            "{% if state.flags == [] or 'x' in state.flags or 'mode' in config %}{% endif %}",
+            "{{ step.text | clip(score) }}{{ findings | top(config.most) | length }}{{ step.text | length }}",
+        ],
+    }.items()
+    for template in templates
+]
 
 
 def problems(template: str, *, bare: bool = False) -> list[str]:
@@ -66,6 +91,7 @@ def problems(template: str, *, bare: bool = False) -> list[str]:
         "{% if config.mode == 'deep' %}{% endif %}",
         "{% if state.mode in ['rapid', 'deep'] %}{% endif %}",
         "{{ config.teams[inputs.place] | join(', ') }}",
+        *LET_THROUGH,
     ],
 )
 def test_what_is_proved_is_let_through(template: str) -> None:
@@ -125,4 +151,35 @@ def test_what_is_not_proved_is_found_at_its_place(template: str, found: list[str
     ],
 )
 def test_absent_values_are_false_in_conditions(condition: str, found: list[str]) -> None:
+    assert problems(condition, bare=True) == found
+
+
+@pytest.mark.finding("FL9", "FL21")
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("score == 11", ["never 10"]),
+        ("11 == score", ["never 1"]),
+        ("score in [3, 11]", ["never 14"]),
+        ("score > 10", ["never 9"]),
+        ("0 > score", ["never 1"]),
+        ("score >= '8'", ["type 10"]),
+        ("score is ge '8'", ["type 13"]),
+        ("score == 'five'", ["never 10"]),
+        ("step.data == 'x'", ["never 14"]),
+        ("step.data > 3", ["type 13"]),
+        ("findings == 'x'", ["never 13"]),
+        ("'x' in findings", ["never 8"]),
+        ("'x' in score", ["type 8"]),
+        ("score in step.text", ["type 15"]),
+        ("findings | selectattr('title', 'gt', 3)", ["type 38"]),
+        ("[findings] | map('top', 3) | sum(start=[]) | map(attribute='titel')", ["unknown-field 46"]),
+        ("step.text | clip('many')", ["arguments 18"]),
+        ("findings | dedupe('title', threshold='x')", ["arguments 38"]),
+        ("step.text | join", ["arguments 13"]),
+        ("score | length", ["arguments 9"]),
+        ("matches(step.data, ['x'])", ["arguments 8"]),
+    ],
+)
+def test_what_cannot_be_compared_or_given_is_found(condition: str, found: list[str]) -> None:
     assert problems(condition, bare=True) == found

@@ -85,6 +85,89 @@ def test_everything_else_needs_a_person(tmp_path: Path, step: str) -> None:
     assert line.startswith("skills/demo/one.md:4: `one/which`")
 
 
+DEEP = """
+---
+name: demo
+inputs:
+  topic: string
+  deep: {type: boolean, default: false}
+  kind?: string
+state:
+  found: {type: boolean, default: false}
+config: demo
+phases:
+  one:
+---
+"""
+CONFIG = {"config/demo.yaml": "ask: false\nfeatures:\n  talk: {enabled: false}\n"}
+
+
+@pytest.mark.finding("FL4")
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "inputs.deep", "inputs.deep and state.found", "not (state.found or not inputs.deep)", "inputs.kind",
+        "inputs.kind == 'x'", "config.ask", "features.talk", "inputs.topic | length > 9 and bank('a', 'b')",
+        "inputs['deep']",
+    ],
+)  # fmt: skip
+def test_a_question_that_the_inputs_rule_out_needs_nobody(tmp_path: Path, condition: str) -> None:
+    found = program(tmp_path, f'- {{id: which, when: "{condition}", ask: Which one?}}', CONFIG, DEEP)
+    assert refusal(found, Prepared(), {"topic": "tea", "deep": False}) == []
+    unknown = 0 if condition == "config.ask" else 1
+    assert len(refusal(found, Prepared())) == unknown, "which inputs there are is not known"
+
+
+@pytest.mark.finding("FL4")
+@pytest.mark.parametrize(
+    "condition", ["inputs.deep", "state.found", "not state.found", "inputs.deep or state.found", "run.round == 2"]
+)
+def test_a_question_that_may_be_reached_needs_somebody(tmp_path: Path, condition: str) -> None:
+    found = program(tmp_path, f'- {{id: which, when: "{condition}", ask: Which one?}}', CONFIG, DEEP)
+    assert len(refusal(found, Prepared(), {"topic": "tea", "deep": True})) == 1
+
+
+@pytest.mark.finding("FL4")
+def test_conditions_of_phases_loops_protocols_and_inline_workflows_count(tmp_path: Path) -> None:
+    workflow = DEEP.replace("  one:\n", "  one:\n  two: {when: inputs.deep, skill: demo/one}\n")
+    steps = """
+    - when: inputs.deep
+      repeat:
+        - {ask: In a group?}
+    - {id: sub, run: other, with: {topic: x, deep: "{{ inputs.deep }}"}}
+    - {id: unsure, run: other, with: {topic: x, deep: "{{ state.found }}"}}
+    - {id: talk, panel: [judge], protocol: talk, with: {loud: "{{ inputs.deep }}"}}
+    """
+    files = {
+        **CONFIG,
+        "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
+        "skills/protocols/talk.md": """
+            ---
+            kind: protocol
+            seats: [speaker]
+            inputs: {loud: boolean, long: {type: boolean, default: true}}
+            steps:
+              - {id: asked, when: inputs.loud, ask: In a protocol?}
+              - {id: other, when: inputs.long and config.ask, ask: In a protocol?}
+            ---
+            """,
+        "workflows/other.md": (
+            "---\nname: other\ninputs: {topic: string, deep: boolean}\nphases:\n  first: {when: inputs.deep}\n---\n"
+        ),
+        "skills/other/first.md": "---\nkind: phase\nsteps:\n  - {id: asked, ask: Inline?}\n---\n",
+    }
+    found = program(tmp_path, steps, files, workflow)
+    assert [ask.key for ask in asks(found, {"topic": "tea", "deep": False})] == ["one/unsure/first/asked"]
+    assert len(list(asks(found, {"topic": "tea", "deep": True}))) == 8
+
+
+@pytest.mark.finding("FL4")
+def test_features_are_not_known_where_the_state_has_the_mode(tmp_path: Path) -> None:
+    workflow = DEEP.replace("  found:", "  mode: {type: string, default: a}\n  found:")
+    found = program(tmp_path, "- {id: which, when: features.talk, ask: Which one?}", CONFIG, workflow)
+    assert len(refusal(found, Prepared(), {"topic": "tea", "deep": False})) == 1
+
+
 @pytest.mark.parametrize("key", ["one/which", "which"])
 def test_a_prepared_answer_needs_nobody(tmp_path: Path, key: str) -> None:
     found = program(tmp_path, "- {id: which, ask: Which one?}")

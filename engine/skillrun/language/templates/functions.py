@@ -113,7 +113,8 @@ def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
     found = listed(items)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
-    return likeness.dedupe(found, by, number(threshold), spend)
+    with budget() as paying:  # half of it is left for what is done with the items
+        return likeness.dedupe(found, by, number(threshold), spend, paying.left >> 1)
 
 
 def convergence(replies: Any, settings: Any) -> Any:

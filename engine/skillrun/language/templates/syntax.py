@@ -46,6 +46,8 @@ def _explained(error: TemplateSyntaxError, reader: _Reader, bare: bool) -> Fault
         at = reader.open[-2 if message.startswith("U") else -1]
         opened = _OPENING.match(source, at)
         return Fault(f"`{opened[0] if opened else message}` is never closed", _BRACES, at)
+    if source[at : at + 1] == "=" and source[at : at + 2] != "==":
+        return Fault("`=` compares nothing", "write `==`", at)
     for word, sign in _WORDS.items():
         message = message.replace(word, sign)
     return Fault(message, _INSTEAD.get(source[at : at + 1], ""), at)

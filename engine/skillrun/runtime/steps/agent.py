@@ -28,7 +28,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     answers = await _ask_all(step, frame, seated, shape)
     replies = [_reply(one, answers[one.id]) for one in seated]
     good = [one for one in seated if answers[one.id].ok]
-    least = int(frame.value(step, "at_least", 1)) if several else 1
+    least = frame.whole(step, "at_least", 1) if several else 1
     missing = [one for one in seated if not answers[one.id].ok]
     if all(answers[one.id].refused for one in seated):  # a mistake to be mended, and nothing to go on without
         least = max(1, least)
@@ -147,7 +147,7 @@ async def _write(
         return
     paths = []
     for one in good:
-        path = str(value.evaluate(frame_names(frame, one.names)))
+        path = value.text(frame_names(frame, one.names))
         found = answers[one.id]
         text = await put_reply(frame, step, path, found.text, found.data)
         if len(good) == 1 and "data" not in result:

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
+from skillrun.language.schemas import shown
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
+from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.files import digest
 from skillrun.runtime.questions import GO_ON, paused, put, unfitting
 from skillrun.runtime.run import Frame
@@ -25,11 +27,10 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     questions = _questions(step, frame)
     if not questions:
         return {"answers": []}
-    form = frame.value(step, "form", None)
+    form = frame.text(step, "form") or None
     leave = frame.value(step, "pause", "interactive") == "exit"
     own = [step.main, *(step.values.get(name) for name in SHARED)]
     computed = any(value is not None and value.computed for value in own)
-    form = str(form) if form else None
     answers = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed)
     frame.open.asked.extend(question["id"] for question in questions)
     result: dict[str, Any] = {"answers": answers}
@@ -48,11 +49,19 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
             shared[name] = value
     questions = []
     for number, item in enumerate(items, 1):
-        record = dict(item) if isinstance(item, Mapping) else {"text": str(item)}
+        record = dict(item) if isinstance(item, Mapping) else {"text": item}
+        record["text"] = _words(step, frame, record.get("text"))
         base = step.id or "question"
-        record.setdefault("id", base if len(items) == 1 else f"{base}-{number}")
+        record["id"] = str(record.get("id") or (base if len(items) == 1 else f"{base}-{number}"))
         questions.append({**shared, **record, "round": frame.open.round})
     return questions
+
+
+def _words(step: Step, frame: Frame, asked: Any) -> str:
+    """The words of a question. Raises StepFailed where there are none."""
+    if isinstance(asked, bool) or not isinstance(asked, (str, int, float)) or asked == "":
+        raise StepFailed(f"a question of `{step.id or 'ask'}` has no `text`: {shown(asked)}", frame.at(step))
+    return str(asked)
 
 
 async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
@@ -60,7 +69,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
 
     A step with a default can do without: a person who comes back without files is asked.
     """
-    pattern = str(frame.value(step, "files"))
+    pattern = frame.text(step, "files")
     where = f"{frame.at(step)}@{frame.open.rounds}"
     known = frame.run.journal.find("tool", where, digest(pattern))
     if known is not None and frame.run.session.keeps_reads:
@@ -72,7 +81,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         if written_out:
             frame.run.folder.make_folder(written_out)
     if not found and default is not None:
-        asked = {"id": step.id or "files", "text": str(frame.main(step)), "choices": [THERE, GO_ON], "default": GO_ON}
+        asked = {"id": step.id or "files", "text": frame.text(step), "choices": [THERE, GO_ON], "default": GO_ON}
         asking = Asking(frame.at(step).partition("/")[2], frame.open.title, (asked,))
         try:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
@@ -82,7 +91,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         found = [str(default)] if without else frame.run.folder.matching(pattern)
     if not found:
         hint = f"put files that match `{pattern}` into {frame.run.folder.path}"
-        raise await paused(frame, str(frame.main(step)), hint)
+        raise await paused(frame, frame.text(step), hint)
     result: dict[str, Any] = {"answers": [], "answer": ", ".join(found)}
     await frame.run.journal.record("tool", where, digest(pattern), result)
     return result

@@ -15,7 +15,7 @@ from skillrun.runtime.scope import frame_names, new_frame
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """The protocol's outputs, and `.degraded`. What it stops with fails the step."""
-    name = str(frame.value(step, "protocol"))
+    name = frame.text(step, "protocol")
     protocol = frame.run.program.library.protocol(name)
     if protocol is None:
         raise StepFailed(f"there is no protocol `{name}`", frame.at(step))

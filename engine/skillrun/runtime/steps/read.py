@@ -25,8 +25,8 @@ MOST: Final = 5_000_000  # bytes that one step reads
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.text` of all files, `.data` (frontmatter), `.files`; journaled: a resumed phase reads the same again."""
-    pattern = str(frame.main(step))
-    origin = str(frame.value(step, "from", ""))
+    pattern = frame.text(step)
+    origin = frame.text(step, "from")
     phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
     fingerprint = digest(f"{origin}\n{pattern}")
     key = f"{where} {fingerprint}"

@@ -8,8 +8,8 @@ from skillrun.runtime.run import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:
-    text = " ".join(str(frame.main(step)).split())
-    level = str(frame.value(step, "level", "info"))
+    text = " ".join(frame.text(step).split())
+    level = frame.text(step, "level", "info")
     if level == "warn" and text not in frame.open.warnings:
         frame.open.warnings.append(text)
     frame.run.emit(Said(frame.open.name, text, level))

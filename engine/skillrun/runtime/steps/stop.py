@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from skillrun.language.definitions import Step
-from skillrun.runtime.errors import Stopped
+from skillrun.language.diagnostics import allowed
+from skillrun.language.kinds import VERBS
+from skillrun.language.schemas import shown
+from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.run import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:
-    raise Stopped(str(frame.main(step)), str(frame.value(step, "reason", "")))
+    status = frame.text(step)
+    if status not in VERBS["stop"].main.values:
+        raise StepFailed(f"`stop` is {shown(status)}; {allowed(VERBS['stop'].main.values)}", frame.at(step))
+    raise Stopped(status, frame.text(step, "reason"))

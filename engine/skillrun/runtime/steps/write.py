@@ -13,11 +13,11 @@ from skillrun.runtime.writing import put_text
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    path = str(frame.main(step))
+    path = frame.text(step)
     names = frame_names(frame)
-    name = frame.value(step, "template", "")
+    name = frame.text(step, "template")
     if name:
-        template = frame.run.program.library.text(str(name))
+        template = frame.run.program.library.text(name)
         if template is None:
             raise StepFailed(f"there is no template `{name}`", frame.at(step))
         text = template.template.render_text(names)
