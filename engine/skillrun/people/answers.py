@@ -53,10 +53,11 @@ def shown(value: Any) -> str:
 
 
 def answered(answer: Any, **more: Any) -> dict[str, Any]:
-    """The record of an answer with what is known beside it; an empty answer is none."""
+    """The record of an answer with what is known beside it; an empty answer is none, and a comment may stand alone."""
+    beside = {name: value for name, value in more.items() if value not in (None, "")}
     if answer is None or answer in ("", []):
-        return {}
-    return {"answer": answer, **{name: value for name, value in more.items() if value not in (None, "")}}
+        return {name: value for name, value in beside.items() if name == "comment"}
+    return {"answer": answer, **beside}
 
 
 def by_default(question: Question) -> dict[str, Any]:
