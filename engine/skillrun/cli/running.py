@@ -117,7 +117,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
     out.line(f"folder: {folder}")
-    for name in told["artifacts"]:
+    for name in (*told["artifacts"], *told["forms"]):
         out.line(f"  {name}")
     if "usage" in told:
         out.line(spent(told["usage"]))

@@ -16,6 +16,7 @@ from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.journal_check import sound
 from skillrun.runtime.lock import is_held
+from skillrun.runtime.recorded import is_artifact
 from skillrun.runtime.run import Spent
 from skillrun.runtime.state import State
 from skillrun.runtime.transcript import KINDS, Record, events
@@ -62,6 +63,7 @@ def _story(folder: Tree) -> Record:
         "phases": phases,
         "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
         "artifacts": artifacts,
+        "forms": [name for name in counted.pop("forms", []) if files.has(name)],
         "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
         "degraded": [
             _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
@@ -150,6 +152,7 @@ def _counted(files: RunFolder, journal: Journal) -> Record:
     calls = (Spent(1, Usage(**entry.body["usage"]), entry.body["price"]) for entry in journal.entries("reply"))
     return {
         "usage": sum(calls, Spent()).to_dict(),
+        "forms": [name for entry in journal.entries("note") if is_artifact(name := entry.body.get("form"))],
         "changed_by_hand": files.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

@@ -114,9 +114,18 @@ def _asked(event: Data) -> list[str]:
     return [f"{event['phase']}: question{worded}: {one.get('text', '')}" for one in event["questions"]]
 
 
-def _answered(event: Data) -> str:
+def _answered(event: Data) -> list[str]:
+    if event["replayed"]:
+        return []
     given = {str(one.get("id", "")): one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
-    return f"{event['phase']}: answered: {equations(given)}" if given and not event["replayed"] else ""
+    left = {str(one.get("id", "")): one["comment"] for one in event["answers"] if _left_open(one)}
+    lines = {"answered": equations(given), "left open": equations(left)}
+    return [f"{event['phase']}: {what}: {text}" for what, text in lines.items() if text]
+
+
+def _left_open(answer: Data) -> bool:
+    """Whether somebody wrote something to a question and did not answer it."""
+    return answer.get("answer") in (None, "") and bool(answer.get("comment"))
 
 
 def _warned(event: Data) -> str:

@@ -65,7 +65,13 @@ def by_default(question: Question) -> dict[str, Any]:
 
 
 def choice_like(question: Question, answer: Any) -> Any | None:
-    """The choice that an answer names, whatever its case; None where there is none."""
+    """The choice that an answer names, whatever its case; None where there is none.
+
+    `means` of a question has other names for its choices.
+    """
+    other = question.get("means")
+    if isinstance(other, Mapping) and shown(answer) in other:
+        return other[shown(answer)]
     for like in (str, str.casefold):
         for choice in choices_of(question):
             if like(shown(choice)) == like(shown(answer)):

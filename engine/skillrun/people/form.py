@@ -315,7 +315,12 @@ class _Reading:
         before = len(self.unclear)
         ticked = boxes.chosen(bare=not any(words))
         found_answer = answer_of(
-            self.question, ticked, boxes.other, "\n".join(words), lambda why: self.unclear.append((at, why)), self.phrases
+            self.question,
+            ticked,
+            boxes.other,
+            "\n".join(words),
+            lambda why: self.unclear.append((at, why)),
+            self.phrases,
         )
         self.answer = _remarked(found_answer, [*boxes.words, *remarks])
         if not self.answer.get("answer") and len(self.unclear) == before:

@@ -62,9 +62,9 @@ def answer_of(
     Words that decide nothing stay in the record as its `comment`.
     """
     several, words = is_multiple(question), words.strip()
-    if not ticked and phrases.leaves_open(words if other is None else other or words):
-        if choice_like(question, words) is None and (other is None or not (other and words)):
-            return answered("", comment=other or words)
+    alone = words if other is None else "" if other and words else other or words
+    if not ticked and phrases.leaves_open(alone) and choice_like(question, alone) is None:
+        return answered("", comment=alone)
     if not choices_of(question):
         return answered([words] if words and several else words)
     named, about = _spoken(question, words, phrases, begun=not ticked and not is_open(question))
@@ -233,7 +233,8 @@ def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
 def _numbered(question: Question, words: str) -> list[Any]:
     """The choice of a number, counted from 1, where no choice has a number in it."""
     found, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
-    if not found or not 0 < int(found["number"]) <= len(choices) or any(re.search(r"\d", shown(one)) for one in choices):
+    counted = any(re.search(r"\d", shown(choice)) for choice in choices)
+    if not found or counted or not 0 < int(found["number"]) <= len(choices):
         return []
     return [choices[int(found["number"]) - 1]]
 

@@ -1,5 +1,6 @@
-"""How people write answers, as `answers` in `config/skillrun.yaml` lists it: what leaves a question open, what may stand
-in front of a choice, and what stands between a choice and words about it. Owns no words itself.
+"""How people write answers, as `answers` in `config/skillrun.yaml` lists it. Owns no words itself.
+
+What leaves a question open, what may stand in front of a choice, and between a choice and words about it.
 """
 
 from __future__ import annotations

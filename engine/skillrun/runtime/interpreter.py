@@ -16,8 +16,10 @@ from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime.brought import tell_late
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.runtime.forms import reread
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.recovery import lost, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
@@ -110,6 +112,8 @@ class Scheduler:
         self._finish_move()
         if self.final:
             self._take_final()
+            await reread(self.run_, self.done)
+            tell_late(self.run_, self.done)
         try:
             while True:
                 self._start()

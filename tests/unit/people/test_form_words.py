@@ -35,7 +35,23 @@ def read(folder: Path, questions: list[dict[str, Any]], *changes: tuple[str, str
 @pytest.mark.finding("FR1")
 @pytest.mark.parametrize(
     "words",
-    ["TBD", "tbd.", "?", "???", "-", "—", "n/a", "N/A", "skip", "don't know", "I don’t know", "(TBD)", "- TBD", "…", "weiß nicht"],
+    [
+        "TBD",
+        "tbd.",
+        "?",
+        "???",
+        "-",
+        "—",
+        "n/a",
+        "N/A",
+        "skip",
+        "don't know",
+        "I don’t know",
+        "(TBD)",
+        "- TBD",
+        "…",
+        "weiß nicht",
+    ],
 )
 def test_what_is_no_answer_leaves_the_question_open_and_stays_on_record(tmp_path: Path, words: str) -> None:
     for question in (PLAN, OPEN, SEVERAL, WORDS):
@@ -88,7 +104,8 @@ def test_a_letter_with_words_is_its_choice_with_a_comment(tmp_path: Path, words:
 
 @pytest.mark.finding("FR4")
 @pytest.mark.parametrize(
-    "words", ["B or C", "B, or C", "B) or C", "B (or C)", "B: rather C", "B?", "A. B. Miller", "B, C", "B not C", "not B, C"]
+    "words",
+    ["B or C", "B, or C", "B) or C", "B (or C)", "B: rather C", "B?", "A. B. Miller", "B, C", "B not C", "not B, C"],
 )
 def test_a_letter_that_is_taken_back_is_asked_about_or_kept_as_it_is(tmp_path: Path, words: str) -> None:
     with pytest.raises(UnclearAnswers) as raised:
@@ -149,7 +166,9 @@ def test_notes_outside_of_the_questions_are_kept_as_notes(tmp_path: Path) -> Non
 
 
 @pytest.mark.finding("FR4")
-def test_a_heading_below_an_empty_free_answer_is_asked_about_and_belongs_to_no_answer_behind_a_dash(tmp_path: Path) -> None:
+def test_a_heading_below_an_empty_free_answer_is_asked_about_and_belongs_to_no_answer_behind_a_dash(
+    tmp_path: Path,
+) -> None:
     both = ("Answer:", "Answer:\n\n## Notes\n\nNo money.")
     with pytest.raises(UnclearAnswers, match="`## Notes` may begin the answer or a part of its own"):
         read(tmp_path, [WORDS], both)
@@ -170,7 +189,11 @@ WRITTEN = st.sampled_from(
 
 @pytest.mark.finding("FR4")
 @settings(max_examples=60)
-@given(forms(), st.lists(st.tuples(st.floats(0, 1), WRITTEN), min_size=1, max_size=3), st.sampled_from(["", "[x] B", "[x] C"]))
+@given(
+    forms(),
+    st.lists(st.tuples(st.floats(0, 1), WRITTEN), min_size=1, max_size=3),
+    st.sampled_from(["", "[x] B", "[x] C"]),
+)
 def test_words_written_anywhere_are_in_the_record_or_named(
     tmp_path_factory: pytest.TempPathFactory,
     questions: list[dict[str, Any]],
