@@ -71,6 +71,7 @@ RUN: Final = record(
         "started_at": TEXT,
         "environment": TEXT,
         "answers": list_of(record({**QUESTION.fields, **ANSWER, "answer": ANY.maybe()}, "the answer")),
+        "window": NUMBER,
         "models": map_of(TEXT),
         "estimate": record({"calls": NUMBER, "tokens": NUMBER, "price": ANY}, "run.estimate").maybe(),
         "usage": record({**_USAGE, "by_phase": map_of(record(_USAGE, "the usage"))}, "run.usage"),

@@ -103,6 +103,7 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
         "answers": [],
         "started_at": run.state.started_at,
         "environment": run.state.environment,
+        "window": min(run.resolve(name).window for name in run.session.catalogue.tiers),
         "models": {name: run.state.models[name] for name in run.session.catalogue.tiers if name in run.state.models},
     }
     if run.state.estimate is not None:
