@@ -80,7 +80,7 @@ def answer_of(
     if words and not picked and not own:
         if not STRUCK.sub("", words).strip():
             return answered("", comment=words)
-        picked, own, words = _alone(question, words, unclear)
+        picked, own, words = _alone(question, words, phrases, unclear)
     elif _LONE.fullmatch(words) and not named:
         unclear(f"`{shown(words)}` is none of the choices")
     elif words and several and is_open(question) and not own and not named:
@@ -162,9 +162,11 @@ def _takes_back(question: Question, named: Sequence[Any], rest: str, phrases: Ph
     return bool(by_letter) or any(len(text) >= _SHORTEST and text in plain for text in texts)
 
 
-def _alone(question: Question, words: str, unclear: Unclear) -> tuple[list[Any], list[str], str]:
+def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -> tuple[list[Any], list[str], str]:
     """Words that name no choice as they are: a choice with a comment behind it, an answer of one's own, or unclear."""
     found = meant_by(question, words, begun=True)
+    if not found and (parted := phrases.parted(words)) != words:
+        found = _named(question, parted, begun=False)
     if not found and (head := _HEAD.fullmatch(words)):
         found = meant_by(question, head["head"])
         if len(found) == 1 and not is_open(question) and not _LETTER.fullmatch(head["rest"]):

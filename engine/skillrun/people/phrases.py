@@ -44,6 +44,11 @@ class Phrases:
         """Whether words behind a choice take it back: they begin with `or` and the like."""
         return bool(self.either) and _pattern(self.either, r"(?!\w)").match(words.lstrip(" (,;")) is not None
 
+    def parted(self, words: str) -> str:
+        """Words such as `A or B?` with commas where a doubt is; the same words where there is none."""
+        plain = words.rstrip("? ")
+        return re.sub(_pattern(self.either, r"(?!\w)", r"(?<!\w)"), ",", plain) if self.either else plain
+
     def reasons(self, words: str) -> list[int]:
         """Where words such as `because` begin."""
         if not self.because:

@@ -1,5 +1,7 @@
 """Prompts of refine in the modes that have to fit a small window, with more material than they can take."""
 
+import json
+
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
@@ -11,6 +13,7 @@ LONG = "Somebody in the third row of the reading room says what nobody else has 
 
 
 @pytest.mark.row("X5")
+@pytest.mark.finding("FR2")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
 def test_prompts_with_too_much_material_leave_room_for_the_reply(refine: Refinement, mode: str) -> None:
     long = [{**one, "text": f"{one['text']} {LONG[:600]}", "choices": [LONG[:150], LONG[7:150]]} for one in QUESTIONS]
@@ -30,15 +33,24 @@ def test_prompts_with_too_much_material_leave_room_for_the_reply(refine: Refinem
         {"address": "refine/draft/prd/*", "text": PRD + LONG},
         {"address": "refine/draft/scores/*", "data": {**scores(1), "reasons": [LONG[:900], LONG[5:900]] * 3}},
     ]  # fmt: skip
+    model = {"models": {"scripted:default": {"window": WINDOW, "max_output": REPLY}}}
+    (refine.project / "config").mkdir()
+    (refine.project / "config" / "models.yaml").write_text(json.dumps(model))
     flags = ("--prd", "old.md") if mode == "standard" else ()
     refine.begin(mode, rules, *flags, idea=f"{IDEA}. {LONG[:1500]}")
     if mode == "standard":
         refine.report(LONG)
         refine.resume(rules)
         assert "its end is not in the new document" in refine.warnings("setup")[0]
-        assert "standard mode reads 3000 of them" in refine.warnings("research")[0]
+        assert "with this model 3000 of them are read" in refine.warnings("research")[0]
     refine.fill(1, LONG[:900])
     refine.resume(rules, next_mode=["draft now", mode])
     assert refine.state()["round"] == 2, refine.done.out
     for address, prompt in refine.calls:
         assert estimate_tokens(prompt) + REPLY <= WINDOW, address
+    asked = refine.prompts("refine/answers/missing/*")[0]
+    cut = "with this model 1500 are read" in " ".join(refine.warnings("answers", 1))
+    assert ("This is cut at the end: about 1500 of " in asked) == cut
+    first = refine.prompts("refine/draft/prd/*")[0]
+    assert "earlier decisions are left out" in first
+    assert "with this model 1500 of them are in the prompt" in " ".join(refine.warnings("draft", 1))

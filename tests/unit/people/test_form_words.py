@@ -146,7 +146,7 @@ def test_marks_of_other_kinds_are_read(tmp_path: Path, changes: list[tuple[str, 
     [
         ([("- [ ] A. Land", "- [x] ~~A. Land~~")], "`Land` is ticked and struck out"),
         ([("- [ ] A. Land", "- [ ] ~~A. Land~~")], "some choices are struck out"),
-        ([("- [ ] A. Land", "- [ ] **A. Land**"), ("- [ ] B. People first", "- [ ] **B. People first**")], "are chosen"),
+        ([("[ ] A. Land", "[ ] **A. Land**"), ("[ ] B. People first", "[ ] **B. People first**")], "are chosen"),
         ([("## Q1 · plan", "## Q1 · plane")], "`## Q1 · plane` is not the form's heading"),
     ],
 )  # fmt: skip
@@ -177,13 +177,13 @@ def test_a_heading_below_an_empty_free_answer_is_asked_about_and_belongs_to_no_a
 
 
 def forms() -> st.SearchStrategy[list[dict[str, Any]]]:
-    question = st.sampled_from([PLAN, OPEN, SEVERAL, WORDS, {**WORDS, "default": ""}, {**OPEN, "default": ""}])
-    return st.lists(question, min_size=1, max_size=3)
+    known: list[dict[str, Any]] = [PLAN, OPEN, SEVERAL, WORDS, {**WORDS, "default": ""}, {**OPEN, "default": ""}]
+    return st.lists(st.sampled_from(known), min_size=1, max_size=3)
 
 
 WRITTEN = st.sampled_from(
-    ["zq", "zq ", "\nzq\n", "\n\n## zq\n\nzq\n", "<!-- zq -->", "<!--\nzq\n-->", " (zq)", "~~zq~~", "**zq**", "> zq\n", "B) zq",
-     "- [x] zq\n", "# zq\n", "TBD zq", "\nAnswer: zq\n", "[zq]", "☒ zq", "```\nzq\n```\n"]
+    ["zq", "zq ", "\nzq\n", "\n\n## zq\n\nzq\n", "<!-- zq -->", "<!--\nzq\n-->", " (zq)", "~~zq~~", "**zq**", "> zq\n",
+     "B) zq", "- [x] zq\n", "# zq\n", "TBD zq", "\nAnswer: zq\n", "[zq]", "☒ zq", "```\nzq\n```\n"]
 )  # fmt: skip
 
 
