@@ -37,14 +37,16 @@ MAX_PHASES: Final = 500  # of a workflow
 MAX_PARTS: Final = 1_000  # of a file: its steps, the rows of their decisions, and the names that they set
 MAX_REPEATS: Final = 3  # inside one another: each is checked twice, before and after the names that it binds are known
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
+_MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
 _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
 class Reader:
-    """Every finding goes to `problems`; what cannot be read is left out."""
+    """Every finding goes to `problems`; what cannot be read is left out. A literal reader knows no templates."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, *, literal: bool = False) -> None:
         self.problems = problems
+        self.literal = literal
         self.left = MAX_PARTS
         self.repeats = 0
         self.report = problems.report
@@ -72,11 +74,13 @@ class Reader:
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, key in keys.items():
             if key.required and name not in node.entries:
-                self.report(node.span, "missing-key", f"`{name}` is missing", f"`{name}:` {key.doc}")
+                self.report(node.span, "missing-key", f"`{name}` is missing", f"add `{name}: …`, {key.doc}")
         return {name: one for name, one in found.items() if one is not None}
 
     def take(self, name: str, key: Key, node: Node) -> Any:
         """The value of a key as it takes it; None where it cannot be read."""
+        if key.takes == "anything":
+            return plain(node)
         read = _READ.get(key.takes)
         return read(self, node) if read is not None else self.constrained(name, key, node)
 
@@ -134,7 +138,7 @@ class Reader:
 
     def condition(self, node: Node) -> Template | None:
         if isinstance(node, Scalar) and node.text is not None:
-            return compile_bare(node.text, self.problems)
+            return compile_bare(node.text, self.problems) or _mentioning(node.text)
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
             return compile_bare(written, self.problems)
@@ -144,12 +148,12 @@ class Reader:
     def constrained(self, name: str, key: Key, node: Node) -> Value | None:
         """A value of the kind that the key takes; templates are left for the run."""
         if isinstance(node, Scalar) and node.value is None:
-            self.report(node.span, "empty", f"`{name}` has no value", f"`{name}:` {key.doc}")
+            self.report(node.span, "empty", f"`{name}` has no value", f"write `{name}: …`, {key.doc}")
             return None
         if key.takes == "mapping" and not isinstance(node, Mapping):
             self.wrong_type(node, f"a mapping of names to values for `{name}`")
             return None
-        value = read_value(node, self.problems)
+        value = Value(node.span, plain(node)) if self.literal else read_value(node, self.problems)
         literal = value.literal
         if literal is None:
             return value
@@ -157,7 +161,8 @@ class Reader:
         if wrong is not None:
             hint = did_you_mean(str(literal), key.values) or wrong
             self.report(node.span, "choice" if key.values else "type", f"`{name}` is {shown(literal)}", hint)
-        elif key.takes == "target":
+            return None if self.literal else value
+        if key.takes == "target":
             self.name(node)
         return value
 
@@ -166,6 +171,11 @@ class Reader:
     def listed(self, node: Node, what: str, hint: str = "") -> tuple[Node, ...]:
         if isinstance(node, Sequence):
             return node.items
+        glued = next(iter(node.entries.values()), None) if isinstance(node, Mapping) else None
+        if glued is not None and str(glued.key.value).startswith("-"):
+            name = str(glued.key.value)[1:]
+            self.report(glued.key.span, "yaml", "a space is missing after the `-`", f"write `- {name}: …`")
+            return ()
         self.wrong_type(node, f"a list of {what}", hint)
         return ()
 
@@ -312,6 +322,17 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
 }
 
 
+def _mentioning(text: Text) -> Template | None:
+    """A condition that holds where all is there that a broken one mentions, so that nothing is said to be absent."""
+    found = [one for one in _MENTIONED.finditer(text.value) if one[1]]
+    written, runs = "", []
+    for one in found:
+        written += " and " if written else ""
+        runs.append((len(written), text.at(one.start(1)).offset))
+        written += one[1]
+    return compile_bare(Text(written, text.source, tuple(runs)), Problems.unheard()) if written else None
+
+
 def _names_set(node: Node) -> int:
     return len(node.entries) if isinstance(node, Mapping) else 0
 
@@ -328,12 +349,24 @@ def _misfit(key: Key, value: Any) -> str | None:
     match key.takes:
         case "choice":
             return None if value in key.values else allowed(key.values)
-        case "integer":
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            expected = "expected a whole number" + (f" of at least {key.least}" if key.least else "")
-            return None if whole and (key.least is None or value >= key.least) else expected
+        case "integer" | "number":
+            return None if _is_number(key, value) else _expected(key)
         case "boolean":
             return None if isinstance(value, bool) else allowed(("true", "false"))
         case "text" | "target":
             return None if isinstance(value, str) else "expected text"
     return None
+
+
+def _is_number(key: Key, value: Any) -> bool:
+    kinds = (int,) if key.takes == "integer" else (int, float)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        return False
+    return (key.least is None or value >= key.least) and (key.most is None or value <= key.most)
+
+
+def _expected(key: Key) -> str:
+    what = "a whole number" if key.takes == "integer" else "a number"
+    if key.most is not None:
+        return f"expected {what} from {key.least or 0} to {key.most:,}"
+    return f"expected {what} of at least {key.least}" if key.least else f"expected {what}"

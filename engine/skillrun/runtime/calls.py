@@ -15,14 +15,22 @@ from skillrun.language.border import clean
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, shown
 from skillrun.language.templates.functions import untrusted
-from skillrun.models.messages import Block, Message, ModelError, Reply, Request, ToolCall, ToolSpec
-from skillrun.runtime.checkpoints import reached
+from skillrun.models.messages import (
+    REFUSED_KINDS,
+    Block,
+    Message,
+    ModelError,
+    Reply,
+    Request,
+    ToolCall,
+    ToolSpec,
+)
 from skillrun.runtime.context import LEAST_REPLY, size_of, template
-from skillrun.runtime.events import CallEnded, CallStarted, Pruned, ToolUsed
+from skillrun.runtime.door import FATAL, call
+from skillrun.runtime.events import Pruned, ToolUsed
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
 
-FATAL: Final = frozenset({"auth", "not_found", "budget"})
 MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -61,10 +69,20 @@ class Answer:
     reason: str = ""
     reads: tuple[str, ...] = ()
     messages: tuple[Message, ...] = field(default=(), repr=False)
+    refused: bool = False
+    """It wants another key or model: no attempt was made, and it is asked again when the run is resumed."""
+    given_up: bool = False
+    """It was sent as often as it may be."""
+    next_step: str = ""
 
     @property
     def ok(self) -> bool:
         return self.status == "success"
+
+    @property
+    def vain(self) -> bool:
+        """Asking again at once is no use."""
+        return self.refused or self.given_up
 
 
 async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
@@ -85,9 +103,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
         try:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
-            if error.kind in FATAL:
-                raise
-            return Answer("timeout" if error.kind == "timeout" else "error", reason=str(error), reads=tuple(reads))
+            return _unanswered(phase, asked, error, tuple(reads))
         if reply.stop not in ("end", "tool"):
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
         if reply.calls and request.answer_now:
@@ -110,13 +126,29 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             continue
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            return Answer(
-                "parse_error", reply.text, reason=f"the reply has not the shape asked for: {reason}", reads=tuple(reads)
-            )
+            reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}"
+            return Answer("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
         return Answer("success", reply.text, value, dropped, reads=tuple(dict.fromkeys(reads)), messages=history)
+
+
+def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[str, ...]) -> Answer:
+    """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
+    model = asked.request.model
+    if error.kind in FATAL:
+        message = f"{phase.name}: {asked.member} on {model}: {error.message}"
+        raise ModelError(error.kind, message, error.retryable, error.next_step) from None
+    refused = error.kind in REFUSED_KINDS
+    return Answer(
+        "timeout" if error.kind == "timeout" else "error",
+        reason=f"{model}: {error.message}" if refused else error.message,
+        reads=reads,
+        refused=refused,
+        given_up=error.given_up,
+        next_step=error.next_step,
+    )
 
 
 def _room(asked: Asked, messages: list[Message]) -> int:
@@ -137,50 +169,6 @@ def _told(asked: Asked, messages: list[Message], results: list[tuple[str, str]])
         return whole
     left = _room(asked, [*messages, *fenced([""] * len(texts))]) - LEAST_REPLY
     return fenced([clip(text, max(0, left) // len(texts)) for text in texts])
-
-
-async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
-    """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
-    run = phase.run
-    fingerprint = request.fingerprint()
-    phase.prompts += 1
-    known = run.journal.find("reply", address, fingerprint) if run.answers(address) else None
-    if known is not None:
-        reply = Reply.from_dict(known)
-        phase.count(reply.usage, reply.price)
-        run.emit(_ended(phase, address, member, reply, replayed=True))
-        return reply
-    failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
-    if failed is not None:
-        raise ModelError.from_dict(failed)
-    run.limits.check()
-    run.asked.add(address)
-    run.emit(CallStarted(address, phase.name, member, request.model))
-    await run.journal.record("sent", address, fingerprint, request.to_dict())
-    reached("call: before")
-    run.limits.in_flight += 1
-    try:
-        reply = await run.session.gateway.send(request, address)
-    except ModelError as error:
-        run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-        if error.kind not in FATAL:
-            await run.journal.record("failed", address, fingerprint, error.to_dict())
-        raise
-    finally:
-        run.limits.in_flight -= 1
-    reached("call: after")
-    await run.journal.record("reply", address, fingerprint, reply.to_dict())
-    run.limits.count(reply.usage, reply.price)
-    phase.count(reply.usage, reply.price)
-    run.emit(_ended(phase, address, member, reply, replayed=False))
-    return reply
-
-
-def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
-    usage, price = reply.usage.to_dict(), reply.price
-    return CallEnded(
-        address, phase.name, member, reply.model, replayed, reply.seconds, usage, price, reply.text, reply.stop
-    )
 
 
 async def _use(phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, reads: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.language.diagnostics import SkillrunError
@@ -10,10 +12,11 @@ from skillrun.language.diagnostics import SkillrunError
 class StepFailed(Exception):
     """A step has no result. `otherwise`, the phase's breaker or the end of the run takes it from here."""
 
-    def __init__(self, reason: str, address: str = "") -> None:
+    def __init__(self, reason: str, address: str = "", next_step: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
+        self.next_step = next_step
 
 
 PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members that have not answered
@@ -22,8 +25,8 @@ PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members
 class AgentFailed(StepFailed):
     """Too few members answered; what they said is kept."""
 
-    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]]) -> None:
-        super().__init__(reason, address)
+    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]], next_step: str = "") -> None:
+        super().__init__(reason, address, next_step)
         self.replies = replies
 
 
@@ -60,3 +63,23 @@ class BudgetSpent(SkillrunError):
     """A limit of the run is reached; nothing more is sent until it is raised."""
 
     exit_code = 75
+
+
+ROOM: Final = "make room on the disk"
+WAYS: Final[Mapping[int, str]] = {
+    errno.ENOSPC: ROOM,
+    errno.EDQUOT: ROOM,
+    errno.EACCES: "see who may write there",
+    errno.EPERM: "see who may write there",
+    errno.EROFS: "have the disk writable again",
+    errno.EIO: "see what is wrong with the disk",
+    errno.EISDIR: "move the folder that stands in its place away",
+    errno.ENOTDIR: "move the file that stands in the place of its folder away",
+}
+
+
+def file_trouble(error: OSError) -> SkillrunError:
+    """What is said of a file of the run that the system refuses, and what to do about it."""
+    place = f"{error.filename} cannot be read or written: " if error.filename else ""
+    way = WAYS.get(error.errno or 0, "look at its permissions and at the room on the disk")
+    return SkillrunError(f"{place}{error.strerror or error}", way)

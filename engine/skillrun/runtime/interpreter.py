@@ -7,19 +7,20 @@ with a summary is final, the open ones are evaluated over the journal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from shlex import quote
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.brought import tell_late
-from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
 from skillrun.runtime.forms import reread
+from skillrun.runtime.lock import RunLost
+from skillrun.runtime.opening import called
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.recovery import lost, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
@@ -63,26 +64,54 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     try:
         outcome = await Scheduler(run).run()
     except BudgetSpent as spent:
-        outcome = Outcome("waiting", str(spent), spent.next_step)
+        outcome = Outcome("waiting", str(spent), run.limits.next_step())
     except SkillrunError as error:
-        way = error.next_step or "mend what is wrong"
-        outcome = Outcome("failed", str(error), way if "resume" in way else f"{way}; then {RESUME}")
+        outcome = _failure(error)
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
-    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
+    except Exception as bug:
+        run.state.status, run.state.reason = "failed", f"a bug in skillrun ({type(bug).__name__})"
+        with suppress(OSError):
+            run.save()
+        raise
+    if unwritten := run.journal.unwritten():
+        outcome = _failure(unwritten)
+    try:
+        _keep(run, outcome)
+    except (OSError, SkillrunError) as error:
+        outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
+    here = called(run.folder.path, run.session.project)
+    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {here}"))
+    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
+    return outcome
+
+
+def _failure(error: SkillrunError) -> Outcome:
+    complete = isinstance(error, RunLost)  # it may be that nothing can be resumed
+    return Outcome("failed", str(error), error.next_step if complete else _then_resumed(error.next_step))
+
+
+def _keep(run: Run, outcome: Outcome) -> None:
+    """Have the folder say how the run ended."""
     if outcome.status == "completed":
         run.folder.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
-    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
-    return outcome
 
 
-def _called(run: Run) -> str:
-    """What `skillrun resume` takes in the project: the run's name, or the path of a folder that is not below `runs`."""
-    folder = run.folder.path
-    return run.name if folder.parent == Path(run.state.project).resolve() / "runs" else quote(str(folder))
+def _unkept(outcome: Outcome, error: SkillrunError) -> Outcome:
+    """How a run has ended whose folder does not say so."""
+    if outcome.status in ("completed", "waiting"):
+        return _failure(error)
+    more = "" if error.message in outcome.reason else f"; {error.message}"
+    return replace(outcome, reason=f"{outcome.reason}{more}")
+
+
+def _then_resumed(way: str, between: str = "; ") -> str:
+    """What to do, and how to go on behind it; said once, also where a workflow inside this one has said it."""
+    way = way.rstrip(". ") or "mend what is wrong"
+    return way if "resume" in way else f"{way}{between}then {RESUME}"
 
 
 def now() -> str:
@@ -105,18 +134,20 @@ class Scheduler:
         self.ended: dict[str, Ended] = {}  # in this process, without a summary: waiting, failed or stopped
         self.later: dict[str, PhaseRun] = {}  # failed beside others, to be tried again in turn
         self.backs: list[tuple[str, str, str]] = []  # source, target, step
-        self.error: SkillrunError | None = None
+        self.error: Exception | None = None
         self.final = final
 
     async def run(self) -> Outcome:
-        self._finish_move()
-        if self.final:
-            self._take_final()
-            await reread(self.run_, self.done)
-            tell_late(self.run_, self.done)
+        with self._failing():
+            self._finish_move()
+            if self.final:
+                self._take_final()
+                await reread(self.run_, self.done)
+                tell_late(self.run_, self.done)
         try:
             while True:
-                self._start()
+                with self._failing():
+                    self._start()
                 if not self.running:
                     if not self._go_back():
                         break
@@ -131,6 +162,18 @@ class Scheduler:
         if self.error is not None:
             raise self.error
         return self._outcome()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """What goes wrong here ends the run; what runs beside is waited for."""
+        try:
+            yield
+        except SkillrunError as error:
+            self.error = self.error or error
+        except OSError as error:
+            self.error = self.error or file_trouble(error)
+        except Exception as bug:  # noqa: BLE001 -- it, too, waits for the calls that are under way
+            self.error = self.error or bug
 
     @property
     def _ending(self) -> bool:
@@ -166,6 +209,7 @@ class Scheduler:
     def _start(self) -> None:
         if self._ending:
             return
+        self._check_summaries()
         parallel = self._parallel()
         for name, use in self.run_.program.workflow.phases.items():
             if self.running and not parallel:
@@ -180,12 +224,19 @@ class Scheduler:
             name = next(iter(self.later))
             self._open(name, self.later.pop(name))
 
+    def _check_summaries(self) -> None:
+        """What has ended in this process must still be on the disk: later phases read it there."""
+        for name in self.done:
+            if self.run_.folder.any_summary(name) is None:
+                place = self.run_.folder.path / "summaries" / f"{name}.md"
+                raise SkillrunError(f"{place} was removed while the run went on", f"{RESUME}, which works it out again")
+
     def _open(self, name: str, before: PhaseRun | None = None) -> None:
         run = self.run_
         use = run.program.workflow.phases[name]
-        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
         self.unfinished.add(name)
         self._save()
+        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
 
     def _save(self) -> None:
         self.run_.state.phase = sorted(self.unfinished)
@@ -197,10 +248,8 @@ class Scheduler:
 
     def _take_task(self, task: asyncio.Task[Ended]) -> None:
         name = self.running.pop(task)
-        try:
+        with self._failing():
             self._take(name, task.result())
-        except SkillrunError as error:
-            self.error = self.error or error
 
     def _take(self, name: str, ended: Ended) -> None:
         run = self.run_
@@ -219,6 +268,11 @@ class Scheduler:
         """Apply the earliest target of the phases that went back; whether there was one."""
         if not self.backs or self._ending:
             return False
+        with self._failing():
+            self._move_back()
+        return True
+
+    def _move_back(self) -> None:
         run = self.run_
         order = list(run.program.workflow.phases)
         source, target, _ = min(self.backs, key=lambda back: order.index(back[1]))
@@ -238,7 +292,6 @@ class Scheduler:
         if not run.inline:
             run.log.append(f"{now()} round {run.state.round}: back from {source} to {target}")
         self._save()
-        return True
 
     def _finish_move(self) -> None:
         """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
@@ -268,9 +321,10 @@ class Scheduler:
                 return Outcome(one.next_step or "failed", one.reason)
         failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
         if failed:
-            return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
+            way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
+            return Outcome("failed", "; ".join(failed), _then_resumed(way))
         for one in ended.values():
-            return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
+            return Outcome("waiting", one.reason, _then_resumed(one.next_step, ", ") if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
