@@ -1,10 +1,12 @@
 """Prompts of refine in the modes that have to fit a small window, with more material than they can take."""
 
-import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.models.catalogue import Catalogue, Resolved
 from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
 
 WINDOW = 8192
@@ -12,10 +14,22 @@ REPLY = 1500  # tokens that are left for the longest reply
 LONG = "Somebody in the third row of the reading room says what nobody else has said before, at length. " * 300
 
 
+def small_window(patch: pytest.MonkeyPatch) -> None:
+    """Every model has the small window."""
+    resolve = Catalogue.resolve
+
+    def resolved(self: Catalogue, *names: Any, **more: Any) -> Resolved:
+        return replace(resolve(self, *names, **more), window=WINDOW, max_output=REPLY)
+
+    patch.setattr(Catalogue, "resolve", resolved)
+
+
 @pytest.mark.row("X5")
 @pytest.mark.finding("FR2")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
-def test_prompts_with_too_much_material_leave_room_for_the_reply(refine: Refinement, mode: str) -> None:
+def test_prompts_with_too_much_material_leave_room_for_the_reply(
+    refine: Refinement, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = [{**one, "text": f"{one['text']} {LONG[:600]}", "choices": [LONG[:150], LONG[7:150]]} for one in QUESTIONS]
     gaps = {**missing("loop_questions"), "insight": LONG[:400]}
     gaps["gaps"] = [{"id": f"GAP-1-{at}", "section": SECTIONS[at % 6], "gap": LONG[:300]} for at in range(12)]
@@ -33,9 +47,7 @@ def test_prompts_with_too_much_material_leave_room_for_the_reply(refine: Refinem
         {"address": "refine/draft/prd/*", "text": PRD + LONG},
         {"address": "refine/draft/scores/*", "data": {**scores(1), "reasons": [LONG[:900], LONG[5:900]] * 3}},
     ]  # fmt: skip
-    model = {"models": {"scripted:default": {"window": WINDOW, "max_output": REPLY}}}
-    (refine.project / "config").mkdir()
-    (refine.project / "config" / "models.yaml").write_text(json.dumps(model))
+    small_window(monkeypatch)
     flags = ("--prd", "old.md") if mode == "standard" else ()
     refine.begin(mode, rules, *flags, idea=f"{IDEA}. {LONG[:1500]}")
     if mode == "standard":
