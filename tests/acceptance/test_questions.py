@@ -78,7 +78,7 @@ def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: 
     form = trip / "QUESTIONS-001.md"
     form.write_text(form.read_text().replace("Answer:", "Answer: A or C", 1).replace("[ ] B. A boat", "[x] B. A boat"))
     terminal = Terminal("resume", "trip")
-    terminal.until("`A or C` is none of the choices")
+    terminal.until("`A or C` may mean `The lake` or `The town`")
     terminal.until("The town")
     terminal.type("3\r")
     assert terminal.end() == 0
@@ -111,7 +111,8 @@ def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skil
 
 
 @pytest.mark.row("R5")
-def test_ctrl_c_pauses_and_the_questions_come_again(trip: Path, skillrun: Call) -> None:
+@pytest.mark.finding("FR9")
+def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call) -> None:
     phase = Path("skills/trip/asking.md")
     phase.write_text(phase.read_text().replace("    form: QUESTIONS-001.md\n", ""))
     terminal = Terminal("trip", "--model", "scripted:default")
@@ -122,9 +123,30 @@ def test_ctrl_c_pauses_and_the_questions_come_again(trip: Path, skillrun: Call) 
     assert terminal.end() == 130
     assert "next: go on with `skillrun resume trip`" in terminal.seen
     again = Terminal("resume", "trip")
-    again.until("(?s)1 of 3.*The town")
-    again.type("\x03")
-    assert again.end() == 130
+    again.until("(?s)2 of 3.*A boat")
+    again.type("\x1b[Z")
+    again.until("(?s)2 of 3.*1 of 3.*The town")
+    again.type("\x1b[B\r")  # from the hills to the town
+    again.until("(?s)1 of 3.*2 of 3.*A boat")
+    again.type(" \r")
+    again.until("(?s)3 of 3.*Who")
+    again.type("\r")
+    assert again.end() == 0
+    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["Boots"]\nwho: -\n'
+
+
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR9")
+def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skillrun: Call) -> None:
+    terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
+    terminal.until("(?s)1 of 3.*leave it open")
+    terminal.type("4\r")
+    terminal.until("(?s)2 of 3.*A boat")
+    terminal.type("\r")
+    terminal.until("(?s)3 of 3.*Who")
+    terminal.type("TBD\r")
+    assert terminal.end() == 0
+    assert (trip / "trip.md").read_text() == "where: -\nwhat: -\nwho: -\n"
 
 
 @pytest.mark.row("R6")

@@ -105,7 +105,7 @@ def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Cal
     folder = project("visit")
     done = skillrun("visit", *SCRIPTED)
     assert done.code == 75
-    assert "choose: question: Where do you want to go?" in done.out
+    assert "waiting: choose has a question: Where do you want to go? (the museum, the lake)" in done.out
     assert "go on with `skillrun resume visit`" in done.out.splitlines()[-1]
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")

@@ -16,8 +16,19 @@ from skillrun.cli.printing import Output, silence
 from skillrun.cli.words import duration, line_of, spent
 from skillrun.language.diagnostics import hanging, printable
 from skillrun.models.messages import Usage
-from skillrun.runtime.events import CallEnded, CallStarted, Event, PhaseEnded, PhaseStarted, RunStarted, WentBack
+from skillrun.runtime.events import (
+    Answered,
+    Asked,
+    CallEnded,
+    CallStarted,
+    Event,
+    PhaseEnded,
+    PhaseStarted,
+    RunStarted,
+    WentBack,
+)
 from skillrun.runtime.run import Spent
+from skillrun.runtime.summaries import NEEDS_INPUT
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -90,15 +101,26 @@ def _around(phase: str) -> str:
 
 
 class PlainView:
-    """A line for each event that matters. While the terminal asks, lines wait."""
+    """A line for each event that matters. While the terminal asks, lines wait.
+
+    What the run waits for stands once, in its last lines: a question is told here when it has been answered.
+    """
 
     def __init__(self, out: Output) -> None:
         self.out = out
         self._held: list[str] | None = None
+        self._asked: dict[str, str] = {}  # questions without an answer, by their address
 
     def heard(self, event: Event) -> None:
         told = event.to_dict()
         line = line_of(told) if told["event"] != "RunEnded" else ""
+        if isinstance(event, Asked):
+            self._asked[event.address] = line
+            return
+        if isinstance(event, Answered) and (asked := self._asked.pop(event.address, "")):
+            self._put(asked)
+        if isinstance(event, PhaseEnded) and event.status == NEEDS_INPUT:
+            line = line_of({**told, "reason": ""})
         if line:
             self._put(line)
 

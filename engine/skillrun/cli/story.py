@@ -17,6 +17,7 @@ from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.journal_check import sound
 from skillrun.runtime.lock import is_held
+from skillrun.runtime.recorded import is_artifact
 from skillrun.runtime.run import Spent
 from skillrun.runtime.state import State
 from skillrun.runtime.transcript import KINDS, Record, events
@@ -69,6 +70,7 @@ def _story(folder: Tree) -> Record:
         "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
         "artifacts": artifacts,
         "notices": list(told.notices),
+        "forms": [name for name in counted.pop("forms", []) if files.has(name)],
         "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
         "degraded": [
             _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
@@ -181,6 +183,7 @@ def _paid(journal: Journal) -> Paid:
 def _counted(files: RunFolder, journal: Journal, paid: Paid) -> Record:
     return {
         "usage": sum(paid.values(), Spent()).to_dict(),
+        "forms": [name for entry in journal.entries("note") if is_artifact(name := entry.body.get("form"))],
         "changed_by_hand": files.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

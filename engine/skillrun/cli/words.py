@@ -125,13 +125,23 @@ def _asked(event: Data) -> list[str]:
 
 
 def _answered(event: Data) -> list[str]:
-    """A line for each way in which answers were given; of an older run nobody knows it, and a person's it was said."""
+    """A line for each way in which answers were given, and one for what was left open; of an older run nobody knows who
+    gave them, and a person's it was said."""
+    if event["replayed"]:
+        return []
     given: dict[str, dict[str, Any]] = {}
-    for one in event["answers"] if not event["replayed"] else ():
+    for one in event["answers"]:
         if one.get("answer") not in (None, ""):
             how = GIVEN.get(str(one.get("answered_by")), "answered")
             given.setdefault(how, {})[str(one.get("id", ""))] = one["answer"]
-    return [f"{event['phase']}: {how}: {equations(answers)}" for how, answers in given.items()]
+    left = {str(one.get("id", "")): one["comment"] for one in event["answers"] if _left_open(one)}
+    lines = {**given, "left open": left}
+    return [f"{event['phase']}: {how}: {equations(answers)}" for how, answers in lines.items() if answers]
+
+
+def _left_open(answer: Data) -> bool:
+    """Whether somebody wrote something to a question and did not answer it."""
+    return answer.get("answer") in (None, "") and bool(answer.get("comment"))
 
 
 def _warned(event: Data) -> str:

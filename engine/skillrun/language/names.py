@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from skillrun.language.fields import Field
-from skillrun.language.results import DROPPED, REPLY
+from skillrun.language.results import ANSWER, DROPPED, QUESTION, REPLY
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
 from skillrun.language.types import (
     ANY,
@@ -75,6 +75,8 @@ RUN: Final = record(
         "round": NUMBER,
         "started_at": TEXT,
         "environment": TEXT,
+        "answers": list_of(record({**QUESTION.fields, **ANSWER, "answer": ANY.maybe()}, "the answer")),
+        "window": NUMBER,
         "models": map_of(TEXT),
         "estimate": ESTIMATE.maybe(),
         "usage": record({**_USAGE, "by_phase": map_of(record(_USAGE, "the usage"))}, "run.usage"),

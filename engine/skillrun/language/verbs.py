@@ -255,7 +255,8 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         answer = answer._replace(values=choices.values, tunable=choices.tunable)
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
     answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer}
-    return record({"answers": list_of(record(answered, "the answer")), "answer": answer}, step.id or "ask")
+    fields = {"answers": list_of(record(answered, "the answer")), "answer": answer, "notes": TEXT.maybe()}
+    return record(fields, step.id or "ask")
 
 
 def _read(scope: Scope, step: Step, _: Type, __: Types) -> Type:

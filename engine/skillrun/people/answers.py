@@ -55,10 +55,11 @@ def shown(value: Any) -> str:
 
 
 def answered(answer: Any, **more: Any) -> dict[str, Any]:
-    """The record of an answer with what is known beside it; an empty answer is none."""
+    """The record of an answer with what is known beside it; an empty answer is none, and a comment may stand alone."""
+    beside = {name: value for name, value in more.items() if value not in (None, "")}
     if answer is None or answer in ("", []):
-        return {}
-    return {"answer": answer, **{name: value for name, value in more.items() if value not in (None, "")}}
+        return {name: value for name, value in beside.items() if name == "comment"}
+    return {"answer": answer, **beside}
 
 
 def by_default(question: Question) -> dict[str, Any]:
@@ -66,7 +67,13 @@ def by_default(question: Question) -> dict[str, Any]:
 
 
 def choice_like(question: Question, answer: Any) -> Any | None:
-    """The choice that an answer names, whatever its case; None where there is none."""
+    """The choice that an answer names, whatever its case; None where there is none.
+
+    `means` of a question has other names for its choices.
+    """
+    other = question.get("means")
+    if isinstance(other, Mapping) and shown(answer) in other:
+        return other[shown(answer)]
     for like in (str, str.casefold):
         for choice in choices_of(question):
             if like(shown(choice)) == like(shown(answer)):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import Problems, SkillrunError, printable, render
@@ -30,6 +30,7 @@ from skillrun.people.answers import (
     shown,
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
+from skillrun.people.phrases import Phrases
 from skillrun.tools.tree import PRIVATE, Tree
 
 INTRODUCTION: Final = """\
@@ -37,10 +38,16 @@ To answer, put an `x` between the brackets of a choice, or write its letter, or 
 What you leave open counts as not answered. Leave the headings in place, save the file when you are done, then resume
 the run.
 """
-TICKS: Final = frozenset("xX✓✔☑✅")
+TICKS: Final = frozenset("xX✓✔☑☒✅")
 
 _HEADING: Final = re.compile(r"Q(?P<number>\d+)\b(?P<rest>.*)")
-_BOX: Final = re.compile(r"\s*(?:[-*+•–]|\d+[.)])?\s*\[(?P<mark>[^\]]*)\]\s*(?P<text>.*)")
+_BOX: Final = re.compile(
+    r"\s*(?P<around>~~|\*\*|__)?(?:[-*+•–]|\d+[.)])?\s*(?:\[(?P<mark>[^\]]*)\]|(?P<sign>[☐☑☒✅✓✔]))\s*(?P<text>.*)"
+)
+_AROUND: Final = re.compile(r"(?P<mark>~~|\*\*|__)(?P<text>.+)(?P=mark)\s*")
+_EMPTY_SIGN: Final = "☐"
+_OWN_HEADING: Final = re.compile(r"##?\s+\S.*")
+_LEAST: Final = 4  # words of the introduction that are known again where a formatter has broken its lines anew
 _ANSWER: Final = re.compile(
     r"\s*(?:[-*+]\s+|#+\s+)?(?P<bold>[*_]*)answer(?:\s*[:：](?P=bold)|(?P=bold)\s*(?:[:：]|$))\s*(?P<rest>.*)",
     re.IGNORECASE,
@@ -50,25 +57,35 @@ Line = tuple[int, str]
 """The number of a line in the file, and its text or what is to be said of it."""
 
 
+class Filled(NamedTuple):
+    """What a form says: a record for each question, and the notes that belong to none of them."""
+
+    answers: list[dict[str, Any]]
+    notes: str = ""
+
+
 class UnclearAnswers(SkillrunError):
     """A form has answers that could be read in more than one way, or none at all; nothing is guessed.
 
-    For each question: what was read, and why that is not plain, empty where it is. `untouched`: nobody filled it in.
+    For each question: what was read, why that is not plain, empty where it is, and the words that stand there.
+    `untouched`: nobody filled it in.
     """
 
     def __init__(
         self,
         path: Path,
         unclear: Sequence[Line],
-        answers: Sequence[dict[str, Any]] = (),
+        read: Filled = Filled([]),  # noqa: B008 (a tuple)
         why: Sequence[tuple[str, ...]] = (),
+        written: Sequence[str] = (),
         *,
         untouched: bool = False,
     ) -> None:
         lines = [f"{path}:{number}: {text}" for number, text in sorted(unclear)]
-        super().__init__("\n".join(lines), f"mend {path} there")
-        self.answers = answers
+        super().__init__("\n".join(lines), f"fill in {path}" if untouched else f"mend {path} there")
+        self.answers, self.notes = read
         self.why = why
+        self.written = written
         self.untouched = untouched
 
 
@@ -99,7 +116,13 @@ def write_form(
                 os.unlink(temporary, dir_fd=parent)
 
 
-def read_form(folder: Tree, name: str, questions: Sequence[Question]) -> list[dict[str, Any]]:
+def read_form(
+    folder: Tree,
+    name: str,
+    questions: Sequence[Question],
+    phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
+    title: str = "Questions",
+) -> Filled:
     """A record for each question, empty where it stays unanswered; words beside a chosen choice are its `comment`.
 
     Raises UnclearAnswers with every place where it is not plain what the person means, and for a form that nobody has
@@ -110,21 +133,23 @@ def read_form(folder: Tree, name: str, questions: Sequence[Question]) -> list[di
     source = source_of(folder.read(name, MAX_BYTES), path, str(path), problems)
     if source is None:
         raise SkillrunError("\n".join(map(render, problems)), f"mend {path}")
-    sections = _sections(source)
     unclear: list[Line] = []
-    read: list[tuple[dict[str, Any], list[str]]] = []
+    parts = _Parts(source, questions, phrases, title)
+    read: list[_Reading] = []
     for number, question in enumerate(questions, 1):
-        found: list[Line] = []
-        read.append((_read(number, question, sections.get(number, []), found), [why for _, why in found]))
-        unclear += [(line, f"Q{number}: {why}") for line, why in found]
-    untouched = not unclear and not any(answer for answer, _ in read) and None in map(default_of, questions)
+        reading = _Reading(number, question, phrases)
+        reading.read(parts.sections.get(number, []))
+        read.append(reading)
+        unclear += [(line, f"Q{number}: {why}") for line, why in reading.unclear]
+    filled = Filled(clean([one.answer for one in read]), clean("\n\n".join(parts.notes)))
+    untouched = not unclear and not any(filled.answers) and not filled.notes and None in map(default_of, questions)
     if untouched:
         unclear = [(1, "nothing is filled in yet")]
-    answers = [answer or by_default(question) for question, (answer, _) in zip(questions, read, strict=True)]
     if unclear:
-        why = [tuple(reasons) for _, reasons in read]
-        raise UnclearAnswers(path, unclear, answers, why, untouched=untouched)
-    return clean(answers)
+        why = [tuple(reason for _, reason in one.unclear) for one in read]
+        written = clean([one.words for one in read])
+        raise UnclearAnswers(path, unclear, filled, why, written, untouched=untouched)
+    return filled
 
 
 def _placed(folder: int, temporary: str, name: str) -> bool:
@@ -172,51 +197,198 @@ def _hint(question: Question) -> str:
     return f"{hint} {'Without an answer: ' + ', '.join(map(shown, items)) if items else 'It may be left open'}."
 
 
-def _sections(source: Source) -> dict[int, list[list[Line]]]:
-    """The sections by the number of their question; a section's first line is its heading."""
-    found: dict[int, list[list[Line]]] = {}
-    lines = list(enumerate(source.text.split("\n"), 1))
-    heads = [(source.position(one.start)[0], _HEADING.fullmatch(one.name)) for one in outline(source.text, 0)[0]]
-    starts = [(line, match) for line, match in heads if match]
-    ends = [*(line for line, _ in starts[1:]), len(lines) + 1]
-    for (line, match), end in zip(starts, ends, strict=False):
-        found.setdefault(int(match["number"]), []).append([(line, match.string), *lines[line : end - 1]])
+class _Parts:
+    """A form taken apart: the sections by the number of their question, and what stands outside of them all.
+
+    A section's first line is its heading.
+    """
+
+    def __init__(self, source: Source, questions: Sequence[Question], phrases: Phrases, title: str) -> None:
+        self.questions, self.phrases = questions, phrases
+        self.sections: dict[int, list[list[Line]]] = {}
+        self.notes: list[str] = []
+        lines = list(enumerate(source.text.split("\n"), 1))
+        heads = {source.position(one.start)[0]: one.name for one in outline(source.text, 0)[0]}
+        first = min((line for line, name in heads.items() if self._number(name)), default=len(lines) + 1)
+        self._note(_strange_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
+        section: list[Line] = []
+        open_note: list[str] | None = None
+        whole = False  # what follows is part of a free text, whatever headings it has
+        for line, text in lines[first - 1 :]:
+            number = self._number(heads[line]) if line in heads else 0
+            if number:
+                self._note(open_note or [])
+                open_note, section, whole = None, [(line, heads[line])], False
+                self.sections.setdefault(number, []).append(section)
+            elif open_note is not None:
+                open_note.append(text)
+            elif not whole and (line in heads or text.startswith("# ")) and self._ends(section, text):
+                open_note = [text]
+            else:
+                whole = whole or (line in heads and not choices_of(self._question(section)))
+                section.append((line, text))
+        self._note(open_note or [])
+
+    def _number(self, name: str) -> int:
+        """The number of the question that a heading stands for; 0 for any other heading."""
+        found = _HEADING.fullmatch(name)
+        return int(found["number"]) if found and 0 < int(found["number"]) <= len(self.questions) else 0
+
+    def _question(self, section: Sequence[Line]) -> Question:
+        return self.questions[self._number(section[0][1]) - 1]
+
+    def _ends(self, section: Sequence[Line], heading: str) -> bool:
+        """Whether a heading of the person's own ends the section: what takes free text may have headings in it."""
+        question = self._question(section)
+        if choices_of(question):
+            return _OWN_HEADING.fullmatch(heading) is not None and choice_like(question, heading) is None
+        below = [line for _, line in section]
+        start = next((at for at, line in enumerate(below) if _ANSWER.fullmatch(line)), None)
+        answer = _ANSWER.fullmatch(below[start]) if start is not None else None
+        return (
+            start is not None
+            and answer is not None
+            and heading.startswith("##")
+            and self.phrases.leaves_open("\n".join([answer["rest"], *below[start + 1 :]]))
+        )
+
+    def _note(self, lines: Sequence[str]) -> None:
+        if text := "\n".join(lines).strip():
+            self.notes.append(text)
+
+
+def _strange_lines(lines: Sequence[str], own: str) -> list[str]:
+    """The lines that are not of the form's own text, however that is broken into lines."""
+    left = _bare(own).split()
+    found = []
+    for text in lines:
+        words = _bare(text).split()
+        if words == left[: len(words)]:
+            at: int | None = 0
+        else:
+            at = next((n for n in range(len(left)) if len(words) >= _LEAST and left[n : n + len(words)] == words), None)
+        if at is None:
+            found.append(text)
+        else:
+            left = left[at + len(words) :]
     return found
 
 
-def _read(number: int, question: Question, sections: list[list[Line]], unclear: list[Line]) -> dict[str, Any]:
-    """The record of the answer; what is not the form's own is the person's."""
-    if len(sections) != 1:
-        at, again = (sections[1][0][0], "stands here a second time") if sections else (1, "is missing")
-        unclear.append((at, f"the heading `## Q{number}` {again}; leave one even where the question stays open"))
-        return {}
-    (at, head), *lines = sections[0]
-    title, quotation = _title(number, question), _quotation(question)
-    boxes = _Boxes(question, unclear)
-    words = [head.removeprefix(title).strip(" :-–—") if head.startswith(title) else ""]
-    quoted: list[Line] = []
-    below = False
-    for line, text in lines:
-        if not below and (found := _ANSWER.fullmatch(text)):
-            at, below = line, True
-            words.append(found["rest"])
-        elif not boxes.take(line, text, below=below):
-            if below or not text.lstrip().startswith(">"):
-                words.append(text.rstrip())
-            else:
-                quoted.append((line, text))
-    if _bare("\n".join(text for _, text in quoted)) != _bare("\n".join(quotation)):
-        if _bare(title) != _bare(head):
-            unclear.append((at, f"another question is asked now: `{title}`; move this file away to get the new form"))
-            return {}
+class _Reading:
+    """One question of a form as it is read: the answer, what is not plain, and the person's words as they stand."""
+
+    def __init__(self, number: int, question: Question, phrases: Phrases) -> None:
+        self.question, self.phrases = question, phrases
+        self.number, self.title = number, _title(number, question)
+        self.unclear: list[Line] = []
+        self.answer: dict[str, Any] = {}
+        self.words = ""
+
+    def read(self, sections: list[list[Line]]) -> None:
+        """Find the answer in the sections of the question, of which there should be one."""
+        if len(sections) != 1:
+            at, again = (sections[1][0][0], "stands here a second time") if sections else (1, "is missing")
+            why = f"the heading `## Q{self.number}` {again}; leave one even where the question stays open"
+            self.unclear.append((at, why))
+            self.words = "\n".join(text for section in sections for _, text in section[1:]).strip()
+            return
+        (at, head), *lines = sections[0]
+        boxes = _Boxes(self.question, self.unclear)
+        lines, remarks = _uncommented(lines, boxes)
+        words = [self._behind(head, at)]
+        quoted: list[Line] = []
+        below = 0
+        for line, text in lines:
+            if not below and (found := _ANSWER.fullmatch(text)):
+                at, below = line, line
+                words.append(found["rest"])
+            elif not boxes.take(line, text, below=bool(below)):
+                if below or not text.lstrip().startswith(">"):
+                    if below and line > below + 1 and _OWN_HEADING.fullmatch(text) and not any(words):
+                        self._two_ways(line, text)
+                    words.append(text.rstrip())
+                else:
+                    quoted.append((line, text))
+        self.words = "\n".join([*words, *boxes.words, *remarks]).strip()
+        if not self._asked(sections[0][0], quoted):
+            return
+        before = len(self.unclear)
+        ticked = boxes.chosen(bare=not any(words))
+        found_answer = answer_of(
+            self.question,
+            ticked,
+            boxes.other,
+            "\n".join(words),
+            lambda why: self.unclear.append((at, why)),
+            self.phrases,
+        )
+        self.answer = _remarked(found_answer, [*boxes.words, *remarks])
+        if not self.answer.get("answer") and len(self.unclear) == before:
+            self.unclear += [(at, why) for why in boxes.doubts()]
+        if "answer" not in self.answer and default_of(self.question) is not None:
+            self.answer = {**by_default(self.question), **self.answer}
+
+    def _behind(self, head: str, at: int) -> str:
+        """What the person has written behind the heading."""
+        behind = head.removeprefix(self.title)
+        if head.startswith(self.title) and not behind[:1].isalnum():
+            return behind.strip(" :-–—")
+        own = iter(_bare(self.title).split())
+        if not all(word in own for word in _bare(head).split()):
+            self.unclear.append((at, f"`## {shown(head)}` is not the form's heading; write below `Answer:`"))
+        return ""
+
+    def _two_ways(self, line: int, text: str) -> None:
+        why = f"`{shown(text)}` may begin the answer or a part of its own; write on the line of `Answer:`, or `-` there"
+        self.unclear.append((line, why))
+
+    def _asked(self, head: Line, quoted: list[Line]) -> bool:
+        """Whether the section still asks this question; what else was written into its words is named."""
+        quotation = _quotation(self.question)
+        if _bare("\n".join(text for _, text in quoted)) == _bare("\n".join(quotation)):
+            return True
         own = {_bare(text) for text in quotation}
         strange = [one for one in quoted if _bare(one[1]) not in own]
-        unclear += [(line, f"`{shown(text)}` is not the form's; write below `Answer:`") for line, text in strange]
-    before = len(unclear)
-    answer = answer_of(question, boxes.ticked, boxes.other, "\n".join(words), lambda why: unclear.append((at, why)))
-    if not answer and len(unclear) == before and 0 < boxes.seen < len(choices_of(question)):
-        unclear.append((at, "some choices are gone, and none is ticked"))
-    return answer
+        if _bare(self.title) != _bare(head[1]):
+            why = f"another question is asked now: `{self.title}`; move this file away to get the new form"
+            self.unclear[:] = [(head[0], why)]
+            self.words = "\n".join(filter(None, [head[1], *(text for _, text in strange), self.words]))
+            return False
+        self.unclear += [(line, f"`{shown(text)}` is not the form's; write below `Answer:`") for line, text in strange]
+        return True
+
+
+def _uncommented(lines: list[Line], boxes: _Boxes) -> tuple[list[Line], list[str]]:
+    """The lines without the comments (`<!-- … -->`) that the person has put there, and their words."""
+    left, remarks = list(lines), []
+    place = 0
+    last_end = max((at for at, (_, text) in enumerate(left) if "-->" in text), default=-1)
+    gone = 0  # lines that are not there any more
+    while place <= last_end - gone:
+        line, text = left[place]
+        start = -1 if text.lstrip().startswith(">") or boxes.is_own(text) else text.find("<!--")
+        last, rest = place, text[start + 4 :]
+        while start >= 0 and "-->" not in rest and last + 1 < len(left):
+            last += 1
+            rest = left[last][1]
+        if start < 0 or "-->" not in rest:
+            place += 1
+            continue
+        end = rest.index("-->")
+        inside = [text[start + 4 :], *(one for _, one in left[place + 1 : last]), rest[:end]]
+        remarks.append("\n".join([rest[:end]] if last == place else inside).strip())
+        behind = [(line, text[:start] + rest[end + 3 :])]
+        if last > place:
+            behind = [(line, text[:start]), (left[last][0], rest[end + 3 :])]
+        left[place : last + 1] = behind
+        gone += last + 1 - place - len(behind)
+    return left, [one for one in remarks if one]
+
+
+def _remarked(answer: dict[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+    """The record with more words in its comment."""
+    comment = "\n".join(filter(None, [answer.get("comment", ""), *remarks]))
+    return {**answer, "comment": comment} if comment else answer
 
 
 class _Boxes:
@@ -226,29 +398,83 @@ class _Boxes:
         self.question, self.unclear = question, unclear
         self.labels = dict(zip(map(squeezed, _labels(question)), choices_of(question), strict=True))
         self.ticked: list[Any] = []
+        self.struck: list[Any] = []
+        self.withdrawn: list[Any] = []  # ticked and struck out
+        self.bold: list[Any] = []
         self.other: str | None = None
+        self.words: list[str] = []  # beside the choices
         self.seen = 0
+
+    def is_own(self, text: str) -> bool:
+        """Whether the line is a box as the form has it."""
+        box = _BOX.fullmatch(text) if self.labels else None
+        return box is not None and squeezed(box["text"]) in self.labels
 
     def take(self, line: int, text: str, *, below: bool) -> bool:
         """Whether the line is a box; one that no choice belongs to is none below `Answer:`."""
         box = _BOX.fullmatch(text) if self.labels else None
         if box is None or (below and choice_like(self.question, text) is not None):
             return False
-        mark, label = box["mark"].strip(), box["text"]
+        mark, around, label = self._marks(box)
+        label, beside = self._split(label) if mark else (label, "")
         meant = [self.labels[squeezed(label)]] if squeezed(label) in self.labels else meant_by(self.question, label)
         other = OTHER.fullmatch(label) if is_open(self.question) and not meant else None
         if len(meant) != 1 and not other:
-            if not below:
-                self.unclear.append((line, f"`{shown(text)}` is none of the choices as they stood"))
-            return not below
+            if box["sign"] or below:
+                return False
+            self.unclear.append((line, f"`{shown(text)}` is none of the choices as they stood"))
+            return True
         self.seen += len(meant)
         if mark and not set(mark) <= TICKS:
             self.unclear.append((line, f"`[{mark}]` is neither ticked nor empty"))
         elif other and (mark or other["words"]):
             self.other = other["words"] or ""
+        elif around == "~~":
+            (self.withdrawn if mark else self.struck).extend(meant)
         elif mark:
             self.ticked += meant
+            self.words += [beside] if beside else []
+        elif around:
+            self.bold += meant
         return True
+
+    def _marks(self, box: re.Match[str]) -> tuple[str, str, str]:
+        """What stands in the box, what stands around its label (`~~`, `**`), and the label without it."""
+        mark = (box["mark"] or box["sign"] or "").strip().replace(_EMPTY_SIGN, "")
+        label, around = box["text"], box["around"] or ""
+        if around:
+            return mark, around, label.rstrip().removesuffix(around)
+        found = _AROUND.fullmatch(label)
+        if found and label not in map(str, _labels(self.question)):
+            return mark, found["mark"], found["text"]
+        return mark, "", label
+
+    def _split(self, label: str) -> tuple[str, str]:
+        """A choice's own label, and what the person has written behind it."""
+        plain = squeezed(label)
+        if plain in self.labels:
+            return label, ""
+        for own in sorted(self.labels, key=len, reverse=True):
+            if plain.startswith(own) and not plain[len(own)].isalnum():
+                for end in range(len(own), min(len(label), 2 * len(own) + 40)):
+                    if squeezed(label[:end]) == own and not label[end].isalnum():
+                        return label[:end], label[end:].strip(" -–—:;,.<*_")
+        return label, ""
+
+    def chosen(self, *, bare: bool) -> list[Any]:
+        """The choices that are ticked, or where none is and nothing was written (`bare`), the ones in bold."""
+        if self.ticked or not bare or self.other is not None or len(self.bold) == len(self.labels):
+            return self.ticked
+        return self.bold
+
+    def doubts(self) -> Iterator[str]:
+        """Why it is not plain that nothing is chosen."""
+        if self.withdrawn:
+            yield f"`{shown(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
+        elif self.struck:
+            yield "some choices are struck out, and none is ticked"
+        elif 0 < self.seen < len(choices_of(self.question)):
+            yield "some choices are gone, and none is ticked"
 
 
 def _bare(text: str) -> str:

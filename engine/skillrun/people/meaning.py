@@ -1,24 +1,29 @@
 """What ticks and words of a person mean as the answer of a question. What could mean two things is said, never guessed.
 
-A choice is named by its text, its letter (`B`, `b)`, `B. On the server`), or the beginning of its text.
+A choice is named by its text, its letter (`B`, `b)`, `B. On the server`), its number, or the beginning of its text, and
+words about it may follow (`B (people plan)`, `B because …`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from skillrun.people.answers import Question, answered, choice_like, choices_of, is_multiple, is_open, shown
+from skillrun.people.phrases import Phrases
 
 Unclear = Callable[[str], None]
 """Takes why an answer is not plain."""
 
 OTHER: Final = re.compile(r"[\W_]*other[*_`\s]*(?:[:：…][*_`\s]*(?P<words>.*)|$)", re.IGNORECASE | re.DOTALL)
+STRUCK: Final = re.compile(r"~~(?=\S)(.+?)(?<=\S)~~", re.DOTALL)
 _LETTER: Final = re.compile(
     r"[(\[*_`\s]*(?:option\s+)?(?P<letter>[a-z]{1,2})[*_`\s]*(?:[)\].:,–—-]+[*_`\s]*(?P<rest>.*))?",
     re.IGNORECASE | re.DOTALL,
 )
+_NUMBER: Final = re.compile(r"[(\[*_`\s]*(?:option\s+)?#?(?P<number>\d{1,3})[)\].:*_`\s]*", re.IGNORECASE)
+_DRESS: Final = re.compile(r"\s*(?:(?:->|=>|[→⇒➜>])\s*)*[\"'“”„‘’‚«»`]*(?P<words>.*?)[!\"'“”‘’«»`\s]*", re.DOTALL)
 _BULLET: Final = re.compile(r"\s*(?:[-*+•–]|\d+[.)])?\s*(?:(?:\[[xX✓✔ ]*\]|[xX✓✔](?=\s))\s*)?")
 _HEAD: Final = re.compile(
     r"(?P<head>\(?[a-z]{1,2}(?=[).,\]]\s)|[^\n]+?(?=\s*:|\s+[-–—]\s|\s*\n))[).,\]:\s–—-]+(?P<rest>\S.*)",
@@ -27,7 +32,10 @@ _HEAD: Final = re.compile(
 _SPACES: Final = r"[\n,;/&+\s]+"
 _BETWEEN: Final = ("", r"\n", r"[\n,;/&+]|\band\b", _SPACES)
 _LONE: Final = re.compile(r"\(?[a-z][).]?", re.IGNORECASE)
+_BREAK: Final = re.compile(r"\s*\n\s*|\s*\(|(?<=[)\]])\s+|\s*[:,;!](?=\s)|\s+[-–—]+\s|(?<=\w)[.](?=\s)|(?<=[A-Z])\s")
 _SHORTEST: Final = 3  # letters of a beginning that ends inside a word
+_ROOM: Final = 40  # characters that stand beside a choice's text: letters, boxes, marks, blanks
+_FAR: Final = 50  # breaks in the words that are looked at for the end of a choice's name
 
 
 def letter(number: int) -> str:
@@ -42,27 +50,40 @@ def squeezed(text: str) -> str:
 
 
 def answer_of(
-    question: Question, ticked: Sequence[Any], other: str | None, words: str, unclear: Unclear
+    question: Question,
+    ticked: Sequence[Any],
+    other: str | None,
+    words: str,
+    unclear: Unclear,
+    phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
 ) -> dict[str, Any]:
-    """The record of ticked choices, of what stands behind `Other:` (None where it is not chosen), and of the words."""
+    """The record of ticked choices, of what stands behind `Other:` (None where it is not chosen), and of the words.
+
+    Words that decide nothing stay in the record as its `comment`.
+    """
     several, words = is_multiple(question), words.strip()
+    alone = words if other is None else "" if other and words else other or words
+    if not ticked and phrases.leaves_open(alone) and choice_like(question, alone) is None:
+        return answered("", comment=alone)
     if not choices_of(question):
         return answered([words] if words and several else words)
-    named = _named(question, words, begun=not ticked and not is_open(question))
+    named, about = _spoken(question, words, phrases, begun=not ticked and not is_open(question))
     picked = [*ticked, *(choice for choice in named if choice not in ticked)]
-    words = "" if named else words
-    if is_open(question) and (found := OTHER.fullmatch(words)) and found["words"]:
+    words = about if named else words
+    if not named and is_open(question) and (found := OTHER.fullmatch(words)) and found["words"]:
         other, words = "\n".join(filter(None, [other, found["words"]])), ""
     if other == "":
-        other, words = words, ""
+        other, words = ("", words) if named else (words, "")
         if not other:
             unclear("`Other` is ticked, and no words stand behind it")
     own = [other] if other else []
     if words and not picked and not own:
-        picked, own, words = _alone(question, words, unclear)
-    elif _LONE.fullmatch(words):
+        if not STRUCK.sub("", words).strip():
+            return answered("", comment=words)
+        picked, own, words = _alone(question, words, phrases, unclear)
+    elif _LONE.fullmatch(words) and not named:
         unclear(f"`{shown(words)}` is none of the choices")
-    elif words and several and is_open(question) and not own:
+    elif words and several and is_open(question) and not own and not named:
         own, words = [words], ""
     given = [*picked, *own]
     if several:
@@ -73,15 +94,83 @@ def answer_of(
     return answered(given[0] if given else "", comment=words)
 
 
-def _alone(question: Question, words: str, unclear: Unclear) -> tuple[list[Any], list[str], str]:
+def _spoken(question: Question, words: str, phrases: Phrases, *, begun: bool) -> tuple[list[Any], str]:
+    """The choices that the words name, and what they say about them; none where they are something else."""
+    found = _named(question, words, begun=begun)
+    if found:
+        return found, ""
+    left = STRUCK.sub("", words).strip()
+    if left and left != words and (found := _named(question, left, begun=begun)):
+        return found, words
+    plain = phrases.chosen(words)
+    if plain != words and (found := _named(question, plain, begun=begun)):
+        return found, ""
+    return _with_words(question, plain, phrases)
+
+
+def _with_words(question: Question, words: str, phrases: Phrases) -> tuple[list[Any], str]:
+    """A choice, or several, that the words begin with, and the words about it; the longest name counts."""
+    found: tuple[list[Any], str] = ([], "")
+    for end, rest, kind in _breaks(words, phrases):
+        head = words[:end]
+        named = _named(question, head, begun=kind == "line" and not is_open(question))
+        if not named or (len(named) > 1 and not is_multiple(question)):
+            continue
+        closed, plain = not is_open(question), _undressed(head)
+        is_sign = bool(_LETTER.fullmatch(plain) or _NUMBER.fullmatch(plain))
+        allowed = {
+            "(": True, "line": True, ")": is_sign or closed, "because": is_sign or closed, ".": closed,
+            ",": (is_sign or closed) and not is_multiple(question), " ": is_sign and closed,
+        }[kind]  # fmt: skip
+        if allowed and not (kind != "because" and _takes_back(question, named, rest, phrases)):
+            found = named, rest
+    return found
+
+
+def _breaks(words: str, phrases: Phrases) -> Iterator[tuple[int, str, str]]:
+    """Where a name may end: the place, the words that follow, and what stands there."""
+    places: list[tuple[int, str, str]] = []
+    for match in _BREAK.finditer(words):
+        mark = match[0].strip()
+        kind = mark if mark in ("(", ".") else "line" if "\n" in match[0] else "," if mark else " "
+        if not mark and words[: match.start()].endswith((")", "]")):
+            kind = "line" if kind == "line" else ")"
+        rest = words[match.start() :] if mark == "(" else words[match.end() :]
+        places.append((match.start(), rest, kind))
+        if len(places) == _FAR:
+            break
+    places += [(place, words[place:], "because") for place in phrases.reasons(words)[:_FAR]]
+    for end, rest, kind in sorted(places):
+        if rest.strip():
+            yield end, _unbracketed(rest.strip()), kind
+
+
+def _unbracketed(words: str) -> str:
+    inner = words[1:-1]
+    return inner.strip() if words.startswith("(") and words.endswith(")") and "(" not in inner else words
+
+
+def _takes_back(question: Question, named: Sequence[Any], rest: str, phrases: Phrases) -> bool:
+    """Whether the words behind a choice leave doubt about it: they offer another one, or nothing but a letter."""
+    if phrases.doubts(rest) or _LONE.fullmatch(rest) or meant_by(question, rest, begun=True):
+        return True
+    others = [number for number, choice in enumerate(choices_of(question)) if choice not in named]
+    plain = squeezed(rest)
+    texts = [squeezed(shown(choices_of(question)[number])) for number in others]
+    letters = [re.escape(letter(number)) for number in others]
+    by_letter = re.search(rf"(?<!\w)(?:{'|'.join(letters)})(?!\w)", rest) if letters else None
+    return bool(by_letter) or any(len(text) >= _SHORTEST and text in plain for text in texts)
+
+
+def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -> tuple[list[Any], list[str], str]:
     """Words that name no choice as they are: a choice with a comment behind it, an answer of one's own, or unclear."""
     found = meant_by(question, words, begun=True)
+    if not found and (parted := phrases.parted(words)) != words:
+        found = _named(question, parted, begun=False)
     if not found and (head := _HEAD.fullmatch(words)):
         found = meant_by(question, head["head"])
         if len(found) == 1 and not is_open(question) and not _LETTER.fullmatch(head["rest"]):
             found += [choice for choice in meant_by(question, head["rest"], begun=True) if choice not in found]
-            if len(found) == 1:
-                return found, [], head["rest"]
     if not found and is_open(question) and not _LONE.fullmatch(words):
         return [], [words], ""
     may = " or ".join(f"`{shown(choice)}`" for choice in found)
@@ -95,6 +184,8 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
 
     `begun`: also by the beginnings of their texts.
     """
+    if len(words) > _ROOM + sum(_ROOM + 2 * len(shown(choice)) for choice in choices_of(question)):
+        return []
     for between in _BETWEEN:
         parts = re.split(between, words) if between else [words]
         begun = begun and between != _SPACES
@@ -111,10 +202,22 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
 
 def meant_by(question: Question, words: str, *, begun: bool = False) -> list[Any]:
     """The choices that the words may mean: by text and by letter, and where they are neither, as its beginning."""
-    plain = squeezed(words)
+    return _meant(question, words, begun=begun) or _meant(question, _undressed(words), begun=begun)
+
+
+def _undressed(words: str) -> str:
+    """Words without an arrow in front of them, quotes around them and marks of emphasis behind them."""
+    found = _DRESS.fullmatch(words)
+    return found["words"] if found else words
+
+
+def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
     choices = choices_of(question)
-    texts = [squeezed(shown(choice)) for choice in choices]
     exact = choice_like(question, words)
+    if exact is None and STRUCK.search(words):
+        return []
+    plain = squeezed(words)
+    texts = [squeezed(shown(choice)) for choice in choices]
     found = [exact] if exact is not None else [choices[number] for number, text in enumerate(texts) if text == plain]
     by_letter = _LETTER.fullmatch(words.strip())
     for number, text in enumerate(texts) if by_letter else ():
@@ -122,9 +225,20 @@ def meant_by(question: Question, words: str, *, begun: bool = False) -> list[Any
         same = by_letter and by_letter["letter"].upper() == letter(number) and text.startswith(rest)
         if same and choices[number] not in found:
             found.append(choices[number])
+    if not found:
+        found = _numbered(question, words)
     if not found and begun and plain:
         found = [choices[number] for number, text in enumerate(texts) if _begins(text, plain)]
     return found
+
+
+def _numbered(question: Question, words: str) -> list[Any]:
+    """The choice of a number, counted from 1, where no choice has a number in it."""
+    found, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
+    counted = any(re.search(r"\d", shown(choice)) for choice in choices)
+    if not found or counted or not 0 < int(found["number"]) <= len(choices):
+        return []
+    return [choices[int(found["number"]) - 1]]
 
 
 def _begins(text: str, beginning: str) -> bool:

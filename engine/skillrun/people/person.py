@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from skillrun.language.border import clean
 from skillrun.language.diagnostics import UsageError
 from skillrun.people.answers import WORDED, Question, by_default, default_of
 from skillrun.people.prepared import Prepared, read_answers
-from skillrun.people.terminal import Terminal
+from skillrun.people.terminal import Keep, Terminal
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,17 @@ class Asking:
     """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
+    `may_skip`: each may be left open, as in a form. `given`: what was answered before a pause, by the question's number
+    in the list; `keep` is told each answer when it is given.
     """
 
     key: str
     phase: str
     questions: tuple[dict[str, Any], ...]
     computed: bool = False
+    may_skip: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
+    keep: Keep | None = None
 
 
 class Person:
@@ -50,14 +55,16 @@ class Person:
         Raises PreparedUnfit for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
         given = [self._ahead(asking.key, question) for question in asking.questions]
-        left = [question for question, answer in zip(asking.questions, given, strict=True) if answer is None]
+        left = {str(number): asking.questions[number] for number, answer in enumerate(given) if answer is None}
         answers: list[dict[str, Any]] = []
         if left:
             if self.terminal is None or not self.attended or not (now or self.staying):
                 return None
             async with self._turn:
                 parts = (asking.phase, WORDED if asking.computed else "")
-                answers = await self.terminal.ask(left, " · ".join(filter(None, parts)))
+                answers = await self.terminal.ask(
+                    left, " · ".join(filter(None, parts)), asking.given, asking.keep, may_skip=asking.may_skip
+                )
         rest = iter(answers)
         return clean([next(rest) if answer is None else answer for answer in given])
 

@@ -5,8 +5,9 @@ Owns what the person sees and types. Ctrl-C comes out as KeyboardInterrupt, with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.diagnostics import hanging, printable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 OTHER, NONE = -1, -2  # beside the numbers of the choices
 BACK: Final = object()  # instead of an answer
+Keep = Callable[[str, Any], Awaitable[None]]
 MOST_KEYS: Final = 36  # digits and letters; a longer list is walked with the arrow keys
 
 
@@ -42,21 +44,39 @@ class Terminal:
         self.keyboard = keyboard
         self.screen = screen
 
-    async def ask(self, questions: Sequence[Question], phase: str = "") -> list[dict[str, Any]]:
-        """The answers' records, in order; Shift-Tab goes back to the one before. Raises KeyboardInterrupt."""
-        given: list[Any] = [None] * len(questions)
-        number = 0
+    async def ask(
+        self,
+        questions: Sequence[Question] | Mapping[str, Question],
+        phase: str = "",
+        before: Mapping[str, Any] = MappingProxyType({}),
+        keep: Keep | None = None,
+        *,
+        may_skip: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The answers' records, in order; Shift-Tab goes back to the one before. Raises KeyboardInterrupt.
+
+        `before`: answers by the name of their question that were given earlier; it goes on with the first without one.
+        `keep` hears of each answer. `may_skip`: each question may be left open.
+        """
+        if not isinstance(questions, Mapping):
+            questions = {str(number): question for number, question in enumerate(questions)}
+        names = list(questions)
+        given: dict[str, Any] = {name: before[name] for name in names if name in before}
+        number = next((number for number, name in enumerate(names) if name not in given), len(names) - 1)
         with self.around():
-            while number < len(questions):
-                progress = f"{number + 1} of {len(questions)}" if len(questions) > 1 else ""
-                self._introduce(questions[number], phase, progress, "Shift-Tab goes back" if number else "")
-                found = await self._answer(questions[number], given[number], back=number > 0)
+            while number < len(names):
+                name, question = names[number], questions[names[number]]
+                progress = f"{number + 1} of {len(names)}" if len(names) > 1 else ""
+                self._introduce(question, phase, progress, "Shift-Tab goes back" if number else "")
+                found = await self._answer(question, given.get(name), back=number > 0, may_skip=may_skip)
                 if found is BACK:
                     number -= 1
-                else:
-                    given[number] = found
-                    number += 1
-        return [answered(one) for one in given]
+                    continue
+                given[name] = found
+                number += 1
+                if keep is not None and len(names) > 1:
+                    await keep(name, found)
+        return [answered(given[name]) for name in names]
 
     def _introduce(self, question: Question, phase: str, progress: str, keys: str) -> None:
         """The line above a question: where it comes from and how it stands in its list; and what was noted on it."""
@@ -71,14 +91,14 @@ class Terminal:
         text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes)])
         print_formatted_text(text, end="", output=self.screen)
 
-    async def _answer(self, question: Question, earlier: Any, *, back: bool) -> Any:
+    async def _answer(self, question: Question, earlier: Any, *, back: bool, may_skip: bool) -> Any:
         """The answer, or BACK; `earlier` is what was answered before the person came back."""
         message, default = hanging(str(question.get("text", ""))), default_of(question)
         likely = default if earlier is None else earlier
         if not choices_of(question):
-            return await self._text(message, likely, optional=default == "", back=back)
+            return await self._text(message, likely, optional=default == "" or may_skip, back=back)
         while True:
-            picked = await self._pick(message, question, likely, back=back)
+            picked = await self._pick(message, question, likely, back=back, may_skip=may_skip)
             if picked is BACK:
                 return BACK
             numbers = picked if isinstance(picked, list) else [picked]
@@ -90,7 +110,7 @@ class Terminal:
                 answers += [own] if own else []
                 return answers if is_multiple(question) else answers[0] if answers else ""
 
-    async def _pick(self, message: str, question: Question, likely: Any, *, back: bool) -> Any:
+    async def _pick(self, message: str, question: Question, likely: Any, *, back: bool, may_skip: bool) -> Any:
         """The number of a choice, or a list of them, or BACK."""
         import questionary
 
@@ -98,6 +118,7 @@ class Terminal:
         optional = default_of(question) in ("", [])
         wanted = list(map(shown, likely if isinstance(likely, list) else [likely]))
         chosen = [number for number, title in titles.items() if title in wanted]
+        empty = optional or may_skip
         if is_open(question):
             titles[OTHER] = "other…"
         if is_multiple(question):
@@ -106,13 +127,16 @@ class Terminal:
                 [questionary.Choice(title, value, checked=value in chosen) for value, title in titles.items()],
                 instruction="(space ticks, Enter goes on)",
                 use_jk_keys=False,
-                validate=lambda ticked: bool(ticked) or optional or "tick at least one",
+                validate=lambda ticked: bool(ticked) or empty or "tick at least one",
                 **self._streams(),
             )
             return await _run(prompt, back=back)
         if optional:
             titles[NONE] = "(no answer)"
             chosen = chosen or [NONE]
+        elif may_skip:
+            titles[NONE] = "(leave it open)"
+            chosen = chosen or ([NONE] if likely == "" else [])
         choices = [questionary.Choice(title, value) for value, title in titles.items()]
         keys = len(choices) <= MOST_KEYS
         prompt = questionary.select(

@@ -64,6 +64,20 @@ def _are_answers(value: Any) -> bool:
     return _are_records(value) and bool(value)
 
 
+def _is_form(value: Any) -> bool:
+    """How a form stood when it was read; see `runtime/forms`."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"name", "hash", "read", "why"}
+        and is_text(value["name"])
+        and is_text(value["hash"])
+        and _are_records(value["read"])
+        and isinstance(value["why"], list)
+        and all(map(_are_texts, value["why"]))
+        and len(value["why"]) == len(value["read"])
+    )
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(is_text, value))
 
@@ -101,7 +115,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
         "files": _are_texts,
         "answers": _are_records,
     },
-    "answer": {"answers": _are_answers},
+    "answer": {"answers": _are_answers, "notes": is_text, "form": _is_form},
     "void": {"round": is_whole, "tries": _are_counts},
-    "note": {**dict.fromkeys(("text", "reason"), is_text)},
+    "note": {**dict.fromkeys(("text", "reason", "form"), is_text)},
 }

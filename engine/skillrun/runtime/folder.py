@@ -204,13 +204,16 @@ class RunFolder:
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
 
-        Not the engine's own, and nothing that an earlier evaluation wrote and this one may or may not write again.
+        Not the engine's own, and nothing that an earlier evaluation wrote and this one may or may not write again. As
+        in a shell, a wildcard stands for no dot that a name begins with: `._a.md` is an editor's or a system's own.
         """
         current = self._current()
+        hidden = pattern.startswith(".") or "/." in pattern
         return [
             name
             for name in matching(self.tree, pattern)
             if name != STATE and not name.startswith(".run/") and (name in current or not self._own(name))
+            if hidden or not any(part.startswith(".") for part in name.split("/"))
         ]
 
     def content(self, name: str) -> bytes:

@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.runtime.brought import tell_late
 from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.runtime.forms import reread
 from skillrun.runtime.lock import RunLost
 from skillrun.runtime.opening import called
 from skillrun.runtime.phases import Ended, run_phase
@@ -140,6 +142,8 @@ class Scheduler:
             self._finish_move()
             if self.final:
                 self._take_final()
+                await reread(self.run_, self.done)
+                tell_late(self.run_, self.done)
         try:
             while True:
                 with self._failing():

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, Final
 
-from skillrun.people.answers import PERSON, choices_of, notes_of, shown
-from skillrun.people.form import UnclearAnswers, read_form, write_form
+from skillrun.people.answers import choices_of, notes_of, shown
+from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.files import digest, folder_mode
+from skillrun.runtime.forms import Reading, phrases_of, reading, record_of, revised
 from skillrun.runtime.run import Frame
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
 MOST_NAMED: Final = 3  # of the questions that wait, in a hint
-OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was answered: a record for each question, and the notes of a form that belong to none of them."""
+
+    answers: Sequence[dict[str, Any]]
+    notes: str = ""
+    form: Reading | None = None
 
 
 async def put(
@@ -33,56 +41,108 @@ async def put(
     leave: bool = False,
     computed: bool = False,
     offered: bool = False,
-) -> list[dict[str, Any]]:
-    """The records with their answers. Raises Waiting when nobody is there to answer.
+) -> dict[str, Any]:
+    """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
     `computed`: the words are not the workflow's own, or not all of them.
     `offered`: an unattended run does without, and without records, unless an answer is prepared.
     """
-    run = frame.run
-    person = run.session.person
+    run, person = frame.run, frame.run.session.person
     where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
-    asking = Asking(address.partition("/")[2], frame.open.title, tuple(questions), computed)
+    asking = Asking(address.partition("/")[2], frame.open.title, tuple(questions), computed, may_skip=form is not None)
     known = run.journal.find("answer", where, fingerprint)
     if known is not None:
         person.earlier(asking)
-        answers: list[dict[str, Any]] = known["answers"]
-        run.emit(Answered(where, frame.open.name, tuple(answers), replayed=True))
-        return answers
+        known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
+        run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
+        return _told(frame, known)
     if offered and not person.attended and not person.prepares(asking):
-        return []
+        return {"answers": []}
     run.emit(Asked(where, frame.open.name, tuple(questions), computed))
     try:
-        given = await _given(frame, asking, form, leave=leave)
+        given = await _given(frame, _kept_on_the_way(frame, asking, where, fingerprint), form, leave=leave)
     except PreparedUnfit as unfit:
         raise unfitting(unfit) from None
-    answers = [_answered(question, one) for question, one in zip(questions, given, strict=True)]
-    await run.journal.record("answer", where, fingerprint, {"answers": answers})
-    run.emit(Answered(where, frame.open.name, tuple(answers), replayed=False))
-    return answers
+    body = _body(frame, asking, given, form)
+    await run.journal.record("answer", where, fingerprint, body)
+    run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
+    return _told(frame, body)
 
 
-async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> list[dict[str, Any]]:
+def _told(frame: Frame, body: dict[str, Any]) -> dict[str, Any]:
+    """What the step gives; answers of a form are among `run.answers` from here on."""
+    if body.get("form"):
+        frame.names["run"]["answers"].extend(body["answers"])
+    return {"answers": body["answers"], **({"notes": body["notes"]} if body.get("notes") else {})}
+
+
+def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[str, Any]:
+    """What the journal keeps of the answers."""
+    phrases = phrases_of(frame.run)
+    answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
+    body: dict[str, Any] = {"answers": answers}
+    if given.notes:
+        body["notes"] = given.notes
+    if form is not None:
+        body["form"] = (given.form or Reading(frame.run.folder.name(form))).to_dict()
+    return body
+
+
+async def _brought_up_to_date(
+    frame: Frame, asking: Asking, known: dict[str, Any], where: str, fingerprint: str
+) -> dict[str, Any]:
+    """The answers with what the person has changed in the form since it was read, while the phase is open."""
+    if not known.get("form"):
+        return known
+    body, doubtful = revised(frame.run, known, asking.questions, over=False)
+    if doubtful is not None:
+        found = await _asked_again(frame, asking, doubtful)
+        assert doubtful.unclear is not None
+        if found is None:
+            raise await paused(frame, doubtful.unclear.message, doubtful.unclear.next_step)
+        body = _body(frame, asking, found, doubtful.name)
+    if body is None:
+        return known
+    await frame.run.journal.record("answer", where, fingerprint, body)
+    return body
+
+
+def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> Asking:
+    """The same, with what the person answered before they paused; each answer is on record as soon as it is given."""
+    journal, address = frame.run.journal, f"{where}/given"
+    before = (journal.find("note", address, fingerprint) or {}).get("given")
+    given = dict(before) if isinstance(before, dict) else {}
+
+    async def keep(number: str, answer: Any) -> None:
+        given[number] = answer
+        await journal.record("note", address, fingerprint, {"given": dict(given)})
+
+    return replace(asking, given=given, keep=keep)
+
+
+async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> Given:
     """An answer for each question: from the form, prepared, from the person, or by default."""
     folder = frame.run.folder
     name = folder.name(form) if form is not None else None
-    if name is not None and folder.tree.known(name) is not None:
-        try:
-            return read_form(folder.tree, name, asking.questions)
-        except UnclearAnswers as unclear:
-            found = await _asked_again(frame, asking, unclear)
-            if found is None:
-                raise await paused(frame, unclear.message, unclear.next_step) from None
-            return found
+    found = reading(frame.run, name, asking.questions) if name is not None else None
+    if found is not None:
+        if found.unclear is None:
+            return Given(found.filled.answers, found.filled.notes, found)
+        again = await _asked_again(frame, asking, found)
+        if again is None:
+            raise await paused(frame, found.unclear.message, found.unclear.next_step)
+        return again
     given = await frame.run.session.person.ask(asking, now=name is None and not leave)
     if given is not None:
-        return given
+        return Given(given)
     if name is not None:
         write_form(folder.tree, name, asking.questions, mode=folder_mode(shared=folder.shared))
+        await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
         raise await paused(frame, f"questions are waiting in {form}", f"fill in {folder.path / name}")
-    reason = f"{asking.phase} has a question: {asking.questions[0]['text']}"
+    first = asking.questions[0]
+    reason = f"{asking.phase} has a question: {first['text']}{_choices(first)}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(asking.questions))
     raise Waiting(
@@ -107,6 +167,12 @@ def unfitting(unfit: PreparedUnfit) -> Waiting:
     return Waiting(unfit.message, f"{unfit.next_step}; {way}".removeprefix("; "))
 
 
+def _choices(question: dict[str, Any]) -> str:
+    """What may be answered, for who is not shown the choices."""
+    choices = choices_of(question)
+    return f" ({', '.join(map(shown, choices))})" if choices else ""
+
+
 async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
     """The end of the process until the person has done something outside; that it was here is on record."""
     phase = frame.open
@@ -115,11 +181,16 @@ async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
     return Waiting(reason, next_step, "exit")
 
 
-async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) -> list[dict[str, Any]] | None:
-    """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now."""
-    person = frame.run.session.person
+async def _asked_again(frame: Frame, asking: Asking, form: Reading) -> Given | None:
+    """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
+
+    The words that stand in the form stay in the record.
+    """
+    person, unclear = frame.run.session.person, form.unclear
+    assert unclear is not None
     if unclear.untouched:
-        return await person.ask(asking, now=False)
+        found = await person.ask(asking, now=False)
+        return None if found is None else Given(found, "", form)
     if not person.attended:
         return None
     left = {
@@ -127,19 +198,19 @@ async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) ->
         for number, why in enumerate(unclear.why)
         if why
     }
-    given = await person.ask(replace(asking, questions=tuple(left.values())))
+    given = await person.ask(replace(asking, questions=tuple(left.values()), given={}, keep=None))
     if given is None:
         return None
-    mended = dict(zip(left, given, strict=True))
-    return [mended.get(number, answer) for number, answer in enumerate(unclear.answers)]
+    mended = {number: _beside(one, unclear, number) for number, one in zip(left, given, strict=True)}
+    answers = [mended.get(number, answer) for number, answer in enumerate(unclear.answers)]
+    return Given(answers, unclear.notes, form)
 
 
-def _answered(question: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a question with its answer, and who gave it."""
-    record = {**question, "asked_at": datetime.now(UTC).isoformat(timespec="seconds")}
-    if given.get("answer") not in (None, ""):
-        given = {"answered_by": PERSON, **given}
-    return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
+def _beside(answer: dict[str, Any], unclear: UnclearAnswers, number: int) -> dict[str, Any]:
+    """An answer with what was written in the form."""
+    words = unclear.written[number] if number < len(unclear.written) else ""
+    comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
+    return {**answer, "comment": comment} if comment else answer
 
 
 async def offer_retry(frame: Frame, where: str, reason: str, *, can_go_on: bool) -> bool:
@@ -152,7 +223,7 @@ async def offer_retry(frame: Frame, where: str, reason: str, *, can_go_on: bool)
     choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
     question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "once": True}
     question["round"] = phase.round
-    answers = await put(frame, f"{where}.retry-{number}", [question], computed=True, offered=True)
+    answers = (await put(frame, f"{where}.retry-{number}", [question], computed=True, offered=True))["answers"]
     answer = answers[0].get("answer") if answers else GO_ON
     if answer != GO_ON:
         phase.tries[where] = number

@@ -93,7 +93,7 @@ async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
         asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
         frame = new_frame(phase, address, phase.phase, phase.names)
-        answers = await put(frame, f"{address}.recover", [asked])
+        answers = (await put(frame, f"{address}.recover", [asked]))["answers"]
         if answers[0].get("answer") != SKIP:
             run.lost.discard(phase.name)
             return None

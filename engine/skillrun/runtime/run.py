@@ -192,6 +192,7 @@ class PhaseRun:
     started: float = field(default_factory=time.monotonic)
     sets: dict[str, Any] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
+    earlier: Spent = field(default_factory=Spent)  # by what has ended before, in all rounds
     artifacts: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
@@ -263,9 +264,12 @@ class PhaseRun:
             self.count(reply.usage, reply.price)
 
     def tell_usage(self) -> None:
-        """`run.usage` for templates: the phases before this one, and what this one has used so far."""
+        """`run.usage` for templates: all that has ended before, in earlier rounds too, and what this phase has used.
+
+        By phase it is what this round has used.
+        """
         by_phase = {name: summary.get("usage") or {} for name, summary in self.before.items()}
-        total = Spent.of(self.before.values()) + self.spent
+        total = self.earlier + self.spent
         self.names["run"]["usage"] = {**total.to_dict(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
 
     @property

@@ -9,7 +9,8 @@ from skillrun.language.definitions import PhaseUse, Score, Step
 from skillrun.language.expressions import ABSENT
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.files import digest
-from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.forms import heard
+from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
 from skillrun.runtime.tools import tell_repository
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
@@ -58,6 +59,8 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
         run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, before, asked
     )
     phase.carriers = int(use.otherwise is not None)
+    phase.earlier = Spent.of(over)
+    names["run"]["answers"] = heard(run, phase, workflow.ancestors(use.name))
     if previous is not None:
         phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
         phase.artifacts = previous.artifacts
@@ -100,8 +103,10 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
         "name": run.name,
         "workflow": run.program.workflow.name,
         "round": run.state.round,
+        "answers": [],
         "started_at": run.state.started_at,
         "environment": run.state.environment,
+        "window": min(run.resolve(name).window for name in run.session.catalogue.tiers),
         "models": {name: run.state.models[name] for name in run.session.catalogue.tiers if name in run.state.models},
     }
     if run.state.estimate is not None:

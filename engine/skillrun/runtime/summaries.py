@@ -44,7 +44,7 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
     read = phase.name in (program.remembered if back else program.summarised | program.remembered)
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
     told = await _told(phase, outputs, given) if read and phase.prompts and status == "completed" else {}
-    flags = {key: value for key, value in (given.get("flags") or {}).items() if value not in (None, "", False, [], {})}
+    flags = {key: value for key, value in (given.get("flags") or {}).items() if _tells(value)}
     if phase.degraded:
         flags = {**flags, "degraded": True}
         flags.setdefault("degraded_because", degraded_of(phase)["degraded_because"])
@@ -68,6 +68,11 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
         summary["failures"] = failures
     summary["usage"] = phase.spent.to_dict()
     return summary
+
+
+def _tells(value: Any) -> bool:
+    """Whether a flag says something: 0 does, false does not."""
+    return value is not False and value is not None and value not in ("", [], {})
 
 
 def record_of(phase: PhaseRun, status: str) -> dict[str, Any]:

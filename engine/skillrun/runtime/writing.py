@@ -89,7 +89,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
         "default": KEEP,
         "round": frame.open.round,
     }
-    answers = await put(frame, f"{frame.at(step)}/{path}", [question])
+    answers = (await put(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
         folder.remove(beside)
         await folder.replace(path, text)

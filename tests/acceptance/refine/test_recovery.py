@@ -190,3 +190,16 @@ def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refine
     done = refine.resume()
     assert (done.code, "`idea` is missing" in done.err) == (1, True)
     assert "`skillrun resume` brings the run forward" in skillrun("show", NAME).err
+
+
+@pytest.mark.row("R12")
+@pytest.mark.finding("FR8")
+def test_the_stage_of_the_questions_may_be_skipped_too(refine: Refinement) -> None:
+    old_run(refine, mode="standard")
+    (refine.folder / "research").mkdir()
+    (refine.folder / "research" / "agenda.md").write_text("# Agenda\n")
+    (refine.folder / "idea.md").write_text("# The idea\n")
+    done = refine.resume((), recover="skip")
+    assert done.code == 0, done.out + done.err
+    assert refine.summary("questions")["status"] == "skipped"
+    assert refine.text("PRD.md")

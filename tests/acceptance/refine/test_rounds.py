@@ -42,6 +42,7 @@ def sizes(refine: Refinement, pattern: str) -> list[int]:
 
 
 @pytest.mark.row("R10")
+@pytest.mark.finding("FR2")
 def test_prompts_stay_as_large_as_in_round_four(refine: Refinement) -> None:
     rounds(refine, LAST)
     for pattern in ("refine/questions/proposals/*", "refine/answers/missing/*"):
@@ -52,8 +53,9 @@ def test_prompts_stay_as_large_as_in_round_four(refine: Refinement) -> None:
         assert fourth < found[0] + 1000 + 200
     refine.fill(LAST)
     assert refine.resume().code == 0
-    (draft,) = sizes(refine, "refine/draft/prd/*")
-    assert draft < 8192 / 2
+    (draft,) = refine.prompts("refine/draft/prd/*")
+    assert len(set(re.findall(r"\| D-(\d+) \|", draft))) == 6 * LAST
+    assert estimate_tokens(draft) < 8192
 
 
 @pytest.mark.row("R10")
@@ -76,7 +78,7 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
     assert "| 4 | rapid | 6 | 100 % | 2 | - | loop_questions |" in digest
     assert re.search(r"\| GAP-1-1 \| Workflows \| .* \| round 1 \| open \|", digest)
     assert re.search(r"\| GAP-2-2 \| Problem \| .* \| round 2 \| resolved \|", digest)
-    assert "Problem, round 4: " in digest
+    assert "| D-24 | The answer of round 4, in some ten words as people write. |" in digest
 
 
 @pytest.mark.row("R10")

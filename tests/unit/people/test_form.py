@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from skillrun.language.diagnostics import SkillrunError
 from skillrun.people.answers import shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.meaning import letter, meant_by
+from skillrun.people.phrases import Phrases
 from skillrun.tools.tree import Tree
 
 STORE = {
@@ -31,6 +33,8 @@ WORDS: dict[str, Any] = {"id": "words", "text": "Who asked for it?"}
 SERVER = {"answer": "On the server, per user"}
 
 Fill = Callable[[str], str]
+CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
+PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))
 
 
 def at(path: Path) -> tuple[Tree, str]:
@@ -41,7 +45,7 @@ def filled(tmp_path: Path, questions: list[dict[str, Any]], fill: Fill) -> list[
     path = tmp_path / f"form-{len(list(tmp_path.iterdir()))}.md"
     assert write_form(*at(path), questions)
     path.write_text(fill(path.read_text("utf-8")), "utf-8")
-    return read_form(*at(path), questions)
+    return read_form(*at(path), questions, PHRASES).answers
 
 
 def in_section(fill: Fill) -> Fill:
@@ -506,7 +510,7 @@ def test_what_a_person_fills_in_is_what_is_read(
     order.shuffle(sections)
     text = "\n".join([intro, *sections])
     path.write_bytes(text.replace("\n", "\r\n" if windows else "\n").encode("utf-8-sig"))
-    assert read_form(*at(path), questions) == expected
+    assert read_form(*at(path), questions, PHRASES).answers == expected
 
 
 @given(TEXTS, st.lists(PIECES, max_size=3), st.none() | CHOICES, st.booleans(), st.booleans())
@@ -522,4 +526,4 @@ def test_no_question_looks_answered_before_it_is(
     question["default"] = ""
     path = tmp_path_factory.mktemp("form") / "form.md"
     write_form(*at(path), [question, question])
-    assert read_form(*at(path), [question, question]) == [{}, {}]
+    assert read_form(*at(path), [question, question], PHRASES).answers == [{}, {}]

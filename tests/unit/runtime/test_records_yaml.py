@@ -155,6 +155,6 @@ def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
     with Tree(tmp_path_factory.mktemp("form")) as folder:
         assert write_form(folder, "form.md", questions)
         try:
-            assert read_form(folder, "form.md", questions) == [{}]
+            assert read_form(folder, "form.md", questions).answers == [{}]
         except UnclearAnswers as unclear:
             raise AssertionError(unclear.message) from unclear

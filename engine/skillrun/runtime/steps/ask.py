@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,7 +10,9 @@ from skillrun.language.definitions import Step
 from skillrun.language.schemas import shown
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
+from skillrun.runtime.brought import late, passed_over, place
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.events import Said
 from skillrun.runtime.files import digest
 from skillrun.runtime.questions import GO_ON, paused, put, unfitting
 from skillrun.runtime.run import Frame
@@ -21,7 +22,7 @@ THERE: Final = "the files are there"
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """`.answers`, the records with their answers, and `.answer`, the first one's."""
+    """`.answers`, the records with their answers, `.answer`, the first one's, and the `.notes` of a form."""
     if "files" in step.values:
         return await _wait_for_files(step, frame)
     questions = _questions(step, frame)
@@ -31,16 +32,17 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     leave = frame.value(step, "pause", "interactive") == "exit"
     own = [step.main, *(step.values.get(name) for name in SHARED)]
     computed = any(value is not None and value.computed for value in own)
-    answers = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed)
+    result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed)
     frame.open.asked.extend(question["id"] for question in questions)
-    result: dict[str, Any] = {"answers": answers}
-    first = answers[0].get("answer")
+    first = result["answers"][0].get("answer")
     return result if first is None else {**result, "answer": first}
 
 
 def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
     """The records to ask: a text becomes one, with the choices and the default beside it."""
     asked = frame.main(step)
+    if isinstance(asked, Absent):  # a phase that was skipped when its summary was lost
+        return []
     items = asked if isinstance(asked, list) else [asked]
     shared: dict[str, Any] = {}
     for name in SHARED:
@@ -67,31 +69,47 @@ def _words(step: Step, frame: Frame, asked: Any) -> str:
 async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     """The files that were there when there were any; more of them do not change what has been asked since.
 
-    A step with a default can do without: a person who comes back without files is asked.
+    A step with a default can do without: a person who comes back without files is asked. What lies beside the files
+    and is not read is told, and so is what comes late.
     """
     pattern = frame.text(step, "files")
     where = f"{frame.at(step)}@{frame.open.rounds}"
     known = frame.run.journal.find("tool", where, digest(pattern))
     if known is not None and frame.run.session.keeps_reads:
-        return known
+        _warn(frame, [*known.get("passed_over", []), *late(frame.run, pattern, known.get("files") or [])])
+        return _given(known)
     found = frame.run.folder.matching(pattern)
     default = frame.value(step, "default", None)
-    if not found:
-        written_out = re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
-        if written_out:
-            frame.run.folder.make_folder(written_out)
+    beside = passed_over(frame.run, pattern, found)
+    if not found and place(pattern):
+        frame.run.folder.make_folder(place(pattern))
+    files = list(found)
     if not found and default is not None:
-        asked = {"id": step.id or "files", "text": frame.text(step), "choices": [THERE, GO_ON], "default": GO_ON}
+        asked: dict[str, Any] = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
+        asked |= {"choices": [THERE, GO_ON], "means": {str(default): GO_ON}}
         asking = Asking(frame.at(step).partition("/")[2], frame.open.title, (asked,))
         try:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
         without = given is not None and given[0].get("answer") == GO_ON
-        found = [str(default)] if without else frame.run.folder.matching(pattern)
+        files = [] if without else frame.run.folder.matching(pattern)
+        found = [str(default)] if without else files
+    _warn(frame, beside)
     if not found:
         hint = f"put files that match `{pattern}` into {frame.run.folder.path}"
         raise await paused(frame, frame.text(step), hint)
-    result: dict[str, Any] = {"answers": [], "answer": ", ".join(found)}
+    result: dict[str, Any] = {"answers": [], "answer": ", ".join(found), "pattern": pattern, "files": files}
+    result |= {"passed_over": beside} if beside else {}
     await frame.run.journal.record("tool", where, digest(pattern), result)
-    return result
+    return _given(result)
+
+
+def _given(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key in ("answers", "answer")}
+
+
+def _warn(frame: Frame, lines: list[str]) -> None:
+    for text in lines:
+        frame.open.warnings.append(text)
+        frame.run.emit(Said(frame.open.name, text, "warn"))
