@@ -15,7 +15,7 @@ from skillrun.language.diagnostics import render
 from skillrun.language.library import Library
 from skillrun.language.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import Reply, Request, Usage
+from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.interpreter import Outcome
@@ -71,10 +71,11 @@ class FakeModel:
         self.work = work
         self.scripted = ScriptedGateway()
 
-    async def send(self, request: Request, address: str) -> Reply:
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
         found = NUMBER.search(address)
         if found is None:
-            return await self.scripted.send(request, address)
+            return await self.scripted.send(request, address, attempts)
+        await attempts.sent(1)
         text = await self.work.call(int(found[1]) - 1 if found[1] else int(found[2]))
         return Reply(text, (), Usage(100, 20), "end", request.model, self.work.delay, 0.0)
 

@@ -24,7 +24,7 @@ from skillrun.language.library import Library
 from skillrun.language.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import Gateway, Reply, Request, Usage
+from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request, Usage
 from skillrun.models.scripted import WORDS, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import CallEnded, Event, WentBack
@@ -42,8 +42,8 @@ class Ideal:
         self.scripted = ScriptedGateway()
         self.read: list[str] = []
 
-    async def send(self, request: Request, address: str) -> Reply:
-        reply = await self.scripted.send(request, address)
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+        reply = await self.scripted.send(request, address, attempts)
         text = reply.text if request.schema is not None else "\n\n".join(_sections(request.fingerprint()))
         parts = (request.system, *(message.blocks for message in request.messages))
         asked = "\n\n".join(block.text for part in parts for block in part)

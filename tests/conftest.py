@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -13,6 +15,15 @@ LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"F[A-Z][1-9][0-9]?")}
 USERS_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 HOMES = count(1)
+
+FETCH = """
+import asyncio, os
+from skillrun.cli.loading import cache_folder, open_library
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.weights import weights
+embedded = Catalogue.of(open_library().config("models").data).embedded
+asyncio.run(weights(embedded, cache_folder(), os.environ, print))
+"""
 
 # What a test would see differently on a developer's machine, in an editor's terminal and in CI.
 AMBIENT = re.compile(
@@ -48,6 +59,13 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("homes", numbered=False)
 
 
+@pytest.fixture(scope="session")
+def weights() -> None:
+    """The embedded model's weights, in the user's cache; fetched in a process of its own, as a test may only ask this
+    machine."""
+    subprocess.run([sys.executable, "-c", FETCH], check=True, stdout=subprocess.DEVNULL)
+
+
 @pytest.fixture
 def home(surroundings: Path) -> Path:
     """The test's own home. A fixture of this name elsewhere takes nothing away from what is set up below."""
@@ -60,6 +78,8 @@ def surroundings(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     folder = homes / str(next(HOMES))
     folder.mkdir()
     embedded = request.node.get_closest_marker("embedded")
+    if embedded:
+        request.getfixturevalue("weights")
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(AMBIENT.fullmatch, list(os.environ)):
             patch.delenv(name)

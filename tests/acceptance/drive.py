@@ -22,7 +22,7 @@ from skillrun.language.diagnostics import render
 from skillrun.language.library import Library
 from skillrun.language.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import Reply, Request
+from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import checkpoints, session
@@ -40,10 +40,10 @@ class Logged(ScriptedGateway):
         super().__init__(script)
         self.log = log
 
-    async def send(self, request: Request, address: str) -> Reply:
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{address} {request.fingerprint()}\n")
-        return await super().send(request, address)
+        return await super().send(request, address, attempts)
 
 
 class Driver:

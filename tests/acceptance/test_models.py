@@ -111,6 +111,111 @@ def test_any_openai_compatible_endpoint_is_two_lines_of_config(
     assert (folder / "runs" / "own" / "tasks.md").is_file()
 
 
+NAMED = """---
+name: ask
+inputs:
+  request: string, what to ask
+  models(array): {type: model, default: [strong], description: of whom}
+  who: {type: member, default: asker, description: who is asked last}
+phases:
+  ask:
+---
+"""
+PHASE = """---
+kind: phase
+steps:
+  - {id: several, agent: "{{ members('asker', inputs.models) }}", writes: "said-{{ member.model | slug }}.md"}
+  - {id: last, agent: "{{ inputs.who }}"}
+---
+## several
+{{ inputs.request | untrusted }}
+
+## last
+{{ inputs.request | untrusted }}
+"""
+
+
+@pytest.fixture
+def asking(project: Call) -> Path:
+    """A project with a workflow that asks the models and the member that it is given."""
+    folder: Path = project()
+    asker = "---\nname: asker\ndescription: Asks.\nvariants: {short: In short.}\n---\nYou ask.\n"
+    for path, text in {"workflows/ask.md": NAMED, "skills/ask/ask.md": PHASE, "roles/asker.md": asker}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder
+
+
+@LOOPBACK
+@pytest.mark.finding("FL6")
+def test_an_intent_means_the_same_in_an_input_a_member_and_a_tier(
+    asking: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def newest(asked: Asked) -> Answer:
+        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in asked.path else claude(asked)
+
+    with serve(newest) as wire:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
+        member = "asker@latest Claude Haiku"
+        done = skillrun("ask", "x", "--models", "latest Claude Opus", "--who", member, "--name", "a", "--unattended")
+    assert done.code == 0, done.out + done.err
+    assert (
+        "latest Claude Opus = anthropic:claude-opus-7-0, latest Claude Haiku = anthropic:claude-haiku-7-0" in done.out
+    )
+    assert {one.body["model"] for one in wire.asked if "messages" in one.path} == {
+        "claude-opus-7-0",
+        "claude-haiku-7-0",
+    }
+    assert "latest Claude Opus: anthropic:claude-opus-7-0" in (asking / "runs" / "a" / "state.md").read_text("utf-8")
+
+
+@LOOPBACK
+@pytest.mark.finding("FL6")
+def test_two_providers_models_of_one_name_are_two_members(
+    asking: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(lambda asked: openai.completion(asked.path.split("/")[1])) as wire:
+        (asking / "config").mkdir()
+        entries = ", ".join(f'{one}: {{kind: openai, base_url: "{wire.url}/{one}/v1", key: ""}}' for one in ("a", "b"))
+        (asking / "config" / "models.yaml").write_text(
+            f'providers: {{{entries}}}\ntiers: {{strong: "a:m", fast: "b:m"}}\n', encoding="utf-8"
+        )
+        done = skillrun("ask", "x", "--models", "a:m,b:m", "--name", "two", "--unattended")
+    assert done.code == 0, done.out + done.err
+    run = asking / "runs" / "two"
+    assert [(run / f"said-{one}-m.md").read_text("utf-8").strip() for one in ("a", "b")] == ["a", "b"]
+
+
+@pytest.mark.finding("FL6")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--models", "strong,olama:llama3"], "`models` is `olama:llama3`: there is no provider `olama`"),
+        (["--models", "stronk"], "`models` is `stronk`: there is no model `stronk`; did you mean `strong`?"),
+        (["--who", "askr"], "`who` is `askr`: there is no role `askr`; did you mean `asker`?"),
+        (["--who", "asker:shrt"], "has no variant `shrt`; did you mean `short`?"),
+        (["--who", "asker@antropic:x"], "there is no provider `antropic`; did you mean `anthropic`?"),
+        (["--model", "antropic:x"], "there is no provider `antropic`"),
+    ],
+)
+def test_an_unknown_model_or_member_that_is_typed_is_refused_before_the_run(
+    asking: Path, skillrun: Call, flags: list[str], said: str
+) -> None:
+    done = skillrun("ask", "x", *flags, "--unattended")
+    assert done.code == 2
+    assert said in done.err + done.out
+    assert not (asking / "runs").exists()
+
+
+@pytest.mark.finding("FL6")
+def test_a_typed_model_whose_key_is_not_set_is_refused_before_the_run(asking: Path, skillrun: Call) -> None:
+    done = skillrun("ask", "x", "--models", "anthropic:claude-opus-5-5", "--unattended")
+    assert done.code == 1
+    assert "`anthropic:claude-opus-5-5` is anthropic:claude-opus-5-5, and ANTHROPIC_API_KEY is not set" in done.err
+    assert not (asking / "runs").exists()
+
+
 @pytest.mark.embedded
 @pytest.mark.row("X5")
 def test_a_workflow_runs_on_the_embedded_model_from_start_to_finish(project: Call, skillrun: Call) -> None:

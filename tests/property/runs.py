@@ -22,7 +22,7 @@ from skillrun.language.diagnostics import render
 from skillrun.language.library import Library
 from skillrun.language.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import Reply, Request
+from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import Asking
 from skillrun.runtime import checkpoints, session
@@ -58,12 +58,17 @@ class Model:
         self.pauses = pauses
         self.calls: list[Call] = []
 
-    async def send(self, request: Request, address: str) -> Reply:
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
         fingerprint = request.fingerprint()
         self.calls.append((address, fingerprint))
+        await attempts.sent(1)
         for _ in range(_number(fingerprint) % (self.pauses + 1)):
             await asyncio.sleep(0)
-        return await self.scripted.send(request, address)
+        try:
+            return await self.scripted.send(request, address)
+        except ModelError as error:
+            await attempts.failed(1, error)
+            raise
 
     async def close(self) -> None:
         await self.scripted.close()

@@ -90,22 +90,30 @@ class Loaded:
         listeners = [listener] if listener is not None else []
         return Session(self.program, self.catalogue, gateway, person, listeners=listeners, environ=os.environ, **more)
 
-    def check_models(self, override: str, *, keys: bool) -> None:
-        """Raises SkillrunError for an unknown model of a tier or role, and with `keys` for a tier without its key."""
-        from skillrun.language.diagnostics import SkillrunError
+    def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
+        """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
+        from skillrun.language.diagnostics import SkillrunError, UsageError
+        from skillrun.language.lookups import Lookups
+        from skillrun.runtime.given import models_in
 
-        for name, resolved in self.resolved(override).items():
+        if override and (wrong := Lookups(self.program.library).models.wrong(override)):
+            raise UsageError(wrong.message, wrong.hint)
+        wanted = models_in(self.program, inputs)
+        asked = {*self.catalogue.tiers, *wanted}
+        for name, resolved in self.resolved(override, more=wanted).items():
             provider = self.catalogue.providers.get(resolved.provider)
-            if keys and name in self.catalogue.tiers and provider and not provider.ready(os.environ):
+            if keys and name in asked and provider and not provider.ready(os.environ):
                 hint = "`skillrun models` shows what each name means here"
                 raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
 
-    def resolved(self, override: str, pinned: Mapping[str, str] = MappingProxyType({})) -> dict[str, Resolved]:
+    def resolved(
+        self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), more: Iterable[str] = ()
+    ) -> dict[str, Resolved]:
         """What every tier, and every model of a role, means; `pinned` says what they are in a run that goes on."""
         library = self.program.library
         read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
         roles = [role for path in read if (role := library.role(path.stem)) is not None]
-        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *pinned])
+        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *more, *pinned])
         return {
             name: self.catalogue.resolve(pinned.get(name) or name, os.environ, "" if pinned.get(name) else override)
             for name in names
@@ -119,12 +127,13 @@ class Loaded:
         *,
         unattended: bool,
         given: bool,
+        more: Iterable[str] = (),
     ) -> Loaded:
         """The same, once somebody has agreed to where its calls go; asks where it has to, or ends the command.
 
         `given`: agreed to for this command.
         """
-        used = {one.provider for one in self.resolved(override, pinned).values()}
+        used = {one.provider for one in self.resolved(override, pinned, more).values()}
         if given:
             return Loaded(self.program, open_catalogue(self.program.library, trusted=True))
         if not any(provider.barred for name, provider in self.catalogue.providers.items() if name in used):
@@ -165,7 +174,21 @@ def look_for(name: str, library: Library) -> None:
 
     if library.locate(f"workflows/{name}.md") is None:
         known = library.names("workflows")
-        raise UsageError(f"there is no workflow `{name}`", did_you_mean(name, known) or allowed(known))
+        hint = elsewhere(name) or did_you_mean(name, known) or allowed(known)
+        raise UsageError(f"there is no workflow `{name}`", hint)
+
+
+def elsewhere(name: str) -> str:
+    """What to type where a workflow is that of the project whose subfolder one is in; empty where it is not."""
+    from shlex import quote
+
+    from skillrun.language.roots import enclosing_project
+
+    project = enclosing_project(Path.cwd())
+    if project is None or project == Path.cwd() or not (project / "workflows" / f"{name}.md").is_file():
+        return ""
+    folder = quote(os.path.relpath(project))
+    return f"the project of this folder has it, and commands are typed in the project's own: `cd {folder}`"
 
 
 def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> None:
@@ -184,16 +207,13 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> Non
 def read_script(path: Path | None, out: Output) -> Script:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
     from skillrun.language.diagnostics import Problems
-    from skillrun.language.source import plain, read_source
-    from skillrun.language.yaml import parse_yaml
+    from skillrun.language.document import read_yaml
+    from skillrun.language.source import plain
     from skillrun.models.scripted import check_script
 
     if path is None:
         return None
     problems = Problems()
-    source = read_source(path, str(path), problems)
-    node = parse_yaml(source, 0, len(source.text), problems) if source else None
-    if node is not None:
-        check_script(node, problems)
+    node = read_yaml(path, problems, check_script)
     refuse(problems, out)
-    return plain(node) if node is not None else []
+    return (plain(node) if node is not None else None) or []

@@ -49,10 +49,11 @@ class Skillrun(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
+            from skillrun.cli.loading import elsewhere
             from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
 
             known = [*_workflows(), *COMMANDS]
-            hint = did_you_mean(name, known) or allowed(known)
+            hint = elsewhere(name) or did_you_mean(name, known) or allowed(known)
             raise UsageError(f"`{name}` is neither a workflow nor a command", hint)
         return name, command, args[1:]
 

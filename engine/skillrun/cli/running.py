@@ -82,7 +82,8 @@ def carry_out(
             gateway = loaded.gateway(script, shown.line)
             person = open_person(**people, around=shown.around)
             try:
-                ended.append(await go(loaded.session(gateway, person, shown.heard, cache=cache_folder(), **more)))
+                cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
+                ended.append(await go(loaded.session(gateway, person, shown.heard, cache=cache, **more)))
             finally:
                 await gateway.close()
             for name in person.prepared.unused():

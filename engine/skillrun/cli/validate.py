@@ -1,9 +1,13 @@
-"""`skillrun validate`: every problem of every file at once, offline."""
+"""`skillrun validate`: every problem of every file at once, offline; or those of a part of a project."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
+from typing import Final
 
 import click
 
@@ -14,28 +18,67 @@ from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import told
 from skillrun.cli.words import counted
 from skillrun.language.check import check_library
-from skillrun.language.diagnostics import render
+from skillrun.language.diagnostics import Problem, UsageError, render
 from skillrun.language.library import Library
+from skillrun.language.roots import enclosing_project
+
+FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 
 
-@click.command(help="Check every file of the project in PATH (default: here) and of the library, and how they fit.")
-@click.argument("path", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path())
+@click.command(
+    help="Check every file of a project (default: the one that you are in) and of the library, and how they fit. "
+    "PATH is the project's folder, or a folder or file in it: then only its problems are shown."
+)
+@click.argument("path", type=click.Path(path_type=Path, exists=True), default=None, required=False)
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @as_json
-def validate(path: Path, strict: bool, json: bool) -> int:
+def validate(path: Path | None, strict: bool, json: bool) -> int:
     out = Output(json)
-    library = open_library(path)
+    place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (links stay as they were typed)
+    project = enclosing_project(place) or (place if place.is_dir() else place.parent)
+    part = place.relative_to(project).as_posix() if path is not None else "."
+    library = open_library(project)
+    own = library.own(part)
+    if not own and part != ".":
+        hint = f"`skillrun validate {quote(_typed(project, path))}` checks the whole project"
+        raise UsageError(f"{path} is no file of a project, and holds none: those are {FILES}", hint)
     check_library(library, COMMANDS)
     _check_trust(library)
-    problems = list(library.problems)
+    found = list(library.problems)
+    problems = [one for one in found if part in (".", one.path) or one.path.startswith(f"{part}/")]
     errors = sum(problem.severity == "error" for problem in problems)
-    warnings, files = len(problems) - errors, len(library.files)
-    for problem in problems:
+    warnings, files = len(problems) - errors, len(library.files) if part == "." else len(own)
+    shown = list(_from_here(problems, project, path))
+    for problem in shown:
         out.line(render(problem) + "\n")
     out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
-    told = [asdict(problem) for problem in problems]
-    out.data({"problems": told, "errors": errors, "warnings": warnings, "files": files})
+    for line in _beside(len(found) - len(problems), own, project, path):
+        out.note(line)
+    data = [asdict(problem) for problem in shown]
+    out.data({"problems": data, "errors": errors, "warnings": warnings, "files": files})
     return 1 if errors or (strict and warnings) else 0
+
+
+def _beside(elsewhere: int, own: list[str], project: Path, path: Path | None) -> list[str]:
+    """What else is to be said: of problems in other files, and of a folder without any file of a project."""
+    folder = _typed(project, path)
+    if elsewhere:
+        return [f"note: {counted(elsewhere, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
+    return [] if own else [f"note: {folder} has no file of a project ({FILES}); only the library was checked"]
+
+
+def _from_here(problems: Iterable[Problem], project: Path, path: Path | None) -> Iterable[Problem]:
+    """The problems with paths as they can be opened from where the command was typed."""
+    folder = _typed(project, path)
+    for problem in problems:
+        own = not problem.path.startswith(("~config/", "skillrun:"))
+        yield replace(problem, path=os.path.join(folder, problem.path)) if own and folder != "." else problem  # noqa: PTH118
+
+
+def _typed(project: Path, path: Path | None) -> str:
+    """The project's folder from here, or from the root on where that is how the path was typed."""
+    here = Path.cwd() == project.resolve()
+    return str(project) if path is not None and path.is_absolute() and not here else os.path.relpath(project)
 
 
 def _check_trust(library: Library) -> None:

@@ -91,11 +91,12 @@ def workflow_command(name: str) -> click.Command:
 def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     """Check the workflow and what was typed; ends the command with every problem."""
     from skillrun.cli.loading import load, read_script
+    from skillrun.runtime.given import models_in
     from skillrun.runtime.session import checked_inputs
 
     loaded = load(name, out)
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
-    typed = {field.name: _value(values[_key(field)]) for field in loaded.program.workflow.inputs}
+    typed = {field.name: _given(field, _value(values[_key(field)]), out) for field in loaded.program.workflow.inputs}
     typed = {name: value for name, value in typed.items() if value is not None}
     inputs, warnings = checked_inputs(loaded.program, typed)
     for warning in warnings:
@@ -105,9 +106,10 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
         chosen["model"] = chosen["model"] or "scripted:default"
     job = Job(loaded, inputs, frozenset(typed), **chosen)
     spends = job.script is None and not job.dry_run
-    loaded.check_models(job.model, keys=spends)
+    loaded.check_models(job.model, inputs, keys=spends)
     if spends:
-        sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project)
+        wanted = models_in(loaded.program, inputs)
+        sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project, more=wanted)
         job = replace(job, loaded=sure)
     return job
 
@@ -124,6 +126,28 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
     from skillrun.cli.running import run_new
 
     return run_new(job, out)
+
+
+def _given(field: Field, value: Any, out: Output) -> Any:
+    """What was typed for an input; `-` is what standard input holds where a text belongs."""
+    if value != "-" or field.array or field.type.kind not in ("string", "path"):
+        return value
+    import io
+    import sys
+
+    from skillrun.language.diagnostics import UsageError
+    from skillrun.language.source import MAX_BYTES
+
+    if field.type.kind == "path":
+        hint = "write it to a file first, and type that file's path; `./-` is a file of that name"
+        raise UsageError(f"`{field.name}` takes a path, and `-` is standard input", hint)
+    stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
+    if stdin.isatty():
+        out.note(f"reading `{field.name}` from the terminal; Ctrl-D on a line of its own ends it")
+    content = stdin.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"standard input has more than {MAX_BYTES:,} bytes", "put it into a file of the project")
+    return content.decode("utf-8", "surrogateescape")
 
 
 def _value(given: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,11 +31,22 @@ def member_of(members: Type) -> Type:
 
 def check_members(scope: Scope, step: Step, members: Type) -> None:
     """Report members that there are not, where they are written: in the step, or in the config."""
-    for written in _named(members) if step.main is not None else ():
-        assert step.main is not None
-        if written is not None:
-            for span in scope.lookups.places(step.main, written, scope.settings):
-                scope.lookups.member(written, span)
+    if step.main is not None:
+        _check_named(scope, "member", step.main, members)
+
+
+def _check_named(scope: Scope, kind: str, value: Value, found: Type) -> None:
+    """Report the members or models that a value can name and that there are not."""
+    look = _look(scope, kind)
+    for written in _named(found) if look is not None else ():
+        if look is not None and written is not None:
+            for span in scope.lookups.places(value, written, scope.settings):
+                look(written, span)
+
+
+def _look(scope: Scope, kind: str) -> Callable[[str, nodes.Span], None] | None:
+    """What reports that there is no such member or model, for a value of that kind."""
+    return {"member": scope.lookups.member, "model": scope.lookups.model}.get(kind)
 
 
 def _named(members: Type) -> list[Any]:
@@ -90,6 +101,8 @@ def check_literal(scope: Scope, field: Field, value: Value) -> bool:
     error = coerce(replace(field, fallback=None), literal).error if literal is not None else ""
     if error:
         scope.report(value.span, "type", error)
+    elif literal is not None:
+        _check_named(scope, field.type.kind, value, scope.value(value))
     return not error
 
 
@@ -107,17 +120,21 @@ def declared(
     choices = {one.name: scope.infer(one.type.values) for one in fields if isinstance(one.type.values, Template)}
     for one in fields:
         if one.default is not None:
-            scope.value(one.default)
+            _check_named(scope, one.type.kind, one.default, scope.value(one.default))
         for template in one.type.templates() if one.type.kind == "object" else ():
             scope.infer(template)
     found = of_fields(fields, label, choices).fields
     node = document.front.get(label)
+    kinds = {identifier(one.name): one.type.kind for one in fields}
     written: dict[str, nodes.Node] = {}
     if isinstance(node, nodes.Mapping):
         written = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}
     for name, declaration in written.items():
         if name in found and isinstance(declaration, nodes.Mapping):
             _check_choices(checker, found[name], declaration)
+            fallback = declaration.get("fallback")
+            if isinstance(fallback, nodes.Scalar) and (look := _look(scope, kinds.get(name, ""))):
+                look(str(fallback.value), fallback.span)
     return record({**dict.fromkeys(written, ANY), **found}, label)
 
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from skillrun.language.diagnostics import Problems
-from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
+from skillrun.language.diagnostics import GivenUp, Problems
+from skillrun.language.fences import Fences
+from skillrun.language.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text, read_source
 from skillrun.language.yaml import parse_yaml
 
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
-_MARKED: Final = re.compile(
-    r"^(?:(?P<heading>\\?##)(?=[ \t\n]|\Z)| {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*))", re.MULTILINE
-)
+_MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
 
 
 class Heading(NamedTuple):
@@ -46,7 +48,17 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
 
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
     """A YAML file, which holds a mapping or nothing."""
-    return _mapping(parse_yaml(source, 0, len(source.text), problems), problems)
+    return as_mapping(parse_yaml(source, 0, len(source.text), problems), problems)
+
+
+def read_yaml(path: Path, problems: Problems, check: Callable[[Node, Problems], None]) -> Node | None:
+    """What a file of YAML holds that somebody typed the name of, looked through by `check`."""
+    source = read_source(path, str(path), problems)
+    node = parse_yaml(source, 0, len(source.text), problems) if source is not None else None
+    if node is not None:
+        with suppress(GivenUp):
+            check(node, problems)
+    return node
 
 
 def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
@@ -56,15 +68,11 @@ def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
     """
     headings: list[Heading] = []
     escapes: list[int] = []
-    fence = ""
+    fences = Fences(text, start)
     for found in _MARKED.finditer(text, start):
-        opening: str | None = found["fence"]
-        if fence:
-            if opening and opening.startswith(fence) and not found["info"].strip():
-                fence = ""
-        elif opening:
-            fence = "" if opening[0] == "`" and "`" in found["info"] else opening
-        elif found["heading"] == "##":
+        if fences.hold(found.start()):
+            continue
+        if found["heading"] == "##":
             end = text.find("\n", found.end())
             end = len(text) if end < 0 else end
             headings.append(
@@ -97,10 +105,11 @@ def frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int
             message = "the frontmatter that starts here has no end"
             problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
         return None, len(source.text)
-    return _mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
+    return as_mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
 
 
-def _mapping(node: Node | None, problems: Problems) -> Mapping | None:
+def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:
+    """What holds keys and values, or nothing; a problem where it is something else."""
     match node:
         case None | Mapping():
             return node

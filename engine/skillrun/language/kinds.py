@@ -20,6 +20,7 @@ Takes = Literal[
     "target",  # a literal name, kept with its place
     "names",  # a list of literal names, or one
     "integer",
+    "number",
     "boolean",
     "choice",  # one of `values`, or a template that yields one
     "mapping",  # names to values
@@ -33,6 +34,11 @@ Takes = Literal[
     "references",
     "seats",
     "sentence",  # text, never rendered
+    "address",  # where a provider is reached
+    "variable",  # the name of an environment variable
+    "rates",  # what tokens cost
+    "calls",  # calls of tools
+    "anything",  # as it stands, never rendered
     "sentences",  # names to texts
 ]
 
@@ -46,6 +52,7 @@ class Key:
     required: bool = False
     values: tuple[str, ...] = ()
     least: int | None = None
+    most: int | None = None
 
 
 Keys = Mapping[str, Key]

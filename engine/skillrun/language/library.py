@@ -18,7 +18,8 @@ from skillrun.language.configuration import merge
 from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
 from skillrun.language.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.document import parse_config, parse_document
-from skillrun.language.models_yaml import Layers, vetted
+from skillrun.language.model_names import check_names
+from skillrun.language.models_yaml import Layers, merged, vetted
 from skillrun.language.parse import (
     Bank,
     check_kind,
@@ -79,6 +80,11 @@ class Library:
     def locate(self, relative: str) -> tuple[Root, Path] | None:
         return next(iter(self._places.get(relative, ())), None)
 
+    def own(self, part: str) -> list[str]:
+        """The files of the project that count, in a part of it: a folder, or a file; all of them for `.`."""
+        own = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
+        return own if part == "." else [name for name in own if name == part or name.startswith(f"{part}/")]
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder of any root, sorted."""
         return self._names.get(folder, [])
@@ -138,7 +144,10 @@ class Library:
             if name == "models":
                 named = vetted(named, self.problems)
             roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-            return Config(name, merge(layers, self.problems), layers, roots)
+            data = (merged if name == "models" else merge)(layers, self.problems)
+            if name == "models":
+                check_names(layers, data, self.problems)
+            return Config(name, data, layers, roots)
         except GivenUp:
             return None
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from skillrun.language.expressions import Value
 from skillrun.language.fields import MemberError, parse_member
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
+from skillrun.language.model_names import ModelNames, Wrong
 from skillrun.language.parse import Bank
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, BOOLEAN, Type, of_value, record
@@ -142,23 +142,12 @@ class Lookups:
 
     def model(self, name: str, span: Span) -> None:
         """Report a name that no tier, alias, intent, provider or listed model has."""
-        symbols, listed, providers, patterns = self._models
-        provider, colon, _ = name.partition(":")
-        known = provider in providers if colon else name in listed
-        if not providers or known or name.casefold() in map(str.casefold, symbols):
-            return
-        if not any(fnmatchcase(name, pattern) for pattern in patterns):
-            self.unknown(span, "model", name, [*symbols, *listed, *(f"{one}:" for one in providers)])
+        if wrong := self.models.wrong(name):
+            self.problems.report(span, *wrong)
 
     @cached_property
-    def _models(self) -> tuple[list[str], list[str], list[str], list[str]]:
-        """From `config/models.yaml`: names that stand for models, models, providers, patterns of models' names."""
-        models = self.config("models")
-        symbols = [one for part in ("tiers", "aliases", "intents") for one in models.part(part)]
-        listed = [one.partition(":")[2] for one in models.part("models")]
-        providers = models.part("providers")
-        patterns = [str(one.get("names", "")) for one in providers.values() if isinstance(one, dict)]
-        return symbols, listed, [*providers, "scripted"] if providers else [], patterns
+    def models(self) -> ModelNames:
+        return ModelNames.of(self.config("models").data or {})
 
     def places(self, value: Value, written: Any, settings: Settings) -> list[Span]:
         """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
@@ -169,18 +158,22 @@ class Lookups:
 
     def member(self, written: Any, span: Span) -> None:
         """Report what is wrong with a member."""
+        for wrong in self.wrong_member(written):
+            self.problems.report(span, *wrong)
+
+    def wrong_member(self, written: Any) -> Iterator[Wrong]:
+        """Why there is no such member: it is none, or its role, variant or model is unknown."""
         try:
             member = parse_member(written)
         except MemberError as error:
-            hint = "write `role`, `role:variant`, `role@model` or `role:variant@model`"
-            self.problems.report(span, "member", str(error), hint)
+            yield Wrong("member", str(error), "write `role`, `role:variant`, `role@model` or `role:variant@model`")
             return
         role = self.role(member.role)
         if role is None and self.library.locate(f"roles/{member.role}.md") is None:
-            self.unknown(span, "role", member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
+            hint = suggest(member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
+            yield Wrong("unknown-role", f"there is no role `{member.role}`", hint)
         elif role is not None and member.variant and member.variant not in role.variants:
             hint = suggest(member.variant, role.variants) or "it has no variants"
-            message = f"the role `{member.role}` has no variant `{member.variant}`"
-            self.problems.report(span, "unknown-variant", message, hint)
-        if member.model:
-            self.model(member.model, span)
+            yield Wrong("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
+        if member.model and (wrong := self.models.wrong(member.model)):
+            yield wrong

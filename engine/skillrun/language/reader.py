@@ -41,10 +41,11 @@ _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
 class Reader:
-    """Every finding goes to `problems`; what cannot be read is left out."""
+    """Every finding goes to `problems`; what cannot be read is left out. A literal reader knows no templates."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, *, literal: bool = False) -> None:
         self.problems = problems
+        self.literal = literal
         self.left = MAX_PARTS
         self.repeats = 0
         self.report = problems.report
@@ -77,6 +78,8 @@ class Reader:
 
     def take(self, name: str, key: Key, node: Node) -> Any:
         """The value of a key as it takes it; None where it cannot be read."""
+        if key.takes == "anything":
+            return plain(node)
         read = _READ.get(key.takes)
         return read(self, node) if read is not None else self.constrained(name, key, node)
 
@@ -149,7 +152,7 @@ class Reader:
         if key.takes == "mapping" and not isinstance(node, Mapping):
             self.wrong_type(node, f"a mapping of names to values for `{name}`")
             return None
-        value = read_value(node, self.problems)
+        value = Value(node.span, plain(node)) if self.literal else read_value(node, self.problems)
         literal = value.literal
         if literal is None:
             return value
@@ -157,7 +160,8 @@ class Reader:
         if wrong is not None:
             hint = did_you_mean(str(literal), key.values) or wrong
             self.report(node.span, "choice" if key.values else "type", f"`{name}` is {shown(literal)}", hint)
-        elif key.takes == "target":
+            return None if self.literal else value
+        if key.takes == "target":
             self.name(node)
         return value
 
@@ -328,12 +332,24 @@ def _misfit(key: Key, value: Any) -> str | None:
     match key.takes:
         case "choice":
             return None if value in key.values else allowed(key.values)
-        case "integer":
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            expected = "expected a whole number" + (f" of at least {key.least}" if key.least else "")
-            return None if whole and (key.least is None or value >= key.least) else expected
+        case "integer" | "number":
+            return None if _is_number(key, value) else _expected(key)
         case "boolean":
             return None if isinstance(value, bool) else allowed(("true", "false"))
         case "text" | "target":
             return None if isinstance(value, str) else "expected text"
     return None
+
+
+def _is_number(key: Key, value: Any) -> bool:
+    kinds = (int,) if key.takes == "integer" else (int, float)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        return False
+    return (key.least is None or value >= key.least) and (key.most is None or value <= key.most)
+
+
+def _expected(key: Key) -> str:
+    what = "a whole number" if key.takes == "integer" else "a number"
+    if key.most is not None:
+        return f"expected {what} from {key.least or 0} to {key.most:,}"
+    return f"expected {what} of at least {key.least}" if key.least else f"expected {what}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md", "config/*.yaml")  # files of which a project has one
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _UNFOLLOWED = getattr(os, "O_NOFOLLOW", 0)
 _BY_FOLDER = os.open in os.supports_dir_fd and bool(_UNFOLLOWED)
@@ -88,6 +89,19 @@ def _walk(base: str | Path, parts: Sequence[str]) -> int:
         return os.open(name, _FILE | _UNFOLLOWED, dir_fd=above)
     finally:
         os.close(above)
+
+
+def enclosing_project(place: Path) -> Path | None:
+    """The folder with files of a project that a place lies in, or is: the nearest, none above a repository or home."""
+    home = Path.home()
+    for folder in (place, *place.parents):
+        if folder in (home, folder.parent):
+            return None
+        if any(next(folder.glob(pattern), None) is not None for pattern in _OWN):
+            return folder
+        if (folder / ".git").exists():
+            return None
+    return None
 
 
 def package_library() -> Path:

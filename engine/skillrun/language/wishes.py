@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skillrun.language.addresses import AddressError, parse_address
-from skillrun.language.configuration import merge
 from skillrun.language.diagnostics import Problems
 from skillrun.language.library import Config, Library
-from skillrun.language.models_yaml import PROJECT, providers_of, users_addresses
+from skillrun.language.models_yaml import PROJECT, merged, providers_of, users_addresses
 from skillrun.language.source import Mapping, Span, plain
 
 REACH: Final = ("kind", "base_url", "key")  # what decides where a call goes, and which key goes with it
@@ -73,7 +72,7 @@ def wishes(library: Library) -> tuple[Wish, ...]:
         return ()
     layers = list(zip(models.roots, models.layers, strict=True))
     others = [layer for root, layer in layers if root != PROJECT]
-    before = _endpoints(merge(others, Problems()) if others else {})
+    before = _endpoints(merged(others, Problems()) if others else {})
     found = []
     for name, endpoint in _endpoints(models.data).items():
         otherwise = before.get(name)

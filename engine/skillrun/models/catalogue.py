@@ -6,7 +6,8 @@ Decides from values alone. The lists that providers publish of their models come
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -23,15 +24,13 @@ from skillrun.language.addresses import (
     parse_address,
 )
 from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.language.model_names import MOST_STEPS
+from skillrun.language.models_yaml import TABLES
 from skillrun.language.wishes import Origin
 from skillrun.models import live
 from skillrun.models.messages import Usage
 
 KEY, URL = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it
-NOT_READ = {"read": False}  # a field that `models.yaml` cannot set
-
-
-MOST_STEPS = 20  # from a name to the model that it means
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class Provider:
     concurrency: int = 4
     timeout: float = 600
     tools: bool = True
-    origin: str = field(default="", metadata=NOT_READ)
-    barred: str = field(default="", metadata=NOT_READ)
+    origin: str = ""
+    barred: str = ""
 
     @property
     def where(self) -> str:
@@ -153,21 +152,23 @@ class Catalogue:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
-        """The catalogue that the merged `models.yaml` describes. Raises `SkillrunError` with the key that is wrong.
+        """The catalogue that the merged `models.yaml` describes, which `language.models_yaml` has checked.
 
         `origins` says which file gives each provider its address; where nobody says it, it is not the user's own.
         """
 
-        def named(kind: type[Any], key: str) -> dict[str, Any]:
-            entries = config.get(key, {}).items()
-            return {name: _record(kind, {"name": name, **entry}, f"{key}.{name}") for name, entry in entries}
+        def named(kind: type[Any], part: str) -> dict[str, Any]:
+            found = {}
+            for name, entry in config.get(part, {}).items():
+                if not entry.keys() <= TABLES[part].keys():
+                    raise SkillrunError(f"models.yaml: `{part}.{name}` has a key that it cannot have")
+                found[name] = kind(name=name, **entry)
+            return found
 
         providers, intents = named(Provider, "providers"), named(Intent, "intents")
         for name, provider in providers.items():
             _check(provider, origins.get(name, Origin("")))
             providers[name] = replace(provider, origin=origins[name].place) if name in origins else provider
-        for intent in intents.values():
-            _known(f"intents.{intent.name}.provider", intent.provider, providers)
         return cls(
             tiers=config.get("tiers", {}),
             prefer=config.get("prefer", ()),
@@ -175,8 +176,8 @@ class Catalogue:
             intents=intents,
             providers=providers,
             models=config.get("models", {}),
-            embedded=_record(Embedded, config["embedded"], "embedded") if config.get("embedded") else None,
-            retry=_record(Retry, config.get("retry", {}), "retry"),
+            embedded=Embedded(**config["embedded"]) if config.get("embedded") else None,
+            retry=Retry(**config.get("retry", {})),
         )
 
     def located(self, environ: Mapping[str, str]) -> Catalogue:
@@ -245,6 +246,14 @@ class Catalogue:
             provider = self.providers[last.provider]
             found = await live.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, found)
+
+    def short(self, model: str) -> str:
+        """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
+        provider, _, name = model.partition(":")
+        with suppress(SkillrunError):
+            if provider == "scripted" or self._exact(name) == model:
+                return name
+        return model
 
     def may_mean(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
         """Whether a name means this model here: exactly it, or any of those that its intent chooses from."""
@@ -351,16 +360,6 @@ def _check(provider: Provider, origin: Origin) -> None:
         raise SkillrunError(f"{where}.base_url` cannot be used: {error}") from None
     if address.is_open and not origin.users:
         raise SkillrunError(f"{where}.base_url` is plain http to another machine", HTTP_HINT)
-
-
-def _record(kind: type[Any], entry: Mapping[str, Any], where: str) -> Any:
-    names = {item.name: item.default is MISSING for item in fields(kind) if not item.metadata}
-    for key in entry:
-        _known(f"models.yaml: a key of `{where}`", key, names)
-    missing = [name for name, required in names.items() if required and name not in entry]
-    if missing:
-        raise SkillrunError(f"models.yaml: `{where}` has no `{missing[0]}`")
-    return kind(**entry)
 
 
 def _same(name: str, table: Mapping[str, Any]) -> str | None:

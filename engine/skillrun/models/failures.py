@@ -15,15 +15,15 @@ _LOOKED_AT = 20_000  # characters of an error's text that are looked at for keys
 _WORDS: dict[ErrorKind, tuple[str, str]] = {
     "auth": ("{provider} refuses the key in {key}", "Check {key}; without any key, the small embedded model is used."),
     "not_found": ("{provider} does not know the model `{model}`", "`skillrun models` shows what each name means."),
-    "rate_limit": ("{provider} limits the rate of calls", "Go on later with `skillrun resume`."),
-    "overloaded": ("{provider} is overloaded or failing", "Go on later with `skillrun resume`."),
+    "rate_limit": ("{provider} limits the rate of calls", "Go on later with `skillrun resume RUN`."),
+    "overloaded": ("{provider} is overloaded or failing", "Go on later with `skillrun resume RUN`."),
     "connection": (
         "{provider} cannot be reached at {url}",
         "Check the network and its base_url in config/models.yaml.",
     ),
     "timeout": (
         "{provider} did not answer in time",
-        "`skillrun resume`, or raise its `timeout` in config/models.yaml.",
+        "Go on later with `skillrun resume RUN`, or raise its `timeout` in config/models.yaml.",
     ),
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Top it up, or choose another model."),
@@ -35,6 +35,8 @@ _WHERE = "Check what answers at its base_url (`skillrun models` names it)."
 def model_error(error: Exception, provider: Provider, model: str, redactor: Redactor) -> ModelError:
     """The `ModelError` for what an SDK or Pydantic AI raised, or what came of reading an answer; `wait` is the
     provider's own hint in seconds."""
+    import httpx2
+
     from skillrun.models.transport import AnswerRefused
 
     refused = _cause(error, AnswerRefused)
@@ -50,6 +52,7 @@ def model_error(error: Exception, provider: Provider, model: str, redactor: Reda
     message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
     found = ModelError(kind, message, next_step=step.format(**names))
     found.wait = getattr(error, "retry_after", None)
+    found.unreached = _cause(error, httpx2.ConnectError) is not None
     return found
 
 

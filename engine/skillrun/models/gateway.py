@@ -1,4 +1,5 @@
-"""The one way to a model: finds the provider of a request, keeps its limit of calls at once, and retries here only."""
+"""The one way to a model: finds the provider of a request, keeps its limit of calls at once, tells of each attempt, and
+retries. Nothing else retries: no SDK below, and no step above once this has given up."""
 
 from __future__ import annotations
 
@@ -9,16 +10,20 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from skillrun.language.addresses import parse_address
 from skillrun.models.catalogue import Catalogue, Provider
 from skillrun.models.failures import model_error
-from skillrun.models.messages import ModelError, Reply, Request
+from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
 
 if TYPE_CHECKING:
     from skillrun.models.providers import Backend
+
+HERE_SECONDS: Final = 3
+"""After these nothing is retried where nobody listens on this machine: who starts there does it at once."""
 
 
 def open_gateway(
@@ -46,18 +51,19 @@ class ModelGateway:
         # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
-    async def send(self, request: Request, address: str) -> Reply:
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
         """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
-            return await self._scripted.send(request, address)
+            return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
         started = perf_counter()
         for attempt in count(1):
             try:
-                reply = await self._attempt(provider, request)
+                async with self._slots[provider.name]:
+                    reply = await self._attempt(provider, request, attempts, attempt)
             except ModelError as error:
                 passed = perf_counter() - started
-                wait = self._wait(error, attempt, passed)
+                wait = self._wait(error, provider, attempt, passed)
                 if wait is None:
                     raise _given_up(error, attempt, passed) from None
                 self.progress(f"{error.message}; next try in {wait:.0f} s")
@@ -72,17 +78,22 @@ class ModelGateway:
             await backend.close()
         self.backends.clear()
 
-    async def _attempt(self, provider: Provider, request: Request) -> Reply:
-        async with self._slots[provider.name]:
-            if provider.name not in self.backends:
-                async with self._opening:
-                    await self._open(provider, request.model.partition(":")[2])
-            try:
-                async with asyncio.timeout(provider.timeout):
-                    return await self.backends[provider.name].send(request)
-            except TimeoutError:
-                late = TimeoutError(f"{provider.timeout:g} seconds")
-                raise model_error(late, provider, request.model, self._redactor) from None
+    async def _attempt(self, provider: Provider, request: Request, attempts: Attempts, number: int) -> Reply:
+        """One attempt, told before it goes out and when it failed."""
+        if provider.name not in self.backends:
+            async with self._opening:
+                await self._open(provider, request.model.partition(":")[2])
+        await attempts.sent(number)
+        try:
+            async with asyncio.timeout(provider.timeout):
+                return await self.backends[provider.name].send(request)
+        except TimeoutError:
+            late = TimeoutError(f"{provider.timeout:g} seconds")
+            error = model_error(late, provider, request.model, self._redactor)
+        except ModelError as failure:
+            error = failure
+        await attempts.failed(number, error)
+        raise error from None
 
     async def _open(self, provider: Provider, name: str) -> None:
         if provider.name in self.backends:
@@ -108,16 +119,18 @@ class ModelGateway:
             await asyncio.to_thread(backend.prepare, name)
         self.backends[provider.name] = backend
 
-    def _wait(self, error: ModelError, attempt: int, passed: float) -> float | None:
+    def _wait(self, error: ModelError, provider: Provider, attempt: int, passed: float) -> float | None:
         """Seconds until the next try, or None when there is none."""
         rules = self.catalogue.retry
+        here = error.unreached and parse_address(provider.base_url).on_this_machine
+        seconds = min(rules.seconds, HERE_SECONDS) if here else rules.seconds
         if not error.retryable or attempt >= rules.attempts:
             return None
         wait = error.wait
         if wait is None:
             wait = rules.first * 2 ** (attempt - 1)
             wait *= random.uniform(0.75, 1)  # noqa: S311 -- so that many calls do not come back at the same moment
-        return wait if passed + wait <= rules.seconds else None
+        return wait if passed + wait <= seconds else None
 
 
 def _given_up(error: ModelError, attempt: int, passed: float) -> ModelError:
@@ -126,4 +139,4 @@ def _given_up(error: ModelError, attempt: int, passed: float) -> ModelError:
         message += f"; given up after {attempt} attempts in {passed:.0f} s"
     if error.retryable and error.wait:
         message += f"; it asks to wait {error.wait:.0f} s"
-    return ModelError(error.kind, message, error.retryable, error.next_step)
+    return ModelError(error.kind, message, error.retryable, error.next_step, given_up=error.retryable)

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
-_failed: dict[str, ModelList] = {}  # by kind and address; so that many names do not each wait for the same lost network
+_failed: dict[str, ModelList] = {}
+"""By kind and address, empty ones as well; so that many names do not each ask for what cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
         failed = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
         _failed[place] = failed
         return failed
+    if not found.names:
+        _failed[place] = replace(found, error=f"the list of {provider.name} is empty")
+        return _failed[place]
     with suppress(OSError):  # a cache that cannot be written only means that the list is fetched again
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")

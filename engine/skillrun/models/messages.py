@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import SkillrunError
@@ -24,22 +24,36 @@ ErrorKind = Literal[
 
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_KINDS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
+REFUSED_KINDS = frozenset({"auth", "not_found"})
+"""It wants another key or another model, and then the same request may succeed."""
 
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class ModelError(SkillrunError):
-    """A call that got no reply, after the gateway's retries. `retryable`: the same request may succeed later."""
+    """A call that got no reply. `retryable`: the same request may succeed later; `given_up`: the gateway has sent it as
+    often as it may, so that nobody else tries it again at once."""
 
-    def __init__(self, kind: ErrorKind, message: str, retryable: bool | None = None, next_step: str = "") -> None:
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        retryable: bool | None = None,
+        next_step: str = "",
+        given_up: bool = False,
+    ) -> None:
         super().__init__(clean(message), clean(next_step))
         self.kind: ErrorKind = kind
         self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
+        self.given_up = given_up
         self.wait: float | None = None
         """Seconds that the provider asks to wait before the next try."""
+        self.unreached = False
+        """No connection came about, so that nothing was sent."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}
+        told = {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}
+        return {**told, "given_up": True} if self.given_up else told
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelError:
@@ -177,11 +191,37 @@ class Reply:
         return cls(**{**data, "calls": calls, "usage": Usage(**data["usage"])})
 
 
+class Attempts(Protocol):
+    """Who is told of every attempt of a call, and may hold it back."""
+
+    async def sent(self, number: int) -> None:
+        """The attempt has its place at the provider and goes out now; not where this raises."""
+        ...
+
+    async def failed(self, number: int, error: ModelError) -> None:
+        """The attempt got no reply."""
+        ...
+
+
+class Untold:
+    """Nobody is told."""
+
+    async def sent(self, number: int) -> None: ...
+
+    async def failed(self, number: int, error: ModelError) -> None: ...
+
+
+UNTOLD: Final[Attempts] = Untold()
+
+
 class Gateway(Protocol):
     """The one way to a model. `address` names the call in the run; only the scripted model reads it."""
 
-    async def send(self, request: Request, address: str) -> Reply:
-        """The reply, whatever its `stop`. Raises `ModelError`."""
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+        """The reply, whatever its `stop`. Raises `ModelError`, and what `attempts` raises.
+
+        Each attempt is told while it holds its place at the provider: right before it goes out, and when it failed.
+        """
         ...
 
     async def close(self) -> None: ...

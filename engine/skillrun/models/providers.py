@@ -210,7 +210,7 @@ def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Rep
             calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict()))
     stop = STOPS.get(response.finish_reason, "other")
     if stop in {"end", "tool"}:
-        stop = "tool" if calls else "end"
+        stop = _whole(response, stop, calls)
     elif stop == "refusal" and not text:
         text = str((response.provider_details or {}).get("refusal", ""))
     size = len(text) + sum(_size(call.arguments) + len(call.name) + len(call.id) for call in calls)
@@ -227,6 +227,20 @@ def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Rep
         stop=stop,
         model=f"{provider}:{redactor.text(name) if NAME.fullmatch(name) else asked}",
     )
+
+
+def _whole(response: ModelResponse, stop: Stop, calls: Sequence[ToolCall]) -> Stop:
+    """`end` or `tool` of a reply that says why it ended; `other` where it does not, or promises calls and has none.
+
+    Pydantic AI takes a reason that is missing for `stop`; among the details stands what the provider has said.
+    """
+    from pydantic_ai.messages import ToolCallPart
+
+    said = (response.provider_details or {}).get("finish_reason")
+    promised = stop == "tool" and not any(isinstance(part, ToolCallPart) for part in response.parts)
+    if not said or promised:
+        return "other"
+    return "tool" if calls else "end"
 
 
 def _size(value: Any, depth: int = 0) -> int:

@@ -15,9 +15,21 @@ from hashlib import sha256
 from typing import Any, get_args
 
 from skillrun.language import source
-from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean
-from skillrun.language.schemas import shown
-from skillrun.models.messages import ERROR_KINDS, ErrorKind, ModelError, Reply, Request, Stop, ToolCall, Usage
+from skillrun.language.diagnostics import Problems
+from skillrun.language.kinds import Key, Keys
+from skillrun.language.reader import Reader
+from skillrun.models.messages import (
+    ERROR_KINDS,
+    UNTOLD,
+    Attempts,
+    ErrorKind,
+    ModelError,
+    Reply,
+    Request,
+    Stop,
+    ToolCall,
+    Usage,
+)
 
 WORDS = (
     "account", "boundary", "cache", "change", "client", "column", "contract", "cost", "data", "default", "edge",
@@ -30,11 +42,23 @@ WORDS = (
 
 NOISE = "scripted:noise"
 
-KEYS: Mapping[str, Any] = {
-    "address": str, "model": str, "text": str, "data": object, "calls": list, "message": str, "times": int,
-    "delay": (int, float), "fail": ERROR_KINDS, "stop": get_args(Stop),
-}  # fmt: skip
-"""What a rule may say: a type, or one of some words."""
+KEYS: Keys = {
+    "address": Key("text", "a pattern for the call's address"),
+    "model": Key("text", "a pattern for the model"),
+    "text": Key("text", "the reply"),
+    "data": Key("anything", "the reply, as JSON"),
+    "calls": Key("calls", "calls of tools"),
+    "fail": Key("choice", "the call fails so", values=ERROR_KINDS),
+    "message": Key("text", "what a failure says"),
+    "stop": Key("choice", "why the reply ended", values=get_args(Stop)),
+    "times": Key("integer", "how often the rule counts", least=0, most=10**9),
+    "delay": Key("number", "seconds to wait", least=0, most=10**6),
+}
+CALL_KEYS: Keys = {
+    "name": Key("text", "says which tool, such as `Read`", required=True),
+    "arguments": Key("anything", "what the tool is given"),
+    "id": Key("text", "what the call is known by"),
+}
 
 
 @dataclass
@@ -65,15 +89,15 @@ class ScriptedGateway:
     def __init__(
         self,
         script: Iterable[Mapping[str, Any]] | None = None,
-        label: str = "script",
         price: Callable[[str, Usage], float | None] = lambda _model, _usage: 0.0,
     ) -> None:
         """`price` says what the call would have cost on the model it names; these replies themselves are free."""
         self.price = price
-        self.rules = [_rule(item, f"{label}, reply {number}") for number, item in enumerate(script or (), 1)]
+        self.rules = [_rule(item) for item in script or ()]
         self.sent: list[tuple[str, Request]] = []
 
-    async def send(self, request: Request, address: str) -> Reply:
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+        await attempts.sent(1)
         self.sent.append((address, request))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())
         if rule.times is not None:
@@ -81,7 +105,9 @@ class ScriptedGateway:
         if rule.delay:
             await asyncio.sleep(rule.delay)
         if rule.fail is not None:
-            raise ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
+            error = ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
+            await attempts.failed(1, error)
+            raise error
         text = json.dumps(rule.data, ensure_ascii=False) if rule.data is not None else rule.text
         if text is None:
             text = "" if rule.calls else _generated(request)
@@ -98,45 +124,42 @@ def check_script(node: source.Node, problems: Problems) -> None:
     """Report what is wrong with a script that a file holds, each where it stands."""
     if isinstance(node, source.Scalar) and node.value is None:
         return
+    reader = _Reader(problems, literal=True)
     for item in node.items if isinstance(node, source.Sequence) else (node,):
         if not isinstance(node, source.Sequence) or not isinstance(item, source.Mapping):
             hint = "a script is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
             problems.report(item.span, "script", "this is no reply of a script", hint)
             continue
-        for key, entry in item.entries.items():
-            if wrong := _misfit(key, source.plain(entry.value)):
-                problems.report((entry.value if key in KEYS else entry.key).span, "script", *wrong)
+        found = reader.read(item, KEYS)
+        replies = [name for name in ("text", "data", "fail") if name in found]
+        if len(replies) > 1:
+            span = item.entries[replies[1]].key.span
+            problems.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
 
 
-def _rule(item: Mapping[str, Any], label: str) -> Rule:
-    """The rule that a mapping of a script says. Raises `SkillrunError` with the key that is wrong."""
-    for key, value in item.items():
-        if wrong := _misfit(key, value):
-            raise SkillrunError(f"{label}: {wrong[0]}", wrong[1])
+class _Reader(Reader):
+    """Reads the rules of a script."""
+
+    def take(self, name: str, key: Key, node: source.Node) -> Any:
+        if key.takes == "calls":
+            return [self.call(item) for item in self.listed(node, "calls", "write `{name: Read, arguments: {…}}`")]
+        return super().take(name, key, node)
+
+    def call(self, node: source.Node) -> dict[str, Any]:
+        found = self.read(node, CALL_KEYS)
+        arguments = node.get("arguments") if isinstance(node, source.Mapping) else None
+        if arguments is not None and not isinstance(arguments, source.Mapping):
+            self.wrong_type(arguments, "a mapping of names to values for `arguments`")
+        return found
+
+
+def _rule(item: Mapping[str, Any]) -> Rule:
+    """The rule that a mapping of a script says, which `check_script` has looked at."""
     calls = tuple(
         ToolCall(str(call.get("id", f"call-{number}")), call["name"], dict(call.get("arguments") or {}))
         for number, call in enumerate(item.get("calls", ()), 1)
     )
     return Rule(**{**item, "calls": calls})
-
-
-def _misfit(key: str, value: Any) -> tuple[str, str] | None:
-    """What is wrong with a key of a rule and its value, and what it may be."""
-    if key not in KEYS:
-        return f"unknown key `{key}`", did_you_mean(key, KEYS) or allowed(KEYS)
-    wanted = KEYS[key]
-    if isinstance(wanted, tuple) and isinstance(wanted[0], str):
-        hint = did_you_mean(str(value), wanted) or allowed(wanted)
-        return None if value in wanted else (f"`{key}` is {shown(value)}", hint)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and key != "data"):
-        expected = {str: "text", list: "a list", int: "a whole number"}.get(wanted, "a number")
-        return f"`{key}` is {shown(value)}", f"It is {expected}."
-    for number, call in enumerate(value, 1) if key == "calls" else ():
-        if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
-            return f"call {number} of `calls` has no `name`", "Write `{name: Read, arguments: {…}}`."
-        if not isinstance(call.get("arguments") or {}, Mapping):
-            return f"the `arguments` of call {number} are no mapping", "Write `{name: Read, arguments: {…}}`."
-    return None
 
 
 def _generated(request: Request) -> str:

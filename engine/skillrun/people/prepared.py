@@ -12,12 +12,17 @@ from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, SkillrunError, allowed, did_you_mean, render
-from skillrun.language.document import parse_config
-from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain, read_source
+from skillrun.language.diagnostics import Problems, SkillrunError, did_you_mean, render
+from skillrun.language.document import as_mapping, read_yaml
+from skillrun.language.kinds import Key, Keys
+from skillrun.language.reader import Reader
+from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain
 from skillrun.people.answers import AnswerUnfit, Question, answered, fitting, is_multiple
 
-KEYS: Final = ("answer", "confidence")
+KEYS: Final[Keys] = {
+    "answer": Key("anything", "is a text, a number, or a list of them", required=True),
+    "confidence": Key("sentence", "how sure it is"),
+}
 _PASS: Final = re.compile(r"#\d+")
 
 
@@ -89,15 +94,11 @@ class Prepared:
 def read_answers(path: Path) -> Prepared:
     """The prepared answers of a file. Raises SkillrunError with everything that is wrong with it."""
     problems = Problems()
-    source = read_source(path, str(path), problems)
-    mapping = parse_config(source, problems) if source is not None else None
-    entries = mapping.entries if mapping else {}
-    for entry in entries.values():
-        _check(entry.value, problems)
+    node = read_yaml(path, problems, _check)
     if problems.errors:
         text = "\n".join(map(render, problems))
         raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"mend {path}, then run again")
-    return Prepared(entries)
+    return Prepared(node.entries if isinstance(node, Mapping) else {})
 
 
 def _each_time(node: Node, question: Question) -> tuple[Node, ...] | None:
@@ -113,21 +114,17 @@ def _each_time(node: Node, question: Question) -> tuple[Node, ...] | None:
 
 def _check(node: Node, problems: Problems) -> None:
     """Report what is no answer, nor a list of answers."""
-    for item in node.items if isinstance(node, Sequence) else (node,):
-        if isinstance(item, Mapping):
-            for name, entry in item.entries.items():
-                if name not in KEYS:
-                    hint = did_you_mean(name, KEYS) or allowed(KEYS)
-                    problems.report(entry.key.span, "unknown-key", f"an answer has no key `{name}`", hint)
-            if "answer" not in item.entries:
-                problems.report(item.span, "missing-key", "the key `answer` is missing", "write `answer: …`")
-            found = item.get("answer")
-        else:
-            found = item
-        parts = found.items if isinstance(found, Sequence) else (found,) if found else ()
-        for part in parts:
-            if not isinstance(part, Scalar):
-                problems.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
+    reader = Reader(problems, literal=True)
+    mapping = as_mapping(node, problems)
+    for entry in mapping.entries.values() if mapping is not None else ():
+        for item in entry.value.items if isinstance(entry.value, Sequence) else (entry.value,):
+            if isinstance(item, Mapping):
+                reader.read(item, KEYS)
+            found = item.get("answer") if isinstance(item, Mapping) else item
+            parts = found.items if isinstance(found, Sequence) else (found,) if found else ()
+            for part in parts:
+                if not isinstance(part, Scalar):
+                    problems.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
 
 
 def _answer(node: Node, question: Question) -> dict[str, Any]:

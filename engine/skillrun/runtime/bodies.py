@@ -92,7 +92,9 @@ FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
     "failed": {
         **dict.fromkeys(("kind", "message", "next_step"), is_text),
         "retryable": lambda value: value is None or isinstance(value, bool),
+        "given_up": lambda value: isinstance(value, bool),
     },
+    "tried": {**dict.fromkeys(("kind", "message", "next_step"), is_text), "attempt": is_whole},
     "tool": {
         **dict.fromkeys(("tool", "result", "error", "text"), is_text),
         "arguments": lambda value: isinstance(value, dict),

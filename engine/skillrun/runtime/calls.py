@@ -1,5 +1,6 @@
 """One member's answer: the call, its tools, its repair; each request answered by the journal where it has been seen.
 
+A call passes, in this order: the budget, a journal that can be written, its place at the provider, `sent`, the wire.
 Looks at every stop reason before a reply is used. Retries of the transport are the gateway's; attempts are the step's.
 """
 
@@ -7,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import clip
@@ -15,14 +18,27 @@ from skillrun.language.border import clean
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, shown
 from skillrun.language.templates.functions import untrusted
-from skillrun.models.messages import Block, Message, ModelError, Reply, Request, ToolCall, ToolSpec
+from skillrun.models.messages import (
+    REFUSED_KINDS,
+    Block,
+    Message,
+    ModelError,
+    Reply,
+    Request,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.context import LEAST_REPLY, size_of, template
 from skillrun.runtime.events import CallEnded, CallStarted, Pruned, ToolUsed
-from skillrun.runtime.run import PhaseRun
+from skillrun.runtime.journal import JournalUnwritable
+from skillrun.runtime.limits import Held
+from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.tools import repository_of
 
-FATAL: Final = frozenset({"auth", "not_found", "budget"})
+FATAL: Final = frozenset({"budget"})  # an account without credit: whoever is asked next is refused as well
+MOST_TOKENS: Final = 10**12  # more than any prompt has
 MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -61,10 +77,20 @@ class Answer:
     reason: str = ""
     reads: tuple[str, ...] = ()
     messages: tuple[Message, ...] = field(default=(), repr=False)
+    refused: bool = False
+    """It wants another key or model: no attempt was made, and it is asked again when the run is resumed."""
+    given_up: bool = False
+    """It was sent as often as it may be."""
+    next_step: str = ""
 
     @property
     def ok(self) -> bool:
         return self.status == "success"
+
+    @property
+    def vain(self) -> bool:
+        """Asking again at once is no use."""
+        return self.refused or self.given_up
 
 
 async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
@@ -85,9 +111,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
         try:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
-            if error.kind in FATAL:
-                raise
-            return Answer("timeout" if error.kind == "timeout" else "error", reason=str(error), reads=tuple(reads))
+            return _unanswered(phase, asked, error, tuple(reads))
         if reply.stop not in ("end", "tool"):
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
         if reply.calls and request.answer_now:
@@ -117,6 +141,23 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
         return Answer("success", reply.text, value, dropped, reads=tuple(dict.fromkeys(reads)), messages=history)
+
+
+def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[str, ...]) -> Answer:
+    """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
+    model = asked.request.model
+    if error.kind in FATAL:
+        message = f"{phase.name}: {asked.member} on {model}: {error.message}"
+        raise ModelError(error.kind, message, error.retryable, error.next_step) from None
+    refused = error.kind in REFUSED_KINDS
+    return Answer(
+        "timeout" if error.kind == "timeout" else "error",
+        reason=f"{model}: {error.message}" if refused else error.message,
+        reads=reads,
+        refused=refused,
+        given_up=error.given_up,
+        next_step=error.next_step,
+    )
 
 
 def _room(asked: Asked, messages: list[Message]) -> int:
@@ -153,27 +194,83 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
     if failed is not None:
         raise ModelError.from_dict(failed)
-    run.limits.check()
-    run.asked.add(address)
-    run.emit(CallStarted(address, phase.name, member, request.model))
-    await run.journal.record("sent", address, fingerprint, request.to_dict())
-    reached("call: before")
-    run.limits.in_flight += 1
+    refused = run.refused.get(request.model)
+    held = await run.limits.let_in(partial(_most, run, request))
     try:
-        reply = await run.session.gateway.send(request, address)
-    except ModelError as error:
-        run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-        if error.kind not in FATAL:
-            await run.journal.record("failed", address, fingerprint, error.to_dict())
-        raise
+        run.asked.add(address)
+        run.journal.check()
+        attempts = OnRecord(phase, address, member, request, held, refused)
+        try:
+            reply = await run.session.gateway.send(request, address, attempts)
+        except ModelError as error:
+            run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
+            if error.kind not in FATAL | REFUSED_KINDS:
+                await run.journal.record("failed", address, fingerprint, error.to_dict())
+            raise
+        reached("call: after")
+        await run.journal.record("reply", address, fingerprint, reply.to_dict())
+        run.limits.answered(held, reply.usage, reply.price)
     finally:
-        run.limits.in_flight -= 1
-    reached("call: after")
-    await run.journal.record("reply", address, fingerprint, reply.to_dict())
-    run.limits.count(reply.usage, reply.price)
+        run.limits.end(held)
     phase.count(reply.usage, reply.price)
     run.emit(_ended(phase, address, member, reply, replayed=False))
     return reply
+
+
+@dataclass(frozen=True)
+class OnRecord:
+    """Puts every attempt of a call on record: `sent` before it goes out, `tried` when it got no reply.
+
+    `refused` is what was known to be refused of its model when the call was made: while it waited for room and for its
+    place the model may have been refused to another call, and then it is not sent either.
+    """
+
+    phase: PhaseRun
+    address: str
+    member: str
+    request: Request
+    held: Held
+    refused: ModelError | None
+
+    async def sent(self, number: int) -> None:
+        """Raises BudgetSpent, JournalUnwritable or ModelError, and then it does not go out."""
+        run = self.phase.run
+        since = run.refused.get(self.request.model)
+        if since is not None and since is not self.refused:
+            raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
+        run.limits.check_minutes()
+        run.journal.check()
+        attempt = {"attempt": number} if number > 1 else {}
+        try:
+            await run.journal.record("sent", self.address, self.request.fingerprint(), self.request.to_dict() | attempt)
+        except BaseException:  # of an interrupt as well: what is on record as sent has gone out
+            with suppress(JournalUnwritable):
+                await self._tried({"message": "it was held back", **attempt})
+            raise
+        if number == 1:
+            run.limits.sent(self.held)
+            run.emit(CallStarted(self.address, self.phase.name, self.member, self.request.model))
+        reached("call: before")
+
+    async def failed(self, number: int, error: ModelError) -> None:
+        if error.kind in FATAL | REFUSED_KINDS:
+            self.phase.run.refused[self.request.model] = error
+        await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
+
+    async def _tried(self, body: dict[str, Any]) -> None:
+        await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
+
+
+def _most(run: Run, request: Request, exactly: bool) -> Held:
+    """What a call may use at most: its input, and a reply as long as it may be."""
+    catalogue = run.session.catalogue
+    provider = catalogue.providers.get(request.model.partition(":")[0])
+    output = request.max_tokens + (provider.thinking if provider is not None else 0)
+    enough = 0 if exactly else MOST_TOKENS
+    used = size_of(request.system, request.messages, request.schema, enough) + len(str(request.tools)) * bool(
+        request.tools
+    )
+    return Held(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
 
 
 def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:

@@ -17,6 +17,7 @@ from skillrun.language.expressions import ABSENT
 from skillrun.language.fields import Member, MemberError, parse_member
 from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.given import model_of
 from skillrun.runtime.run import Frame, PhaseRun, Run
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ class Seated:
         return self.member.id
 
 
+async def seat_all(frame: Frame, several: list[Any]) -> list[Seated]:
+    """The members that are named, in their order, on models that are settled. Raises StepFailed."""
+    library = frame.run.program.library
+    ids = (one.get("id") if isinstance(one, Mapping) else one for one in several)
+    await frame.run.settle(name for written in ids for name in model_of(library, str(written)))
+    return [seat(frame, one) for one in several]
+
+
 def seat(frame: Frame, written: Any) -> Seated:
     """The member that `written` names (its written form, or the member itself). Raises StepFailed."""
     if isinstance(written, Mapping):
@@ -54,7 +63,8 @@ def seat(frame: Frame, written: Any) -> Seated:
     if member.variant and lens is None:
         raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
     resolved = frame.run.resolve(member.model or role.model)
-    names: dict[str, Any] = {"id": member.id, "role": member.role, "model": resolved.model.partition(":")[2]}
+    model = frame.run.session.catalogue.short(resolved.model)
+    names: dict[str, Any] = {"id": member.id, "role": member.role, "model": model}
     if member.variant:
         names |= {"variant": member.variant, "lens": lens}
     names |= {"lines": len(role.body.splitlines()), "skills": list(role.skills)}

@@ -10,10 +10,11 @@ from skillrun.language.diagnostics import SkillrunError
 class StepFailed(Exception):
     """A step has no result. `otherwise`, the phase's breaker or the end of the run takes it from here."""
 
-    def __init__(self, reason: str, address: str = "") -> None:
+    def __init__(self, reason: str, address: str = "", next_step: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
+        self.next_step = next_step
 
 
 PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members that have not answered
@@ -22,8 +23,8 @@ PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members
 class AgentFailed(StepFailed):
     """Too few members answered; what they said is kept."""
 
-    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]]) -> None:
-        super().__init__(reason, address)
+    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]], next_step: str = "") -> None:
+        super().__init__(reason, address, next_step)
         self.replies = replies
 
 

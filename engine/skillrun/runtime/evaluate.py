@@ -7,8 +7,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.definitions import Step
-from skillrun.models.messages import ModelError
-from skillrun.runtime.calls import FATAL
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.questions import offer_retry
@@ -54,6 +52,8 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then))
     if then == IN_TURN and frame.in_turn:
         return ""
+    if then in (IN_TURN, "ask"):
+        frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
     if then == "ask":
         number = frame.open.tries.get(where, 0) + 1
         if await offer_retry(frame, f"{where}.retry-{number}", reason, can_go_on=can_go_on):
@@ -113,10 +113,6 @@ async def _attempt(act: Act, step: Step, frame: Frame) -> Tried:
         result = await act(step, frame)
     except StepFailed as failure:
         return Tried(reason=failure.reason, failure=failure)
-    except ModelError as error:
-        if error.kind in FATAL:
-            raise
-        return Tried(reason=str(error), failure=StepFailed(str(error), frame.at(step)))
     missing = result.pop(PARTIAL, ()) if isinstance(result, dict) else ()
     return Tried(result, "; ".join(missing))
 

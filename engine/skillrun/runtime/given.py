@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from skillrun.language.absent import Absent
-from skillrun.language.fields import Field, coerce
+from skillrun.language.fields import Field, MemberError, coerce, parse_member
+from skillrun.language.lookups import Lookups
+
+if TYPE_CHECKING:
+    from skillrun.language.check import Program
+    from skillrun.language.library import Library
 
 
 def given_values(
@@ -38,6 +43,44 @@ def given_values(
         else:
             values[field.name] = coerced.value
     return values, errors, warnings
+
+
+def unknown_names(program: Program, inputs: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the members and models that the inputs of a workflow name."""
+    lookups = Lookups(program.library)
+    errors = []
+    for field, written in _named(program, inputs):
+        is_model = field.type.kind == "model"
+        wrong = [lookups.models.wrong(written)] if is_model else lookups.wrong_member(written)
+        errors += [f"`{field.name}` is `{written}`: {one.message}; {one.hint}" for one in wrong if one is not None]
+    if not errors and any(problem.severity == "error" for problem in program.library.problems):
+        errors.append("a role that an input names cannot be read: `skillrun validate` shows why")
+    return errors
+
+
+def models_in(program: Program, inputs: Mapping[str, Any]) -> list[str]:
+    """The names of models that the inputs of a workflow ask for: as they are, and those of members and their roles."""
+    found = []
+    for field, written in _named(program, inputs):
+        found += [written] if field.type.kind == "model" else model_of(program.library, written)
+    return list(dict.fromkeys(found))
+
+
+def model_of(library: Library, written: Any) -> list[str]:
+    """The name of a member's model; none where there is no such member."""
+    try:
+        member = parse_member(written)
+    except MemberError:
+        return []
+    role = library.role(member.role)
+    return [member.model or role.model] if role is not None else []
+
+
+def _named(program: Program, inputs: Mapping[str, Any]) -> Iterator[tuple[Field, str]]:
+    """Each member and model that an input names, with its field."""
+    for field in program.workflow.inputs:
+        value = inputs.get(field.name) if field.type.kind in ("member", "model") else None
+        yield from ((field, one) for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
 
 
 def projected(field: Field, value: Any) -> Any:

@@ -61,12 +61,13 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     try:
         outcome = await Scheduler(run).run()
     except BudgetSpent as spent:
-        outcome = Outcome("waiting", str(spent), spent.next_step)
+        outcome = Outcome("waiting", str(spent), run.limits.next_step())
     except SkillrunError as error:
-        way = error.next_step or "mend what is wrong"
-        outcome = Outcome("failed", str(error), way if "resume" in way else f"{way}; then {RESUME}")
+        outcome = Outcome("failed", str(error), _then_resumed(error.next_step))
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
+    if unwritten := run.journal.unwritten():
+        outcome = Outcome("failed", unwritten[0], _then_resumed(unwritten[1]))
     outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
     if outcome.status == "completed":
         run.folder.prune()
@@ -75,6 +76,12 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     run.save()
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
+
+
+def _then_resumed(way: str) -> str:
+    """What to do, and then to resume the run."""
+    way = way.rstrip(".") or "mend what is wrong"
+    return way if "resume" in way else f"{way}; then {RESUME}"
 
 
 def _called(run: Run) -> str:
@@ -264,7 +271,8 @@ class Scheduler:
                 return Outcome(one.next_step or "failed", one.reason)
         failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
         if failed:
-            return Outcome("failed", "; ".join(failed), f"mend what is wrong; then {RESUME}")
+            way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
+            return Outcome("failed", "; ".join(failed), _then_resumed(way))
         for one in ended.values():
             return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]

@@ -38,8 +38,11 @@ from skillrun.tools.tree import Tree
 _PERMISSIONS = (
     "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
 )
+_ROOM = "look at the permissions of its folder and at the room on the disk"
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
-_UNSYNCED = frozenset({"sent", TEXT})
+_UNSYNCED = frozenset({"sent", "tried", TEXT})
+_HAD = frozenset({"tried", "reply", "failed", "tool", "answer"})
+"""What has come from outside and would have to be asked for again; kept also when the journal could not be written."""
 
 
 Fits = Callable[[str, dict[str, Any]], bool]
@@ -47,6 +50,10 @@ Fits = Callable[[str, dict[str, Any]], bool]
 
 def anything(_kind: str, _body: dict[str, Any]) -> bool:
     return True
+
+
+class JournalUnwritable(SkillrunError):
+    """A record could not be written, so that nothing more may be sent."""
 
 
 class Entry(NamedTuple):
@@ -60,10 +67,13 @@ class Journal:
     """An open journal. One process has it at a time (the run's lock), and one thread: that of the event loop.
 
     Records of one turn of the event loop share one commit. A commit is synced to the disk, except one that holds
-    nothing but `sent`: it survives the death of the process (the operating system has it), and a power cut can take
-    only what came after the last synced commit, because that one synced the whole log before it. What such a cut loses
-    is the notice that a call was in flight; the call has no reply in the journal and is asked again either way. The
-    witness counts synced records only, so it never runs ahead.
+    nothing but `sent` and `tried`: it survives the death of the process (the operating system has it), and a power cut
+    can take only what came after the last synced commit, because that one synced the whole log before it. What such a
+    cut loses is the notice that a call was in flight; the call has no reply in the journal and is asked again either
+    way. The witness counts synced records only, so it never runs ahead.
+
+    Once a record could not be written nothing new is taken, so that no call goes out. What calls bring that are under
+    way is kept, and written, with what could not be, as soon as the disk takes it.
     """
 
     def __init__(self, database: sqlite3.Connection, index: Index, witness: int | None, fits: Fits = anything) -> None:
@@ -76,6 +86,7 @@ class Journal:
         self._commits = 0
         self._synchronous = ""
         self._failure = ""
+        self._torn = False  # by an interrupt or a bug in a commit: how far it came is unknown
 
     @classmethod
     def create(cls, run_folder: Tree | Path, fits: Fits = anything) -> "Journal":
@@ -164,7 +175,10 @@ class Journal:
         return Journal(database, deepcopy(self._index), None, self._fits)
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
-        """Append a record; it is durable on return. Raises SkillrunError when it cannot be written, and ever after."""
+        """Append a record; it is durable on return. Raises JournalUnwritable when it cannot be, and ever after.
+
+        What was received all the same may still be written later: `unwritten` says whether it was.
+        """
         self._append(kind, address, fingerprint, body)
         commit = self._commits
         try:
@@ -172,7 +186,26 @@ class Journal:
         finally:
             if commit == self._commits:
                 self._flush()
-        self._refuse_after_failure()
+        self.check()
+
+    def check(self) -> None:
+        """Raises JournalUnwritable when a record could not be written."""
+        if self._failure:
+            raise JournalUnwritable(f"the journal cannot be written: {self._failure}", f"{_ROOM}, then resume the run")
+
+    def unwritten(self) -> tuple[str, str] | None:
+        """Why the journal could not be written, what became of what was received, and what to do; None where it could.
+
+        Tries once more to write it.
+        """
+        if not self._failure:
+            return None
+        self._flush()
+        lost = sum(row.kind in ("reply", "answer") for row in self._pending)
+        kept = "all that was answered is on record"
+        if lost:
+            kept = f"{lost} answer{'s' if lost > 1 else ''} that came could not be kept: what was asked is asked again"
+        return f"the journal could not be written ({self._failure}); {kept}", _ROOM
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
         """The body of the latest such record, as it was put in."""
@@ -184,8 +217,13 @@ class Journal:
         return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
 
     def unanswered(self) -> list[tuple[str, str]]:
-        """(address, fingerprint) of calls that were sent and have had neither reply nor failure since, oldest first."""
+        """(address, fingerprint) of calls that were sent and of which nothing has come since, oldest first."""
         return list(self._index.unanswered)
+
+    @property
+    def calls(self) -> int:
+        """How many calls were sent; one that was tried again counts once."""
+        return self._index.calls
 
     @property
     def empty(self) -> bool:
@@ -204,7 +242,8 @@ class Journal:
 
     def _append(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         assert kind in KINDS, kind
-        self._refuse_after_failure()
+        if kind not in _HAD or self._torn:
+            self.check()
         self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
 
     def _number_of(self, text: bytes) -> int:
@@ -223,17 +262,19 @@ class Journal:
 
     def _flush(self) -> None:
         self._commits += 1
+        if not self._pending or self._torn:
+            return
         try:
-            if self._pending and not self._failure:
-                self._commit(self._pending)
-                self._pending = []
+            self._commit()
         except (sqlite3.Error, OSError) as error:
             self._fail(str(error))
-        except BaseException as error:  # an interrupt or a bug: how far it came is unknown
+        except BaseException as error:
+            self._torn = True
             self._fail(type(error).__name__)
             raise
 
-    def _commit(self, rows: list[Row]) -> None:
+    def _commit(self) -> None:
+        rows = self._pending
         synced = not all(row.kind in _UNSYNCED for row in rows)
         synchronous = "FULL" if synced else "NORMAL"
         if synchronous != self._synchronous:
@@ -244,6 +285,7 @@ class Journal:
         self._database.executemany(_INSERT, rows)
         self._database.execute("COMMIT")
         reached("commit: after")
+        self._pending = []
         for row in rows:
             self._index.add(row)
         if synced:
@@ -256,13 +298,9 @@ class Journal:
             os.pwrite(self._witness, self._index.witnessed, 0)
 
     def _fail(self, reason: str) -> None:
-        self._failure = reason
+        self._failure = self._failure or reason
         with contextlib.suppress(sqlite3.Error):
             self._database.execute("ROLLBACK")
-
-    def _refuse_after_failure(self) -> None:
-        if self._failure:
-            raise SkillrunError(f"the journal cannot be written: {self._failure}", _PERMISSIONS)
 
     def _entry(self, seq: int) -> Entry:
         row = self._row(seq)

@@ -59,6 +59,8 @@ class Index:
         self.of_kind: dict[str, list[int]] = {}
         self.texts: dict[str, int] = {}
         self.unanswered: dict[tuple[str, str], None] = {}
+        self.calls = 0
+        self._tried: set[tuple[str, str]] = set()
 
     @property
     def witnessed(self) -> bytes:
@@ -76,8 +78,10 @@ class Index:
         call = (address, fingerprint)
         if kind == "sent":
             self.unanswered[call] = None
-        elif kind in ("reply", "failed"):
+            self.calls += call not in self._tried
+        elif kind in ("tried", "reply", "failed"):
             self.unanswered.pop(call, None)
+            (self._tried.add if kind == "tried" else self._tried.discard)(call)
 
 
 def sound(folder: Tree) -> bool:

@@ -71,7 +71,7 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
         try:
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as failure:
-            reason, then = failure.reason, ""
+            reason, then, way = failure.reason, "", failure.next_step
         if use.retry is not None:
             try:
                 can_go_on = use.otherwise is not None
@@ -81,14 +81,14 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
         if then == IN_TURN:
             return Ended("failed", reason=reason, in_turn=phase)
         if then != AGAIN:
-            return await _gave_up(use, phase, frame, reason, skip=then == "skip")
+            return await _gave_up(use, phase, frame, reason, way, skip=then == "skip")
         phase = open_phase(run, use, _state(run, use), phase)
 
 
-async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, *, skip: bool) -> Ended:
+async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, way: str, *, skip: bool) -> Ended:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
     if use.otherwise is None and not skip:
-        return await _failed(phase, reason)
+        return await _failed(phase, reason, way)
     text = f"{use.name} failed: {reason}"
     phase.warnings.append(text)
     phase.degraded.append(text)
@@ -97,15 +97,15 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, *,
     try:
         return await _evaluated(phase, frame, steps, None, status="failed")
     except StepFailed as second:
-        return await _failed(phase, second.reason)
+        return await _failed(phase, second.reason, second.next_step)
 
 
-async def _failed(phase: PhaseRun, reason: str) -> Ended:
+async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
     """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
     tries = {key: count for key, count in phase.tries.items() if key not in phase.answers}
     if not phase.run.inline:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
-    return Ended("failed", reason=reason)
+    return Ended("failed", reason=reason, next_step=way)
 
 
 def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:

@@ -13,7 +13,7 @@ from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
 from skillrun.language.expressions import ABSENT
 from skillrun.language.schemas import Shape
-from skillrun.models.messages import Gateway, Message, Usage
+from skillrun.models.messages import Gateway, Message, ModelError, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener
@@ -111,6 +111,7 @@ class Run:
     within: PhaseRun | None = None  # the phase of that step
     told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
+    refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
 
     def answers(self, address: str) -> bool:
@@ -127,6 +128,18 @@ class Run:
                 self.state.models[name] = self.resolved[name].model
                 self.outermost.save()
         return self.resolved[name]
+
+    async def settle(self, names: Iterable[str]) -> None:
+        """Settle what names mean that the run has not pinned yet, by the providers' own lists."""
+        session, models = self.session, self.state.models
+        for name in names:
+            if name not in models and session.cache is not None:
+                override = session.override or self.state.override
+                found = await session.catalogue.resolve_live(name, session.environ, session.cache, override)
+                if name not in models:  # another branch of the run may have been quicker
+                    models[name] = found.model
+                    self.outermost.save()
+            self.resolve(name)
 
     @property
     def outermost(self) -> Run:
@@ -174,6 +187,7 @@ class PhaseRun:
     dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
     tries: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
+    vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
     prompts: int = 0
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something

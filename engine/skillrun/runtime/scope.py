@@ -60,7 +60,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
         phase.artifacts = previous.artifacts
     held = previous or run.within
     if held is not None:
-        phase.tries, phase.answers = held.tries, held.answers
+        phase.tries, phase.answers, phase.vain = held.tries, held.answers, held.vain
     phase.tell_usage()
     phase.returned = run.journal.find("note", phase.pause_address, "") is not None
     return phase

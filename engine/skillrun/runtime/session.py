@@ -27,7 +27,7 @@ from skillrun.runtime.bodies import fits
 from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, Transcript, WentBack
 from skillrun.runtime.files import digest, share, tree_of
 from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.given import given_values
+from skillrun.runtime.given import given_values, models_in, unknown_names
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits, budgets
@@ -55,6 +55,7 @@ def checked_inputs(
             if not path.exists():
                 errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
     errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
+    errors += unknown_names(program, values)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return clean(values), warnings
@@ -315,14 +316,9 @@ def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
 
 
 async def _pin(run: Run) -> None:
-    """Settle what each tier means before the first call; say what an embedded model is."""
+    """Settle what each tier and each input means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
-    for tier in session.catalogue.tiers:
-        if tier not in state.models and session.cache is not None:
-            override = session.override or state.override
-            found = await session.catalogue.resolve_live(tier, session.environ, session.cache, override)
-            state.models[tier] = found.model
-        run.resolve(tier)
+    await run.settle([*session.catalogue.tiers, *models_in(session.program, state.inputs)])
     for provider, place in session.catalogue.places(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     if any(model.startswith("embedded:") for model in state.models.values()):

@@ -105,6 +105,8 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
         if found.ok:
             tell_dropped(phase, asked.address, asked.member, found.dropped)
             return dict(found.data)
+        if found.vain:
+            break
     phase.degraded.append(f"summary: {found.reason}")
     return {}
 

@@ -52,10 +52,7 @@ def opened_repository(run: Run, folder: str) -> Readable:
     from skillrun.tools.tree import Tree
 
     try:
-        # What was typed and lies in the project as it is written is confined to it: a link out is the project's.
-        project_folder = project_of(run)
-        outside = not Path(os.path.normpath(project_folder / folder)).is_relative_to(project_folder)
-        if outside and folder in typed_paths(run):
+        if is_typed_outside(run, folder):
             return Readable(Tree(project_of(run) / folder, links=True), secret_names(run))
         with opened_project(run) as project, project.opened(below(run, folder)) as found:
             if not found.is_folder:
@@ -69,6 +66,29 @@ def opened_repository(run: Run, folder: str) -> Readable:
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
         raise SkillrunError(f"the repository {shown(folder)} cannot be opened: {reason}") from None
+
+
+def is_typed_outside(run: Run, path: str) -> bool:
+    """Whether the user typed a path that lies outside of the project.
+
+    What was typed and lies in the project as it is written is confined to it: a link out is the project's.
+    """
+    folder = project_of(run)
+    outside = not Path(os.path.normpath(folder / path)).is_relative_to(folder)
+    return outside and path in typed_paths(run)
+
+
+def typed_place(run: Run, path: str) -> tuple[Path, str] | None:
+    """The folder, links followed, and the name or pattern in it, where a path is or begins with what the user typed and
+    lies outside of the project; None for any other."""
+    for typed in typed_paths(run):
+        if is_typed_outside(run, typed):
+            place = Path(os.path.realpath(project_of(run) / typed))
+            if path == typed:
+                return place.parent, place.name
+            if path.startswith(f"{typed.rstrip('/')}/"):
+                return place, path[len(typed.rstrip("/")) + 1 :]
+    return None
 
 
 def opened_project(run: Run) -> Readable:

@@ -7,7 +7,7 @@ import yaml
 
 from tests.acceptance.plan.conftest import Plan, Plans, Rule, skillrun
 
-PAUSED = [{"address": "plan/validation/judged/*", "fail": "auth"}]
+PAUSED = [{"address": "plan/validation/judged/*", "fail": "budget"}]
 """The run fails at the judges, with everything before them done."""
 
 

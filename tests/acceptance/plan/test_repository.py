@@ -55,11 +55,11 @@ def test_what_a_tool_has_read_is_not_read_again_when_a_run_goes_on(plan: Plans) 
     run = looked(
         plan,
         {"address": f"{FINDINGS}/1.1", "calls": [READ]},
-        {"address": f"{FINDINGS}/2.1", "fail": "auth"},
+        {"address": f"{FINDINGS}/2.1", "fail": "budget"},
         alone=True,
     )
     (run.project / "shop" / "theme.py").write_text("purple\n", encoding="utf-8")
-    again = run.resumed([{"address": "plan/clarify/*", "fail": "auth"}])
+    again = run.resumed([{"address": "plan/clarify/*", "fail": "budget"}])
     assert "colour = 'light'" in json.dumps(requests(again)[-1])
     assert "purple" not in json.dumps(requests(again)[-1])
 

@@ -70,6 +70,14 @@ def test_no_redirect_is_followed(model: str, status: int) -> None:
     assert KEY not in str(error.to_dict())
 
 
+@pytest.mark.finding("FM8")
+@pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
+def test_a_redirect_that_leads_to_itself_is_asked_for_once(model: str) -> None:
+    with serve(lambda asked: Answer({}, 307, {"Location": asked.path})) as wire, pytest.raises(ModelError):
+        said(wire, model)
+    assert len(wire.asked) == 1
+
+
 # -- sizes ---------------------------------------------------------------------------------------------------------
 
 

@@ -145,27 +145,6 @@ def test_a_name_that_leads_back_to_itself_is_refused() -> None:
         Catalogue.of(config).resolve("a", CLAUDE)
 
 
-@pytest.mark.parametrize(
-    ("where", "change", "said"),
-    [
-        ("openai", {"bas_url": "x"}, "did you mean `base_url`?"),
-        ("openai", {"kind": "opnai"}, "did you mean `openai`?"),
-        ("new", {"base_url": "x"}, "`providers.new` has no `kind`"),
-    ],
-)
-def test_a_wrong_key_of_a_provider_is_named(where: str, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(SkillrunError) as caught:
-        catalogue(**{where: change})
-    assert said in caught.value.message
-
-
-def test_an_intent_of_an_unknown_provider_is_refused() -> None:
-    config = shipped()
-    config["intents"]["latest X"] = {"provider": "opnai", "match": "x", "fallback": "x"}
-    with pytest.raises(SkillrunError, match="did you mean `openai`"):
-        Catalogue.of(config)
-
-
 def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
     million = Usage(1_000_000, 0)
     assert SHIPPED.price("anthropic:claude-opus-5-5", million) == pytest.approx(4)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.models import gateway
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import ModelError
+from skillrun.models.messages import ModelError, Untold
 from skillrun.models.redaction import Redactor
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
@@ -120,6 +122,64 @@ def test_a_server_that_is_not_there_is_named_with_its_address() -> None:
     assert wire.url in caught.value.message
 
 
+@pytest.mark.finding("FM7")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_where_nobody_listens_on_this_machine_it_is_given_up_soon(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "HERE_SECONDS", 0.2)
+    noted = Noted()
+    with serve([HELLO]) as wire:
+        pass
+    wire.url = wire.url.replace("127.0.0.1", host)
+    with pytest.raises(ModelError) as caught:
+        converse(wire, request("ollama:llama3"), retry={"attempts": 9, "first": 0.05}, attempts=noted)
+    assert (caught.value.kind, caught.value.given_up) == ("connection", True)
+    assert len(noted.told) < 2 * 5  # the fifth wait alone would be longer
+
+
+@pytest.mark.finding("FM7")
+def test_the_time_for_that_is_short() -> None:
+    assert gateway.HERE_SECONDS < 5
+
+
+class Noted(Untold):
+    """Notes every attempt; `most` of them may go out."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.most = most
+        self.told: list[str] = []
+
+    async def sent(self, number: int) -> None:
+        if number > self.most:
+            raise SkillrunError("enough")
+        self.told.append(f"sent {number}")
+
+    async def failed(self, number: int, error: ModelError) -> None:
+        self.told.append(f"failed {number} {error.kind}")
+
+
+@pytest.mark.finding("FM6")
+def test_each_attempt_is_told_before_it_goes_out_and_may_be_held_back() -> None:
+    noted, few = Noted(), Noted(1)
+    with serve([OVERLOADED, LIMITED, HELLO]) as wire:
+        converse(wire, request(), attempts=noted)
+    assert noted.told == ["sent 1", "failed 1 overloaded", "sent 2", "failed 2 rate_limit", "sent 3"]
+    with serve([OVERLOADED, HELLO]) as wire, pytest.raises(SkillrunError, match="enough"):
+        converse(wire, request(), attempts=few)
+    assert len(wire.asked) == 1
+    assert few.told == ["sent 1", "failed 1 overloaded"]
+
+
+@pytest.mark.finding("FM6")
+def test_what_has_no_place_yet_or_no_key_is_not_told_as_sent() -> None:
+    noted = Noted()
+    with serve([HELLO]) as wire, pytest.raises(ModelError):
+        converse(wire, request(), environ={}, attempts=noted)
+    with serve([Answer(HELLO.body, delay=0.05)]) as wire:
+        converse(wire, *(request(words=f"{number}") for number in range(5)), concurrency=2, attempts=noted)
+    assert noted.told == ["sent 1"] * 5
+    assert wire.most == 2
+
+
 def test_a_call_that_takes_too_long_is_given_up() -> None:
     slow = Answer(HELLO.body, delay=1.0)
     error, _ = fails(slow, timeout=0.1, retry={"attempts": 1})
@@ -188,9 +248,9 @@ def test_a_call_that_waits_for_its_next_try_leaves_its_place_to_others() -> None
 
 def test_the_scripted_model_is_there_by_name() -> None:
     async def send() -> str:
-        gateway = open_gateway(catalogue(), {}, Path("unused"), unheard)
-        reply = await gateway.send(request("scripted:strong"), "plan/a")
-        await gateway.close()
+        opened = open_gateway(catalogue(), {}, Path("unused"), unheard)
+        reply = await opened.send(request("scripted:strong"), "plan/a")
+        await opened.close()
         return reply.text
 
     assert asyncio.run(send()).startswith("# ")
@@ -200,9 +260,9 @@ def test_the_scripted_model_is_there_by_name() -> None:
 def test_nothing_is_sent_to_a_barred_provider(tmp_path: Path) -> None:
     with serve([anthropic.message(anthropic.text("Hello."))]) as wire:
         known = catalogue(anthropic={"base_url": wire.url}).barring({"anthropic": "it is not trusted"})
-        gateway = open_gateway(known, {"ANTHROPIC_API_KEY": KEY}, tmp_path, unheard)
+        opened = open_gateway(known, {"ANTHROPIC_API_KEY": KEY}, tmp_path, unheard)
         with pytest.raises(ModelError, match=r"nothing is sent to anthropic at .*: it is not trusted") as caught:
-            asyncio.run(gateway.send(request(), "a/b"))
+            asyncio.run(opened.send(request(), "a/b"))
     assert wire.asked == []
     assert not caught.value.retryable
     assert "`skillrun trust`" in caught.value.next_step

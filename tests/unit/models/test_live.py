@@ -78,6 +78,18 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
         assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
 
 
+@pytest.mark.finding("FL25")
+def test_an_empty_list_is_asked_for_once_for_all_names(tmp_path: Path) -> None:
+    with serve([openai.models()]) as wire:
+        known = catalogue(google={"base_url": f"{wire.url}/v1"})
+        names = ("latest Gemini Pro", "latest Gemini Flash", "latest Gemini")
+        resolved = [resolve(known, name, tmp_path) for name in names if name in known.intents]
+    assert len(resolved) > 1
+    assert len(wire.asked) == 1
+    assert "the list of google is empty" in resolved[-1].why
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.finding("FZ2")
 def test_a_barred_provider_is_not_asked_for_its_list(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1")]) as wire:

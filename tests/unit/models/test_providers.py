@@ -241,6 +241,10 @@ def test_tools_and_a_schema_go_together(model: str) -> None:
 # -- why a reply ended ---------------------------------------------------------------------------------------------
 
 READ_CALL = anthropic.tool_use("Read", {"path": "a"})
+WHOLE = openai.completion().body
+UNSAID = Answer(
+    {**WHOLE, "choices": [{key: value for key, value in WHOLE["choices"][0].items() if key != "finish_reason"}]}
+)
 ENDS = [
     (CLAUDE, anthropic.message(anthropic.text("a")), "end"),
     (CLAUDE, anthropic.message(anthropic.text("a"), stop_reason="stop_sequence"), "end"),
@@ -252,7 +256,18 @@ ENDS = [
     (CLAUDE, anthropic.message(anthropic.text("a"), stop_reason="pause_turn"), "other"),
     (CLAUDE, anthropic.message(anthropic.text("a"), stop_reason="a_new_reason"), "other"),
     (LLAMA, openai.completion(), "end"),
-    (LLAMA, openai.completion(finish_reason=None), "end"),
+    pytest.param(LLAMA, openai.completion(finish_reason=None), "other", marks=pytest.mark.finding("FM8")),
+    pytest.param(LLAMA, openai.completion("a", "tool_calls"), "other", marks=pytest.mark.finding("FM8")),
+    pytest.param(LLAMA, UNSAID, "other", marks=pytest.mark.finding("FM8")),
+    pytest.param(
+        CLAUDE, anthropic.message(anthropic.text("a"), stop_reason=None), "other", marks=pytest.mark.finding("FM8")
+    ),
+    pytest.param(
+        CLAUDE,
+        anthropic.message(anthropic.text("a"), stop_reason="tool_use"),
+        "other",
+        marks=pytest.mark.finding("FM8"),
+    ),
     (LLAMA, openai.completion(None, "tool_calls", [openai.call("Read", {"path": "a"})]), "tool"),
     (LLAMA, openai.completion("half a sen", "length"), "length"),
     (LLAMA, openai.completion(None, "length", [openai.call("Read", '{"path": "a')]), "length"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.diagnostics import Problems
+from skillrun.language.document import read_yaml
 from skillrun.models.messages import ModelError, Reply, ToolCall
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import ScriptedGateway, check_script
 from tests.unit.models.settings import request
 
 SCHEMA = {
@@ -97,20 +99,33 @@ def test_the_gateway_keeps_what_was_sent() -> None:
     assert [address for address, _ in gateway.sent] == ["plan/a"]
 
 
+@pytest.mark.finding("FL1")
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "column", "said"),
     [
-        ({"txt": "a"}, "unknown key `txt`"),
-        ({"fail": "sadly"}, "`fail` is `sadly`"),
-        ({"stop": "never"}, "`stop` is `never`"),
-        ({"times": "twice"}, "`times` is `twice`"),
-        ({"times": True}, "`times` is `true`"),
-        ({"address": 3}, "`address` is `3`"),
-        ({"calls": [{}]}, "call 1 of `calls`"),
+        ("{txt: a}", 4, "unknown key `txt`"),
+        ("{fail: sadly}", 10, "`fail` is `sadly`"),
+        ("{stop: never}", 10, "`stop` is `never`"),
+        ("{times: twice}", 11, "`times` is `twice`"),
+        ("{times: true}", 11, "`times` is `true`"),
+        ("{times: -1}", 11, "`times` is `-1`"),
+        ("{delay: 1e300}", 11, "`delay` is `1e+300`"),
+        ("{address: 3}", 13, "`address` is `3`"),
+        ("{text: }", 10, "`text` has no value"),
+        ("{text: a, data: b}", 13, "a reply has `text` or `data`, not both"),
+        ("{calls: 5}", 11, "expected a list of calls"),
+        ("{calls: [{}]}", 12, "`name` is missing"),
+        ("{calls: [{nmae: Read, name: Read}]}", 13, "unknown key `nmae`"),
+        ("{calls: [{name: Read, arguments: a}]}", 36, "expected a mapping of names to values for `arguments`"),
+        ("a", 3, "this is no reply of a script"),
     ],
 )
-def test_a_wrong_rule_is_named_with_its_place(rule: dict[str, Any], said: str) -> None:
-    with pytest.raises(SkillrunError, match=r"case\.md, reply 2: ") as caught:
-        ScriptedGateway([{"text": "a"}, rule], label="case.md")
-    assert said in caught.value.message
-    assert caught.value.next_step
+def test_a_wrong_rule_is_a_problem_at_its_place(tmp_path: Path, rule: str, column: int, said: str) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text(f"- {{text: a}}\n- {rule}\n", encoding="utf-8")
+    problems = Problems()
+    read_yaml(path, problems, check_script)
+    [problem] = problems
+    assert (problem.path, problem.line, problem.column) == (str(path), 2, column)
+    assert said in problem.message
+    assert problem.source_line == f"- {rule}"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime import checkpoints
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.journal import Journal, JournalUnwritable
 from skillrun.runtime.records import Kind
 
 ALL: tuple[Kind, ...] = get_args(Kind)
@@ -62,6 +62,20 @@ def test_the_latest_of_equal_records_is_found(journal: Journal) -> None:
     record(journal, "reply", "a", "2", {"n": "other"})
     assert journal.find("reply", "a", "1") == {"n": 2}
     assert [entry.body["n"] for entry in journal.entries("reply")] == [0, 1, 2, "other"]
+
+
+@pytest.mark.finding("FM6", "FM1")
+def test_a_call_that_was_tried_is_not_unanswered_and_counts_once(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path)
+    for kind in ("sent", "tried", "sent"):
+        record(journal, kind, "a", "1", {})
+    assert (journal.unanswered(), journal.calls) == ([("a", "1")], 1)
+    for kind in ("tried", "failed", "sent", "tried"):
+        record(journal, kind, "a", "1", {})  # type: ignore[arg-type]
+    record(journal, "sent", "b", "1", {})
+    journal = reopened(journal, tmp_path)
+    assert (journal.unanswered(), journal.calls) == ([("b", "1")], 3)
+    journal.close()
 
 
 def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_sent_again(journal: Journal) -> None:
@@ -187,17 +201,40 @@ def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_mo
 
     with full_disk((tmp_path / ".run" / "journal.db-wal").stat().st_size + 5000):
         results = asyncio.run(fan_out())
-    assert {type(result) for result in results} == {SkillrunError}
+    assert {type(result) for result in results} == {JournalUnwritable}
     assert "journal cannot be written" in results[0].message
     assert "then resume the run" in results[0].next_step
     with pytest.raises(SkillrunError, match="cannot be written"):
         record(journal, "note", "", "", {})
     with pytest.raises(SkillrunError, match="cannot be written"):
-        asyncio.run(journal.record("note", "", "", {}))
+        asyncio.run(journal.record("sent", "b", "1", {}))
     journal.close()
     with closing(Journal.open(tmp_path)) as journal:
-        assert [entry.address for entry in journal.entries("reply")] == ["kept"]
+        assert journal.unanswered() == []
         record(journal, "reply", "after", "1", {})
+
+
+@pytest.mark.finding("FM2")
+def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path)
+    record(journal, "sent", "a", "1", {})
+    assert journal.unwritten() is None
+    with full_disk((tmp_path / ".run" / "journal.db-wal").stat().st_size + 100):
+        for address in ("a", "b"):
+            with pytest.raises(JournalUnwritable):
+                record(journal, "reply", address, "1", {"text": address * 5000})
+        told = journal.unwritten()
+        assert told is not None
+        assert "; 2 answers that came could not be kept" in told[0]
+    told = journal.unwritten()
+    assert told is not None
+    assert told[0].endswith("; all that was answered is on record")
+    with pytest.raises(JournalUnwritable):
+        record(journal, "sent", "c", "1", {})
+    journal.close()
+    with closing(Journal.open(tmp_path)) as journal:
+        assert [entry.body["text"][0] for entry in journal.entries("reply")] == ["a", "b"]
+        assert journal.unanswered() == []
 
 
 def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path) -> None:

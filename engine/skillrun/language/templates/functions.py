@@ -19,6 +19,7 @@ from skillrun.collaboration import compaction, patterns, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import overlap as likeness
 from skillrun.language.absent import ABSENT, Absent
+from skillrun.language.fences import Fences
 from skillrun.language.templates.limits import WORK_PER_SECOND, Fault, budget, spend, weigh
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 
@@ -55,8 +56,8 @@ def section(text: str, heading: Any) -> Any:
     if isinstance(heading, Absent):
         return ABSENT
     spend(len(text) >> 3)
-    masked = _FENCED.sub(lambda fence: "·" * len(fence[0]), text)
-    heads, wanted = list(_HEADING.finditer(masked)), _bare(printed(heading))
+    fences, wanted = Fences(text), _bare(printed(heading))
+    heads = [head for head in _HEADING.finditer(text) if not fences.hold(head.start())]
     for at, head in enumerate(heads):
         if _bare(head[2]) == wanted:
             ends = (other.start() for other in heads[at + 1 :] if len(other[1]) <= len(head[1]))
@@ -65,7 +66,6 @@ def section(text: str, heading: Any) -> Any:
 
 
 _HEADING: Final = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)", re.MULTILINE)
-_FENCED: Final = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBERING: Final = re.compile(r"[\d.]*\d[.)]?\s+")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Seated, persistent, request_for, seat, worth_caching
+from skillrun.runtime.context import Seated, persistent, request_for, seat_all, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
@@ -21,7 +21,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.text`, `.data`, `.path`, `.replies`, `.dropped`, `.degraded`; asks only who has not answered yet."""
     value = frame.main(step)
     several = isinstance(value, list)
-    seated = [seat(frame, one) for one in (value if several else [value])]
+    seated = await seat_all(frame, value if several else [value])
     if not seated and several:
         return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
@@ -32,7 +32,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     missing = [one for one in seated if not answers[one.id].ok]
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
-        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies)
+        ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)
+        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, next(ways, ""))
     for one in good:
         tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
     result = _result(several, good, answers, replies)
@@ -58,7 +59,7 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
     if frame.in_turn:
         groups = [[one] for one in seated]
     elif len(seated) > 1 and worth_caching(frame.open):
-        ahead = {one.names["model"]: one for one in reversed(seated)}.values()
+        ahead = {requests[one.id].request.model: one for one in reversed(seated)}.values()
         groups = [list(ahead), [one for one in seated if one not in ahead]]
     answers: dict[str, Answer] = {}
     for group in groups:
@@ -90,14 +91,21 @@ def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, sha
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
-    """One attempt of one member; a member that has answered already is not asked again."""
+    """One attempt of one member; a member that has answered already, or is asked in vain, is not asked again.
+
+    Attempts that are forgiven are followed by another one.
+    """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    found: Answer | None = phase.answers.get(key)
-    while found is None or not found.ok:
-        attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
-        found = await answer(phase, asked, attempt)
-        if attempt > phase.forgiven(key):
-            break
+    found: Answer | None = phase.answers.get(key) or phase.vain.get(key)
+    while found is None:
+        attempt = phase.tries.get(key, 0) + 1
+        came = await answer(phase, asked, attempt)
+        if not came.refused:
+            phase.tries[key] = attempt
+        if came.ok or came.refused or attempt > phase.forgiven(key):
+            found = came
+    if found.vain:
+        phase.vain[key] = found
     if found.ok:
         phase.answers[key] = found
         if persistent(frame, step):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.definitions import Protocol, Step
-from skillrun.runtime.context import seat
+from skillrun.runtime.context import seat_all
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.given import given_values
 from skillrun.runtime.run import Frame
@@ -24,7 +24,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     given = frame.value(step, "with", {})
     names = {
         "inputs": _inputs(protocol, given if isinstance(given, Mapping) else {}, frame, strict=literal),
-        "seats": _seats(protocol, frame.main(step), frame),
+        "seats": await _seats(protocol, frame.main(step), frame),
         **{key: frame.names[key] for key in ("config", "features", "run")},
     }
     inner = new_frame(
@@ -78,7 +78,7 @@ def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, stric
     return values
 
 
-def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, Any]:
+async def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, Any]:
     """Named seats hold members in their written form; a range of seats gives the list of members."""
     seats = protocol.seats
     if isinstance(value, Mapping):
@@ -88,8 +88,9 @@ def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, Any]:
         missing = [name for name in seats.names if name not in value]
         if missing:
             raise StepFailed(f"nobody sits on `{missing[0]}` of `{protocol.name}`")
-        return {name: seat(frame, member).id for name, member in value.items()}
-    members = [seat(frame, one) for one in (value if isinstance(value, list) else [value])]
+        members = await seat_all(frame, list(value.values()))
+        return {name: member.id for name, member in zip(value, members, strict=True)}
+    members = await seat_all(frame, value if isinstance(value, list) else [value])
     if not members:
         raise StepFailed(f"nobody was seated in `{protocol.name}`")
     if seats.names:

@@ -14,7 +14,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.files import digest
 from skillrun.runtime.records_yaml import from_frontmatter
 from skillrun.runtime.run import Frame
-from skillrun.runtime.tools import below, opened_project
+from skillrun.runtime.tools import below, opened_project, secret_names, typed_paths, typed_place
 from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.readable import SECONDS, Readable, parts_of
 from skillrun.tools.tree import LONGEST, Tree
@@ -67,6 +67,11 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
     try:
         if origin == "project":
             where = "the project"
+            if (typed := typed_place(frame.run, pattern)) is not None:
+                where = "what was typed"
+                with Readable(Tree(typed[0], links=True), secret_names(frame.run)) as found:
+                    names = [typed[1]] if pattern in typed_paths(frame.run) else _matching(found, typed[1])
+                    return _contents(found, names)
             with opened_project(frame.run) as found:
                 names = _matching(found, below(frame.run, pattern))
                 return _contents(found, names)

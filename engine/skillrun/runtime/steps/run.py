@@ -55,5 +55,5 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     if outcome.status == "waiting":
         raise Waiting(outcome.reason, outcome.next_step)
     if outcome.status != "completed":
-        raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address)
+        raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
     return dict(outcome.outputs)

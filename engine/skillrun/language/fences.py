@@ -1,0 +1,34 @@
+"""Where the code fences of a markdown text are, as CommonMark has it: what stands in one is no heading."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final
+
+_FENCE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*)", re.MULTILINE)
+
+
+class Fences:
+    """The code fences of a text from a place on; one that is not closed goes on to the end."""
+
+    def __init__(self, text: str, start: int = 0) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        fence = ""
+        for found in _FENCE.finditer(text, start):
+            marks, info = found["fence"], found["info"]
+            if not fence:
+                if marks[0] == "~" or "`" not in info:  # with a backtick behind it, it is code within a line
+                    fence = marks
+                    self._starts.append(found.start())
+            elif marks.startswith(fence) and not info.strip():
+                fence = ""
+                self._ends.append(found.end())
+        if fence:
+            self._ends.append(len(text))
+
+    def hold(self, place: int) -> bool:
+        """Whether a place of the text is inside one."""
+        before = bisect_right(self._starts, place)
+        return before > 0 and place < self._ends[before - 1]

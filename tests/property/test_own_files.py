@@ -1,0 +1,211 @@
+"""Whatever stands in a `models.yaml`, a script or prepared answers, nothing but problems comes out.
+
+Each value of a sound file, one at a time, becomes some of the values that nobody would write, and the file the bytes of
+one that some editor saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.language.diagnostics import Problems, SkillrunError, render
+from skillrun.language.document import read_yaml
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from skillrun.language.source import plain
+from skillrun.language.wishes import origins
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.messages import ModelError, Usage
+from skillrun.models.scripted import ScriptedGateway, check_script
+from skillrun.people.prepared import read_answers
+from tests.conftest import TIMES
+from tests.unit.models.settings import request
+
+HOSTILE: Final = (
+    *("", "null", "true", "0", "-1", "1.5", "7" * 400, "7" * 5000, "0x" + "f" * 300, ".inf", "-.inf", ".nan", "1e999"),
+    *("1e308", "''", "' '", "x", "strong", "scripted:x", "embedded", ":", "a:", "'*'", "'[a'", "[]", "{}", "[[]]"),
+    *("[1, {a: b}]", "{a: {b: [c]}}", "{answer: }", "{1: 2}", "{? [a] : b}", "2024-01-01", "'{{ x }}'", '"{% if %}"'),
+    *("!!python/object/apply:os.system [x]", "!!binary aGk=", "&a b", "*a", '"\\uD800"', '"\\0"', '"\\U0010FFFF"'),
+    *('"a\\nb"', "x" * 3000, "[" * 60 + "]" * 60, "https://h/v1", "http://10.0.0.1", "sk-ant-secret", "https://u:p@h"),
+)
+MODELS: Final = {
+    "tiers": {"strong": "o:m", "fast": "quick"},
+    "prefer": ["openai", "o"],
+    "aliases": {"quick": "o:n"},
+    "intents": {"latest o": {"provider": "o", "match": "m-*", "fallback": "m-1", "tier": "fast"}},
+    "providers": {
+        "o": {"kind": "openai", "base_url": "http://localhost/v1", "key": "O_API_KEY", "names": "m-*", "strong": "o:m"},
+        "openai": {"window": 1000, "max_output": 100, "thinking": 0, "concurrency": 2, "timeout": 3.5, "tools": True},
+    },
+    "models": {"o:m": {"window": 100, "input": 1, "output": 2.5, "cache_read": 0.1, "above": 5, "long": {"input": 2}}},
+    "embedded": {"path": "x", "seed": 3, "sha256": "x"},
+    "retry": {"attempts": 2, "seconds": 10.5, "first": 1},
+}
+SCRIPT: Final = [
+    {"address": "a/*", "model": "scripted:*", "text": "a", "stop": "end", "times": 1, "delay": 0},
+    {"calls": [{"name": "Read", "arguments": {"path": "x"}, "id": "c"}]},
+    {"fail": "overloaded", "message": "m"},
+    {"data": {"a": [1]}},
+]
+ANSWERS: Final = {"a/b": "x", "c": {"answer": ["x"], "confidence": "high"}, "d": ["x", {"answer": "y"}, None]}
+BYTES: Final = (
+    lambda text: text.encode("utf-16"),
+    lambda text: text.encode("utf-8-sig"),
+    lambda text: text.replace("\n", "\r\n").encode(),
+    lambda text: text.replace("\n", "\r").encode(),
+    lambda text: text.encode() + b"\xff\xfe",
+    lambda text: text.encode()[: len(text) // 2],
+    lambda text: text.replace(" ", "\t", 1).encode(),
+    lambda text: text.replace("\n", "\x00\n", 1).encode(),
+    lambda text: text.encode() + b"\n---\n- a\n",
+    lambda text: text.encode() * 2,
+    lambda text: b"",
+    lambda text: b"# nothing\n",
+)
+
+
+class Raw(str):
+    """YAML that is written as it stands."""
+
+    __slots__ = ()
+
+
+def spoilt(value: Any) -> Iterator[Callable[[Raw], Any]]:
+    """For each place in a value: what makes the value with something else there."""
+    yield lambda raw: raw
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for place, part in parts:
+        for inner in spoilt(part):
+            yield (
+                lambda raw, place=place, inner=inner: (
+                    {**value, place: inner(raw)}
+                    if isinstance(value, dict)
+                    else [*value[:place], inner(raw), *value[place + 1 :]]
+                )
+            )
+    if isinstance(value, dict):
+        yield lambda raw: {**value, raw: "x"}
+
+
+def yaml(value: Any) -> str:
+    match value:
+        case Raw():
+            return str(value)
+        case dict():
+            return "{" + ", ".join(f"{yaml(key)}: {yaml(one)}" for key, one in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(yaml, value)) + "]"
+    return json.dumps(value)
+
+
+SHIPPED: Final = Library([Root(package_library(), "skillrun:", "library")])
+SHIPPED.config("models")
+
+
+def check_models(path: Path) -> bool:
+    """Whether the file could be used."""
+    library = Library([Root(path.parent.parent, "", "user"), *SHIPPED.roots], SHIPPED)
+    found = library.config("models")
+    for problem in library.problems:
+        render(problem)
+    if found is None or library.problems.errors:
+        return False
+    catalogue = Catalogue.of(found.data, origins(found))
+    for symbol in ("strong", "fast", "quick", "latest o"):
+        for environ in ({}, {"OPENAI_API_KEY": "k"}, {"O_API_KEY": "k"}):
+            with suppress(SkillrunError):
+                catalogue.price(catalogue.resolve(symbol, environ).model, Usage(10**6, 10**6))
+    return True
+
+
+def check_scripts(path: Path) -> bool:
+    problems = Problems()
+    node = read_yaml(path, problems, check_script)
+    for problem in problems:
+        render(problem)
+    if node is None or problems.errors:
+        return False
+    gateway = ScriptedGateway(plain(node))
+    for rule in gateway.rules:
+        rule.delay = 0
+    loop = asyncio.new_event_loop()
+    for _ in range(4):
+        with suppress(ModelError):
+            loop.run_until_complete(gateway.send(request("scripted:strong"), "a/b")).to_dict()
+    loop.close()
+    return True
+
+
+def check_answers(path: Path) -> bool:
+    try:
+        prepared = read_answers(path)
+    except SkillrunError:
+        return False
+    for key in ("a/b", "c", "d", "d"):
+        with suppress(SkillrunError):
+            json.dumps(prepared.take(key, {"id": key}))
+    return True
+
+
+FILES: Final = {
+    "models": (MODELS, check_models),
+    "script": (SCRIPT, check_scripts),
+    "answers": (ANSWERS, check_answers),
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    path = tmp_path / "config" / "models.yaml"
+    path.parent.mkdir()
+    return path
+
+
+@pytest.mark.finding("FL1")
+@pytest.mark.parametrize("name", FILES)
+def test_no_value_at_any_place_gets_past_the_reader(name: str, place: Path) -> None:
+    sound, check = FILES[name]
+    place.write_text(yaml(sound), encoding="utf-8")
+    assert check(place)
+    step = max(1, 6 // TIMES)
+    for number, spoil in enumerate(spoilt(sound)):
+        for raw in HOSTILE[number % step :: step]:
+            place.write_text(yaml(spoil(Raw(raw))), encoding="utf-8", errors="surrogatepass")
+            check(place)
+
+
+@pytest.mark.finding("FL1")
+@pytest.mark.parametrize("name", FILES)
+def test_no_bytes_get_past_the_reader(name: str, place: Path) -> None:
+    sound, check = FILES[name]
+    for spoil in BYTES:
+        place.write_bytes(spoil(yaml(sound).replace("}, ", "},\n ")))
+        check(place)
+    place.write_bytes(b"a: [" * 200_000)
+    check(place)
+    place.write_bytes(b"- a\n" * 200)
+    check(place)
+
+
+@pytest.mark.finding("FL1")
+@pytest.mark.parametrize("name", FILES)
+@given(data=st.data())
+def test_no_text_gets_past_the_reader(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    sound, check = FILES[name]
+    text = yaml(sound)
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    put = data.draw(st.text(max_size=8) | st.sampled_from(HOSTILE))
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "config").mkdir()
+    path = folder / "config" / "models.yaml"
+    path.write_text(text[:start] + put + text[end:], encoding="utf-8", errors="surrogatepass")
+    check(path)
