@@ -12,7 +12,7 @@ from tests.faults.world import BEGIN, LEGS, RESUME, World, goes_on, no_bug, read
 KINDS: Final = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO}
 
 
-def cases(world: World, random: Random) -> Iterator[str]:  # noqa: ARG001 (all of them)
+def cases(world: World, random: Random) -> Iterator[str]:
     """Each operation of a run, on a full and on a broken disk, once and from then on."""
     for leg in LEGS:
         for number, operation in enumerate(world.legs[leg].operations, 1):
@@ -30,7 +30,8 @@ def hold(world: World, case: str) -> None:
     no_bug(done)
     assert done.code in (0, 1, 75), done
     assert not [call for call in world.sent() if call.key in before], f"asked again: {done}"
-    told_true(world, done, "waiting" if leg == "resume" else "", torn=lasting == "lasting" or ".state.md." in world.failed())
+    torn = lasting == "lasting" or ".state.md." in world.failed()
+    told_true(world, done, "waiting" if leg == "resume" else "", torn=torn)
     if "the journal cannot be written" in done.said:
         late = [call for call in world.sent() if "/.run/journal.db" in call.failed]
         assert not late, f"{len(late)} calls were sent although the journal could not be written: {done}"

@@ -1,4 +1,4 @@
-"""A person who writes into a file of a run while it runs: an artifact, the form, a file that the run has yet to write."""
+"""A person who writes into a file of a run while it runs: an artifact, the form, a file that is yet to be written."""
 
 from __future__ import annotations
 

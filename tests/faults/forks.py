@@ -8,7 +8,6 @@ answered is a line in a file before the run has it. With `disk.c` loaded ahead o
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 import os
 import signal
@@ -16,9 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from skillrun.cli.main import main
 from skillrun.models.gateway import ModelGateway
@@ -29,6 +29,7 @@ LONGEST: Final = 60.0  # seconds; a process that takes longer hangs
 CAUGHT: Final = 70  # the exit code of a process whose exception came out of `main`
 
 send = ModelGateway.send
+warmed: set[str] = set()
 
 
 class Disk:
@@ -73,7 +74,7 @@ def child(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> 
         os.write(calls, line)
         return reply
 
-    ModelGateway.send = logged  # type: ignore[method-assign]
+    ModelGateway.send = logged  # type: ignore[assignment, method-assign]
     if fault := job.get("disk"):
         log = os.open(fault["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if fault.get("log") else -1
         disk.arm(
@@ -132,45 +133,56 @@ def ended(number: int, until: float) -> int:
 
 def carried_out(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What became of the job's command lines, which run at the same time."""
-    if job.get("provider"):  # what is imported for the first call, in a second or two
-        from skillrun.models.catalogue import Catalogue
-        from skillrun.models.providers import Backend
-        from skillrun.models.redaction import Redactor
-    outputs = [(tempfile.TemporaryFile(), tempfile.TemporaryFile()) for _ in job["commands"]]
-    numbers = [
-        forked(job, words, (out.fileno(), err.fileno()))
-        for words, (out, err) in zip(job["commands"], outputs, strict=True)
-    ]
-    if (after := job.get("kill_after")) is not None:
-        time.sleep(after)
-        for number in numbers:
-            os.kill(number, signal.SIGKILL)
-    until = time.monotonic() + LONGEST
-    told = []
-    for number, files in zip(numbers, outputs, strict=True):
-        code = ended(number, until)
-        texts = []
-        for file in files:
-            file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
-            file.close()
-        told.append({"code": code, "out": texts[0], "err": texts[1]})
-    return told
+    if "warm" in job and job["environment"]["SKILLRUN_MODEL"] not in warmed:  # what the first call imports
+        warmed.add(job["environment"]["SKILLRUN_MODEL"])
+        quietly(job["folder"], [job["warm"]], job["environment"])
+    with ExitStack() as stack:
+        made = [[stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)] for _ in job["commands"]]
+        pairs = list(zip(job["commands"], made, strict=True))
+        numbers = [forked(job, words, (out.fileno(), err.fileno())) for words, (out, err) in pairs]
+        if (after := job.get("kill_after")) is not None:
+            time.sleep(after)
+            for number in numbers:
+                os.kill(number, signal.SIGKILL)
+        until = time.monotonic() + LONGEST
+        codes = [ended(number, until) for number in numbers]
+        return [
+            {"code": code, "out": text_of(out), "err": text_of(err)}
+            for code, (out, err) in zip(codes, made, strict=True)
+        ]
+
+
+def text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def quietly(folder: str, commands: list[list[str]], environment: Mapping[str, str]) -> None:
+    """Carry out commands in this process, for what they import and set up."""
+    here, before = Path.cwd(), dict(os.environ)
+    kept = os.dup(1), os.dup(2)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.chdir(folder)
+    os.environ.update(environment)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    for words in commands:
+        main(words)
+    sys.stdout.flush()
+    os.dup2(kept[0], 1)
+    os.dup2(kept[1], 2)
+    for descriptor in (sink, *kept):
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(before)
+    os.chdir(here)
 
 
 def warm() -> None:
     """Import what a run imports, before the first fork."""
-    here = Path.cwd()
-    sink = os.open(os.devnull, os.O_WRONLY)
-    kept = os.dup(1), os.dup(2)
+    plan = ["plan", "x", "--mode", "rapid", "--dry-run", "--model", "scripted:x"]
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.dup2(sink, 1), os.dup2(sink, 2)
-        for words in (["plan", "x", "--mode", "rapid", "--dry-run", "--model", "scripted:x"], ["runs"], ["show", "x"]):
-            main(words)
-        sys.stdout.flush()
-        os.dup2(kept[0], 1), os.dup2(kept[1], 2)
-        os.chdir(here)
+        quietly(folder, [plan, ["runs"], ["show", "x"]], {})
 
 
 if __name__ == "__main__":

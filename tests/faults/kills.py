@@ -56,5 +56,3 @@ def _fault(world: World, how: str, where: str) -> dict[str, Any]:
     if how == "moment":
         return {"kill_after": float(where)}
     return {"disk": {"below": str(world.runs), "number": int(where), "kind": TORN if how == "torn" else DIE}}
-
-

@@ -12,7 +12,7 @@ from tests.faults.world import BEGIN, RESUME, STATUS, World, goes_on, no_bug, re
 PROCESSES: Final = 20
 
 
-def cases(world: World, random: Random) -> Iterator[str]:  # noqa: ARG001 (the processes race by themselves)
+def cases(world: World, random: Random) -> Iterator[str]:
     """Twenty at once begin a run of one name, go on with it, or go on with one whose process was killed."""
     for number in count(1):
         yield f"{('begin', 'resume', 'killed')[number % 3]} {number}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 ROOT: Final = Path(__file__).parents[2]
+KEPT: Final = ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 DISK: Final = Path(__file__).with_name("disk.c")
 
 
@@ -38,7 +39,7 @@ class Forks:
 
     def __init__(self, home: Path, disk: Path | None = None) -> None:
         """`disk` is the library that `failing_disk` has built."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START") if name in os.environ}
+        kept = {name: value for name, value in os.environ.items() if name in KEPT}
         self.environment = {
             **kept,
             "HOME": str(home),
@@ -87,6 +88,6 @@ def failing_disk(folder: Path) -> Path | None:
     if compiler is None or sys.platform != "linux":
         return None
     built = folder / "disk.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", built, DISK, "-ldl"]
+    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(built), str(DISK), "-ldl"]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return built

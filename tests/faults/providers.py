@@ -49,7 +49,8 @@ class Providers:
             wire = self._stack.enter_context(serve(answers))
             here = self.place / name
             here.mkdir(parents=True)
-            more = {"modules": protocol.modules, "environment": protocol.environment(wire.url)}
+            warm = ["small", "A call", "--name", "warm", "--out", str(here / "warm")]
+            more = {"warm": warm, "environment": protocol.environment(wire.url)}
             self._worlds[name] = World(here, self.forks, protocol.model, more, [local(wire.url)]), wire
         return self._worlds[name]
 

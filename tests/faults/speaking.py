@@ -1,4 +1,4 @@
-"""The wire protocols that the project speaks: a good answer in each, a bad one of each kind, and who is asked with it."""
+"""The wire protocols that the project speaks: a good answer in each, a bad one of each kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class Protocol:
     """How a provider is asked and answers: the model, where its address is said, a reply with a text."""
 
     model: str
-    modules: tuple[str, ...]
     say: Callable[[str], Answer]
     address: str = ""  # the variable
     stream: Callable[[str], Answer] | None = None  # where long replies are asked for as events
@@ -79,6 +78,11 @@ def _with(**more: Any) -> Callable[[Any], Any]:
     return lambda body: {**body, **more}
 
 
+def _said_as(value: Any) -> Callable[[Any], Any]:
+    """Another value where what was said stands, in each protocol's place."""
+    return lambda body: {**body, **{key: value for key in ("choices", "content", "output") if key in body}}
+
+
 def _ended(reason: str | None, *, missing: bool = False) -> Callable[[Any], Any]:
     """A reply that says so of its end, in each protocol's place."""
 
@@ -118,17 +122,17 @@ COMMON: Final[Mapping[str, Answer]] = {
     "not-utf8": Answer('{"id": "\udcff"}'.encode("utf-8", "replace").decode("latin-1")),
 }
 CHANGES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "no-choices": lambda body: {**body, **{key: [] for key in ("choices", "content", "output") if key in body}},
-    "choices-are-none": lambda body: {**body, **{key: None for key in ("choices", "content", "output") if key in body}},
-    "choices-are-a-record": lambda body: {**body, **{key: {} for key in ("choices", "content", "output") if key in body}},
-    "choices-are-text": lambda body: {**body, **{key: "x" for key in ("choices", "content", "output") if key in body}},
+    "no-choices": _said_as([]),
+    "choices-are-none": _said_as(None),
+    "choices-are-a-record": _said_as({}),
+    "choices-are-text": _said_as("x"),
     "huge-created": _with(created=10**30, created_at=10**30),
     "created-is-text": _with(created="yesterday", created_at="yesterday"),
     "no-usage": _without("usage"),
     "usage-is-none": _with(usage=None),
     "usage-is-text": _with(usage="much"),
-    "usage-is-huge": _with(usage={key: 10**30 for key in ("input_tokens", "output_tokens", "prompt_tokens")}),
-    "usage-is-negative": _with(usage={key: -5 for key in ("input_tokens", "output_tokens", "prompt_tokens")}),
+    "usage-is-huge": _with(usage=dict.fromkeys(("input_tokens", "output_tokens", "prompt_tokens"), 10 ** 30)),
+    "usage-is-negative": _with(usage=dict.fromkeys(("input_tokens", "output_tokens", "prompt_tokens"), -5)),
     "no-model": _without("model"),
     "model-is-a-list": _with(model=["x"]),
     "no-id": _without("id"),
@@ -141,20 +145,17 @@ BAD: Final = (*COMMON, *CHANGES, "half-a-pair")
 PROTOCOLS: Final[Mapping[str, Protocol]] = {
     "anthropic": Protocol(
         "anthropic:claude-opus-5-5",
-        ("skillrun.models.providers", "pydantic_ai.models.anthropic", "pydantic_ai.providers.anthropic"),
         lambda words: anthropic.message(anthropic.text(words)),
         "ANTHROPIC_BASE_URL",
         anthropic.stream,
     ),
     "responses": Protocol(
         "openai:gpt-6.1-sol",
-        ("skillrun.models.providers", "pydantic_ai.models.openai", "pydantic_ai.providers.openai"),
         lambda words: openai.response(openai.said(words)),
         "OPENAI_BASE_URL",
     ),
     "chat": Protocol(
         "local:llama3",
-        ("skillrun.models.providers", "pydantic_ai.models.openai", "pydantic_ai.providers.openai"),
         openai.completion,
     ),
 }
