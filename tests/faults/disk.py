@@ -30,7 +30,7 @@ def hold(world: World, case: str) -> None:
     no_bug(done)
     assert done.code in (0, 1, 75), done
     assert not [call for call in world.sent() if call.key in before], f"asked again: {done}"
-    torn = lasting == "lasting" or ".state.md." in world.failed()
+    torn = lasting == "lasting" or "state.md" in world.failed() + done.err
     told_true(world, done, "waiting" if leg == "resume" else "", torn=torn)
     if "the journal cannot be written" in done.said:
         late = [call for call in world.sent() if "/.run/journal.db" in call.failed]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 ROOT: Final = Path(__file__).parents[2]
-KEPT: Final = ("PATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+KEPT: Final = ("PATH", "PYTHONPATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 DISK: Final = Path(__file__).with_name("disk.c")
 
 
