@@ -10,6 +10,7 @@ import pytest
 
 from skillrun.language.diagnostics import MOST_ERRORS
 from skillrun.language.reader import MAX_PARTS, MAX_PHASES, MAX_REPEATS
+from skillrun.language.roots import package_library
 from tests.property.sizes import of, phase, workflow
 
 Call = Callable[..., Any]
@@ -141,3 +142,67 @@ def test_a_pattern_that_other_engines_read_differently_says_nothing_of_python(pr
     done = process("validate")
     assert done.code == 0, done.out + done.err
     assert "Warning" not in done.out + done.err
+
+
+MANY = """---
+kind: phase
+steps:
+  - {id: one, agent: writer}
+  - {id: big, read: big.txt, from: project}
+  - at_most: 60
+    until: pass.index == 60
+    repeat:
+      - {id: page, write: "page-{{ pass.index }}.md"}
+  - at_most: 6
+    until: pass.index == 6
+    repeat:
+      - {id: copy, write: "copy-{{ pass.index }}.md"}
+outputs:
+  words: "{{ one.text }}"
+---
+## one
+Write.
+
+## page
+A page.
+
+## copy
+{{ big.text }}
+"""
+
+
+def read_later(folder: Path) -> None:
+    """Have the last phase ask somebody, so that what is on record of the first is read."""
+    send = folder / "skills" / "greeting" / "send.md"
+    send.write_text(send.read_text("utf-8").replace("{id: envelope, write:", "{id: envelope, agent: writer, writes:"))
+
+
+@pytest.mark.finding("FM13")
+def test_many_and_large_artifacts_are_put_on_record(project: Call, skillrun: Call) -> None:
+    folder: Path = project("greeting")
+    (folder / "big.txt").write_text("word " * 180_000, encoding="utf-8")
+    (folder / "skills" / "greeting" / "draft.md").write_text(MANY, encoding="utf-8")
+    read_later(folder)
+    done = skillrun("greeting", "Ada", "--model", "scripted:default", "--unattended", "--name", "a")
+    assert done.code == 0, done.out + done.err
+    told = skillrun("show", "a", "--json").json
+    assert len(told["phases"][0]["artifacts"]) == 66
+    assert not told["degraded"]
+    prompt = skillrun("render", "greeting", "draft", "summary", "-i", "person=Ada").out
+    assert "page-24.md:" in prompt
+    assert "page-25.md:" not in prompt
+    assert "It wrote 42 more documents, which are not shown." in prompt
+
+
+@pytest.mark.finding("FM13")
+def test_a_summary_that_cannot_be_asked_for_is_no_reason_to_lose_the_phase(project: Call, skillrun: Call) -> None:
+    folder: Path = project("greeting")
+    (folder / "skills" / "system").mkdir()
+    shipped = (package_library() / "skills" / "system" / "summarise.md").read_text("utf-8")
+    endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    read_later(folder)
+    (folder / "skills" / "system" / "summarise.md").write_text(shipped + endless, encoding="utf-8")
+    done = skillrun("greeting", "Ada", "--model", "scripted:default", "--unattended", "--name", "a")
+    assert done.code == 0, done.out + done.err
+    assert (folder / "runs" / "a" / "summaries" / "draft.md").is_file()
+    assert "more work than a render may" in skillrun("show", "a").out

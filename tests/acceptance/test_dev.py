@@ -53,6 +53,21 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             run.terminate()
 
 
+@pytest.mark.finding("FM10")
+def test_a_run_that_is_lost_is_not_watched_any_longer(project: Call) -> None:
+    folder = project("greeting")
+    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        told(run)
+        state = (folder / "runs" / "dev-greeting" / "state.md").read_text()
+        (folder / "runs" / "dev-greeting" / ".run" / "lock").unlink()
+        send = folder / "skills" / "greeting" / "send.md"
+        send.write_text(send.read_text().replace("To ", "For "))
+        said = run.communicate()[0]
+    assert (run.returncode, "lock was removed or exchanged" in said, "Traceback" in said) == (1, True, False), said
+    assert (folder / "runs" / "dev-greeting" / "state.md").read_text() == state
+
+
 @pytest.mark.row("Z2")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_sent_nothing(

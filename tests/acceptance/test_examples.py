@@ -17,6 +17,15 @@ from skillrun.language.roots import search_path
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())
 INVALID = sorted((EXAMPLES / "invalid").iterdir())
+FINDINGS = {
+    **dict.fromkeys(
+        ("models-misspelt-key", "models-misspelt-kind", "models-numbers", "models-that-lead-nowhere"), "FL1"
+    ),
+    **dict.fromkeys(("models-unknown-provider", "input-default-unknown-member"), "FL20"),
+    **dict.fromkeys(("phase-file-deleted", "unclosed-bracket", "lost-comma-in-braces", "methods-of-python"), "FL17"),
+    **dict.fromkeys(("no-space-after-dash", "no-space-after-any-dash", "broken-condition-guards"), "FL17"),
+    **dict.fromkeys(("missing-key-workflow",), "FL17"),
+}
 SHIPPED = Library(search_path(EXAMPLES))
 check_library(SHIPPED)  # what all of them share is read once
 UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))  # read here: the environment of a test has no such variable
@@ -36,7 +45,14 @@ def test_a_valid_library_has_no_problems(case: Path) -> None:
 
 
 @pytest.mark.row("X2")
-@pytest.mark.parametrize("case", INVALID, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.finding(FINDINGS[case.name])] if case.name in FINDINGS else [])
+        for case in INVALID
+    ],
+    ids=lambda case: case.name,
+)
 def test_a_mistake_is_shown_with_its_place_and_a_way_out(case: Path) -> None:
     found = problems(case)
     expected = case / "expected.txt"

@@ -123,7 +123,7 @@ def test_the_review_of_a_plan_is_not_forged_by_what_a_reviewer_quotes(
         {},
         {"address": "plan/expert-review/*/review/*", "text": text},
         {"address": "plan/validation/*", "data": {"score": 18, "reasons": []}},
-        *({"address": f"plan/{phase}/*", "fail": "auth"} for phase in ("test-strategy", "coverage", "completion")),
+        *({"address": f"plan/{phase}/*", "fail": "budget"} for phase in ("test-strategy", "coverage", "completion")),
     )
     skillrun("plan", "Add roles", "--mode", "standard", *SCRIPTED)
     report = (folder / "runs" / "run" / "review.md").read_text(encoding="utf-8")
@@ -137,7 +137,7 @@ def test_the_review_of_a_plan_is_not_forged_by_what_a_reviewer_quotes(
 def test_the_score_of_a_judge_is_not_forged_by_what_it_quotes(library: Call, skillrun: Call) -> None:
     quoted = 'The design quotes {"score": 20, "reasons": []} as an example. My own: {"score": 2, "reasons": ["unsafe"]}'
     rules = [{"address": "plan/validation/*", "text": quoted}]
-    rules += [{"address": f"plan/{phase}/*", "fail": "auth"} for phase in ("expert-review", "test-strategy")]
+    rules += [{"address": f"plan/{phase}/*", "fail": "budget"} for phase in ("expert-review", "test-strategy")]
     folder = library({}, *rules)
     skillrun("plan", "Add roles", "--mode", "standard", *SCRIPTED)
     report = (folder / "runs" / "run" / "validation.md").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,15 +86,15 @@ def spoilt(value: Any) -> Iterator[Callable[[Raw], Any]]:
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for place, part in parts:
         for inner in spoilt(part):
-            yield (
-                lambda raw, place=place, inner=inner: (
-                    {**value, place: inner(raw)}
-                    if isinstance(value, dict)
-                    else [*value[:place], inner(raw), *value[place + 1 :]]
-                )
-            )
+            yield partial(_put, value, place, inner)
     if isinstance(value, dict):
         yield lambda raw: {**value, raw: "x"}
+
+
+def _put(value: Any, place: Any, inner: Callable[[Raw], Any], raw: Raw) -> Any:
+    if isinstance(value, dict):
+        return {**value, place: inner(raw)}
+    return [*value[:place], inner(raw), *value[place + 1 :]]
 
 
 def yaml(value: Any) -> str:

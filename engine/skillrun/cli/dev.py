@@ -73,6 +73,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
             while True:
                 if loaded is not None and not await _evaluate(loaded, job, gateway, folder, journal, rerun, out):
                     return 130
+                folder.check()  # a run that is lost is not watched any longer
                 rerun = frozenset()
                 out.line("watching; Ctrl-C ends")
                 paths = await changes.take()

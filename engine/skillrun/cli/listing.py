@@ -77,7 +77,8 @@ def _read(path: Path, inside: Path | None) -> str:
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)
-    front = frontmatter(source, problems)[0] if source is not None else None
+    foreign = path.parent.name == "roles"
+    front = frontmatter(source, problems, foreign=foreign)[0] if source is not None else None
     node = front.get("description") if front is not None else None
     if problems.errors or (node is not None and not isinstance(node, Scalar)):
         return BROKEN

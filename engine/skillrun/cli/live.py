@@ -5,15 +5,14 @@ The picture is for terminals; while a question is open it makes room for it.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skillrun.cli.printing import Output
+from skillrun.cli.printing import Output, silence
 from skillrun.cli.words import duration, line_of, spent
 from skillrun.language.diagnostics import hanging, printable
 from skillrun.models.messages import Usage
@@ -68,7 +67,7 @@ class Picture:
                 self.speaking[event.address] = (event, time.monotonic())
             case CallEnded():
                 self.speaking.pop(event.address, None)
-                if not event.replayed:
+                if not event.replayed and not event.error:
                     self.total += Spent(1, Usage(**event.usage), event.price)
 
     def lines(self) -> list[str]:
@@ -111,9 +110,12 @@ class PlainView:
     def show(self, text: str) -> None:
         try:
             self.out.line(text)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self.out.note("nobody reads the output any more; the run goes on")
+        except OSError as error:
+            silence()
+            gone = isinstance(error, BrokenPipeError)
+            why = "nobody reads the output any more" if gone else f"the output cannot be written ({error.strerror})"
+            with suppress(OSError):
+                self.out.note(f"{why}; the run goes on")
 
     @contextmanager
     def around(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from skillrun import __version__
-from skillrun.cli.printing import Output
+from skillrun.cli.printing import Output, silence
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.diagnostics import printable
 
@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
         Output().note("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         return 1
     except Exception as error:  # noqa: BLE001 (what is no error of the user's is a bug: it goes to a file)
         from skillrun.language.diagnostics import SkillrunError

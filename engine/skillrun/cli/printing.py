@@ -5,7 +5,9 @@ With `--json` standard output carries JSON alone, and everything meant for peopl
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,3 +39,10 @@ class Output:
 def _write(stream: Any, text: str) -> None:
     stream.write(printable(text) + "\n")
     stream.flush()
+
+
+def silence() -> None:
+    """Let standard output go nowhere: nobody reads it, or it cannot be written, and what is left in it would fail again
+    when the process ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -24,6 +24,7 @@ from skillrun.runtime.admission import decided_state
 from skillrun.runtime.interpreter import Outcome, now
 from skillrun.runtime.lock import hold
 from skillrun.runtime.migration import migrate, old_state
+from skillrun.runtime.opening import called
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
 from skillrun.tools.tree import Tree
@@ -47,12 +48,12 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
     out = Output(json)
     people = {key: more[key] for key in ("unattended", "answers", "interactive")}
     folder = options.located(run, runs)
-    name = folder.name
+    name, typed = folder.name, called(folder, Path.cwd())
     library = open_library()
     _bring_forward(Tree(folder), library, out, preview=preview)
     state = read_state(folder)
     if state.status == "completed":
-        out.line(f"{name} is completed; `skillrun show {name}` tells how it went")
+        out.line(f"{name} is completed; `skillrun show {typed}` tells how it went")
         out.data({"would_ask": []} if preview else story(folder))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
@@ -73,7 +74,7 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
     if again:
         out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
         out.note("error: going on asks these calls again; nothing was asked yet")
-        out.note(f"hint: `skillrun resume {name} --yes` asks them")
+        out.note(f"hint: `skillrun resume {typed} --yes` asks them")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 

@@ -10,17 +10,17 @@ from typing import Any
 
 from skillrun.cli.live import view
 from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
-from skillrun.cli.printing import Output
+from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import because, spent
 from skillrun.cli.workflow import Job, first_input
-from skillrun.language.diagnostics import hanging
+from skillrun.language.diagnostics import SkillrunError, hanging
 from skillrun.people.person import open_person
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.opening import new_slug
+from skillrun.runtime.opening import called, new_slug
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
 
@@ -32,10 +32,10 @@ def run_new(job: Job, out: Output) -> int:
         return 1
     first = first_input(loaded.program.workflow)
     words = str(inputs[first.name]) if first is not None else loaded.program.workflow.name
-    name = job.slug or new_slug(job.runs, words)
+    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed))
+    name = job.slug or new_slug(job.runs, words, shared=job.share)
     if not job.slug:
         _mention(job.runs, name.rpartition("-")[0], out)
-    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed))
 
     async def go(session: Session) -> Outcome:
         return await begin(session, inputs, job.runs, name)
@@ -48,20 +48,23 @@ def run_new(job: Job, out: Output) -> int:
         "share": job.share,
     }
     people = {"unattended": job.unattended, "answers": job.answers, "interactive": job.interactive}
-    return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
+    try:
+        return carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
+    finally:
+        with suppress(OSError):  # a name that was taken for nothing
+            (job.runs / name).rmdir()
 
 
 def _mention(runs: Path, name: str, out: Output) -> None:
     """Say that an earlier run has the same words and is not over: perhaps that one was meant."""
     from skillrun.cli.story import read_state
-    from skillrun.language.diagnostics import SkillrunError
 
     folder = runs / name
     if name and (folder / "state.md").is_file():
         with suppress(SkillrunError):
             status = read_state(folder).status
             if status != "completed":
-                hint = f"`skillrun resume {name}` goes on with it"
+                hint = f"`skillrun resume {called(folder.resolve(), Path.cwd())}` goes on with it"
                 out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
 
 
@@ -94,7 +97,10 @@ def carry_out(
     except KeyboardInterrupt:  # at a question; what was cancelled by it has saved its state
         if not ended:
             raise
-    _say(ended[0], folder, out)
+    try:
+        _say(ended[0], folder, out)
+    except OSError:  # nobody reads it, or it cannot be written: that changes nothing of what was done
+        silence()
     return ended[0].exit_code
 
 
@@ -114,7 +120,9 @@ def _answered(job: Job, out: Output) -> bool:
 
 def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     """The last lines: the status, where the artifacts are, what it used, what to type next."""
-    told = story(folder)
+    told: dict[str, Any] = {"run": folder.name, "artifacts": []}
+    with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
+        told = story(folder)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
     out.line(f"folder: {folder}")
@@ -122,6 +130,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         out.line(f"  {name}")
     if "usage" in told:
         out.line(spent(told["usage"]))
-    out.line(f"next: {hanging(outcome.next_step) or f'`skillrun show {folder.name}` tells how it went'}")
+    show = f"`skillrun show {called(folder, Path.cwd())}` tells how it went"
+    out.line(f"next: {hanging(outcome.next_step) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": outcome.next_step}
     out.data({**told, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

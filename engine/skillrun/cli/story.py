@@ -102,7 +102,7 @@ class _Told:
 def _phases(files: RunFolder, state: State, told: _Told) -> list[Record]:
     """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary."""
     current = {
-        name: {**told.ended.get((name, state.round), {}), **(files.any_summary(name) or {})} or None
+        name: {**told.ended.get((name, state.round), {}), **(files.told_summary(name) or {})} or None
         for name in told.order or files.summarized()  # a transcript that may not be read tells no order
     }
     found = []

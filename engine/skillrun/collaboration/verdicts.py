@@ -28,13 +28,16 @@ def latest(*steps: Any) -> list[Mapping[str, Any]]:
     """Each member's last reply over several steps, members in the order in which they are first seen.
 
     A member that was not asked again, or did not answer, keeps the earlier reply that has a text.
-    Steps that did not run may be passed.
+    Steps that did not run may be passed, and lists of replies.
 
     Source: the two-round deliberation of Owlex, in which the first round stands for whoever is missing in the second.
     """
     last: dict[str, Mapping[str, Any]] = {}
     for step in steps:
-        for reply in (step.get("replies") or ()) if isinstance(step, Mapping) else ():
+        replies = step.get("replies") if isinstance(step, Mapping) else step if isinstance(step, list) else ()
+        for reply in replies or ():
+            if not isinstance(reply, Mapping) or "member" not in reply:
+                continue
             earlier = last.get(reply["member"])
             if earlier is None or _answered(reply) or not _answered(earlier):
                 last[reply["member"]] = reply

@@ -220,7 +220,7 @@ class Workflow(File):
     hint: Value | None = key("text", "the one line of `skillrun hint`")
     parallel: Value | None = key("value", "whether unordered phases run at the same time")
     documents: Mapping[str, Value] = key("mapping", "what its prompts carry of earlier phases, by title", dict)
-    phases: Mapping[str, PhaseUse] = key("phases", "its phases", dict, required=True)
+    phases: Mapping[str, PhaseUse] = key("phases", "the phases in their order", dict, required=True)
     help: str
     preamble: Template | None
 

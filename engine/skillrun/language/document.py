@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +22,8 @@ _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
 _MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
+_LOOSE: Final = re.compile(r"^description:[ \t]+([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
+_COLON: Final = ":\N{NO-BREAK SPACE}"  # as long as what it stands for, so that everything stays in its place
 
 
 class Heading(NamedTuple):
@@ -31,9 +34,9 @@ class Heading(NamedTuple):
     text_start: int
 
 
-def parse_document(source: Source, problems: Problems) -> Document | None:
+def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
     """The parts of a markdown file; nothing when its frontmatter is broken."""
-    front, start = frontmatter(source, problems)
+    front, start = frontmatter(source, problems, foreign=foreign)
     headings, escapes = outline(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
@@ -44,6 +47,11 @@ def parse_document(source: Source, problems: Problems) -> Document | None:
         return None
     preface = _text(source, start, ends[0], escapes)
     return Document(source, front, preface, sections, Text.pieces(source, [(start, len(source.text))]))
+
+
+def parse_foreign(source: Source, problems: Problems) -> Document | None:
+    """The parts of a file that other tools read as well, and less strictly."""
+    return parse_document(source, problems, foreign=True)
 
 
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
@@ -89,8 +97,8 @@ def _name(line: str) -> str:
     return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
 
 
-def frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int]:
-    """The frontmatter, and where the body starts."""
+def frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
+    """The frontmatter, and where the body starts. In a `foreign` file a description may have colons in it."""
     opening = _OPENING.match(source.text)
     if not opening:
         return Mapping({}, Span(source, 0)), 0
@@ -105,7 +113,27 @@ def frontmatter(source: Source, problems: Problems) -> tuple[Mapping | None, int
             message = "the frontmatter that starts here has no end"
             problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
         return None, len(source.text)
-    return as_mapping(parse_yaml(source, opening.end(), closing.start(), problems), problems), closing.end()
+    start, end = opening.end(), closing.start()
+    if foreign and (loose := _LOOSE.search(source.text, start, end)) and ": " in loose[1]:
+        kept = replace(source, text=_with(source.text, loose.start(1), loose[1].replace(": ", _COLON)))
+        found = as_mapping(parse_yaml(kept, start, end, problems), problems)
+        return _restored(found), closing.end()
+    return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
+
+
+def _with(text: str, start: int, stretch: str) -> str:
+    return text[:start] + stretch + text[start + len(stretch) :]
+
+
+def _restored(front: Mapping | None) -> Mapping | None:
+    """The frontmatter with the description as it was written."""
+    entry = front.entries.get("description") if front is not None else None
+    if front is None or entry is None or not isinstance(entry.value, Scalar) or entry.value.text is None:
+        return front
+    text = entry.value.text
+    value = text.value.replace(_COLON, ": ")
+    told = entry._replace(value=Scalar(value, Text(value, text.source, text.runs), entry.value.span))
+    return front._replace(entries={**front.entries, "description": told})
 
 
 def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:

@@ -17,7 +17,7 @@ from skillrun.language import source as nodes
 from skillrun.language.configuration import merge
 from skillrun.language.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
 from skillrun.language.diagnostics import GivenUp, Problem, Problems
-from skillrun.language.document import parse_config, parse_document
+from skillrun.language.document import parse_config, parse_document, parse_foreign
 from skillrun.language.model_names import check_names
 from skillrun.language.models_yaml import Layers, merged, vetted
 from skillrun.language.parse import (
@@ -179,7 +179,8 @@ class Library:
 
     def _document(self, relative: str) -> Document | None:
         place = self.locate(relative)
-        return self._made(*place, "document", parse_document) if place is not None else None
+        foreign = relative.startswith("roles/") or relative.endswith("/SKILL.md")
+        return self._made(*place, "document", parse_foreign if foreign else parse_document) if place else None
 
     def _made(self, root: Root, path: Path, what: str, make: Callable[[Source, Problems], T | None]) -> T | None:
         """What `make` makes of a file's source, made once."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillrun.language import source
 from skillrun.language.configuration import check_switches, places_with
 from skillrun.language.definitions import SKILL_KINDS, Role, TextFile, Workflow
-from skillrun.language.diagnostics import suggest
+from skillrun.language.diagnostics import did_you_mean, suggest
 from skillrun.language.expressions import Value
 from skillrun.language.fields import MemberError, parse_member
 from skillrun.language.kinds import TOOLS
@@ -109,8 +109,9 @@ class Lookups:
         """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
         library = self.library
         if library.locate(f"skills/{name}.md") is None:
-            near = (one for one in library.skills() if "/" in one and library.kind(one) == kind)
-            self.unknown(span, what or kind, name, near, f"make `skills/{name}.md`")
+            near = [one for one in library.skills() if "/" in one and library.kind(one) == kind]
+            hint = f"{close} Or make `skills/{name}.md`" if (close := did_you_mean(name, near)) else ""
+            self.unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
             return False
         found = library.kind(name)
         if found in SKILL_KINDS and found != kind:

@@ -37,6 +37,7 @@ MAX_PHASES: Final = 500  # of a workflow
 MAX_PARTS: Final = 1_000  # of a file: its steps, the rows of their decisions, and the names that they set
 MAX_REPEATS: Final = 3  # inside one another: each is checked twice, before and after the names that it binds are known
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
+_MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
 _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
@@ -73,7 +74,7 @@ class Reader:
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, key in keys.items():
             if key.required and name not in node.entries:
-                self.report(node.span, "missing-key", f"`{name}` is missing", f"`{name}:` {key.doc}")
+                self.report(node.span, "missing-key", f"`{name}` is missing", f"add `{name}: …`, {key.doc}")
         return {name: one for name, one in found.items() if one is not None}
 
     def take(self, name: str, key: Key, node: Node) -> Any:
@@ -137,7 +138,7 @@ class Reader:
 
     def condition(self, node: Node) -> Template | None:
         if isinstance(node, Scalar) and node.text is not None:
-            return compile_bare(node.text, self.problems)
+            return compile_bare(node.text, self.problems) or _mentioning(node.text)
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
             return compile_bare(written, self.problems)
@@ -147,7 +148,7 @@ class Reader:
     def constrained(self, name: str, key: Key, node: Node) -> Value | None:
         """A value of the kind that the key takes; templates are left for the run."""
         if isinstance(node, Scalar) and node.value is None:
-            self.report(node.span, "empty", f"`{name}` has no value", f"`{name}:` {key.doc}")
+            self.report(node.span, "empty", f"`{name}` has no value", f"write `{name}: …`, {key.doc}")
             return None
         if key.takes == "mapping" and not isinstance(node, Mapping):
             self.wrong_type(node, f"a mapping of names to values for `{name}`")
@@ -170,6 +171,11 @@ class Reader:
     def listed(self, node: Node, what: str, hint: str = "") -> tuple[Node, ...]:
         if isinstance(node, Sequence):
             return node.items
+        glued = next(iter(node.entries.values()), None) if isinstance(node, Mapping) else None
+        if glued is not None and str(glued.key.value).startswith("-"):
+            name = str(glued.key.value)[1:]
+            self.report(glued.key.span, "yaml", "a space is missing after the `-`", f"write `- {name}: …`")
+            return ()
         self.wrong_type(node, f"a list of {what}", hint)
         return ()
 
@@ -314,6 +320,17 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "references": Reader.references,
     "seats": Reader.seats,
 }
+
+
+def _mentioning(text: Text) -> Template | None:
+    """A condition that holds where all is there that a broken one mentions, so that nothing is said to be absent."""
+    found = [one for one in _MENTIONED.finditer(text.value) if one[1]]
+    written, runs = "", []
+    for one in found:
+        written += " and " if written else ""
+        runs.append((len(written), text.at(one.start(1)).offset))
+        written += one[1]
+    return compile_bare(Text(written, text.source, tuple(runs)), Problems.unheard()) if written else None
 
 
 def _names_set(node: Node) -> int:

@@ -16,6 +16,9 @@ from skillrun.language.source import Source
 _TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
 _INDENT: Final = "keys that belong together start in the same column"
 _QUOTE: Final = "put the whole value in quotes"
+_BLOCK: Final = re.compile(r"-(?:\s|--\s|\Z)|\Z")  # an item of a list that is not in brackets, or the end
+_GLUED: Final = re.compile(r"[ ]*(-)([A-Za-z_][\w-]*):(?:\s|$)")
+_ITEM: Final = re.compile(r"[ ]*- |[^\s-]")
 
 
 class Slip(NamedTuple):
@@ -34,11 +37,20 @@ def unquoted(offset: int, start: str) -> Slip:
     return Slip(offset, f"a value that starts with {shown} must be quoted", hint, "unquoted")
 
 
-def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any) -> Slip:
-    """The parser's error in other words; its marks count from `offset`, and `last` is the event before it."""
+def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow: int | None = None) -> Slip:
+    """The parser's error in other words; its marks count from `offset`, and `last` is the event before it.
+
+    `flow` is where the innermost `[` or `{` stands that is open.
+    """
     text, said = source.text, error.problem or ""
     at = min(error.problem_mark.index + offset, len(text)) if error.problem_mark else offset
     context = error.context_mark.index + offset if error.context_mark else at
+    if (dash := _dash(source, offset, at)) is not None:
+        return dash
+    if flow is not None and _BLOCK.match(text, at):
+        opening = text[flow]
+        hint = f"put `{'}' if opening == '{' else ']'}` behind its last value"
+        return Slip(flow, f"the `{opening}` that opens here is never closed", hint)
     if isinstance(last, ScalarEvent) and (begun := _begun_earlier(source, offset, at, last)) is not None:
         return begun
     for place in (max(at - 1, 0), context, last.start_mark.index + offset if last is not None else at):
@@ -55,6 +67,8 @@ def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
     (line, column), opened = source.position(at), source.position(context)[0]
     sign, opening = source.text[at : at + 1], source.text[context : context + 1]
     colon = Slip(at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a key of its own, {_INDENT}")
+    word = re.search(r"[\w-]+$", source.text[max(0, at - 80) : at])
+    comma = f"put a `,` in front of `{word[0]}:`, or the whole value in quotes" if word else _QUOTE
     still_open = f"the `{opening}` of line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
     unclosed = Slip(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
     indented = Slip(at, "the indentation of this line fits none above", _INDENT)
@@ -63,7 +77,7 @@ def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
     return {
         "mapping values are not allowed": colon,
         "could not find expected ':'": _no_colon(source, context),
-        "did not find expected ',' or": colon._replace(hint=_QUOTE) if sign == ":" and line == opened else unclosed,
+        "did not find expected ',' or": colon._replace(hint=comma) if sign == ":" and line == opened else unclosed,
         **dict.fromkeys(
             ("expected key", "expected '-' indicator", "expected <document start>"),
             more if source.line(line)[: column - 1].strip() else indented,
@@ -91,6 +105,20 @@ def _begun_earlier(source: Source, offset: int, at: int, last: ScalarEvent) -> S
         return Slip(start, message, "close it where the value ends")
     if not last.style and not source.line(line)[: column - 1].strip(" -"):
         return _no_colon(source, start)
+    return None
+
+
+def _dash(source: Source, offset: int, at: int) -> Slip | None:
+    """The slip of an item whose dash stands right in front of its key: in the line of the error, or in one above it."""
+    start = source.text.rfind("\n", 0, at) + 1
+    while start >= offset:
+        line = source.text[start:].split("\n", 1)[0]
+        if glued := _GLUED.match(line):
+            place = start + glued.start(1)
+            return Slip(place, "a space is missing after the `-`", f"write `- {glued[2]}: …`")
+        if start == 0 or _ITEM.match(line):
+            return None
+        start = source.text.rfind("\n", 0, start - 1) + 1
     return None
 
 

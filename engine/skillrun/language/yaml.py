@@ -109,7 +109,9 @@ class _Builder:
                 else:
                     root = node
         except MarkedYAMLError as error:
-            self.refuse_slip(explain(self.source, self.offset, error, event))
+            text = self.source.text
+            flow = next((one.start for one in reversed(self.open) if text[one.start] in "[{"), None)
+            self.refuse_slip(explain(self.source, self.offset, error, event, flow))
             return None
         finally:
             parser.dispose()

@@ -22,8 +22,8 @@ from skillrun.models.scripted import ScriptedGateway
 if TYPE_CHECKING:
     from skillrun.models.providers import Backend
 
-HERE_SECONDS: Final = 3
-"""After these nothing is retried where nobody listens on this machine: who starts there does it at once."""
+HERE_SECONDS: Final = 1.5
+"""After these nothing is retried where nobody listens on this machine: who starts there again does it at once."""
 
 
 def open_gateway(
@@ -122,8 +122,8 @@ class ModelGateway:
     def _wait(self, error: ModelError, provider: Provider, attempt: int, passed: float) -> float | None:
         """Seconds until the next try, or None when there is none."""
         rules = self.catalogue.retry
-        here = error.unreached and parse_address(provider.base_url).on_this_machine
-        seconds = min(rules.seconds, HERE_SECONDS) if here else rules.seconds
+        here = not provider.base_url or parse_address(provider.base_url).on_this_machine
+        seconds = min(rules.seconds, HERE_SECONDS) if error.unreached and here else rules.seconds
         if not error.retryable or attempt >= rules.attempts:
             return None
         wait = error.wait

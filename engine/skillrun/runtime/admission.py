@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Final, NoReturn
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.source import plain
 from skillrun.runtime.folder import RunFolder
+from skillrun.runtime.opening import called
 from skillrun.runtime.run import Session
 from skillrun.runtime.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
 from skillrun.runtime.state import State
@@ -36,8 +36,7 @@ def check_decided(session: Session, folder: Path) -> None:
 
 def refuse_undecided(session: Session, folder: Path, claims: Claims) -> NoReturn:
     """Raises SkillrunError with what has to be decided, and the ways to say it."""
-    runs = session.project.resolve() / "runs"
-    typed = f"skillrun resume {folder.name if folder.parent == runs else quote(str(folder))}"
+    typed = f"skillrun resume {called(folder, session.project)}"
     other = f"or {CHANGE}" if claims.paths else f"`{typed} --no-adopt` goes on with what holds here"
     raise SkillrunError(told(claims), f"`{typed} --adopt` takes over what it says, {other}")
 

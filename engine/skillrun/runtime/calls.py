@@ -1,6 +1,5 @@
 """One member's answer: the call, its tools, its repair; each request answered by the journal where it has been seen.
 
-A call passes, in this order: the budget, a journal that can be written, its place at the provider, `sent`, the wire.
 Looks at every stop reason before a reply is used. Retries of the transport are the gateway's; attempts are the step's.
 """
 
@@ -8,9 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import clip
@@ -27,18 +24,13 @@ from skillrun.models.messages import (
     Request,
     ToolCall,
     ToolSpec,
-    Usage,
 )
-from skillrun.runtime.checkpoints import reached
 from skillrun.runtime.context import LEAST_REPLY, size_of, template
-from skillrun.runtime.events import CallEnded, CallStarted, Pruned, ToolUsed
-from skillrun.runtime.journal import JournalUnwritable
-from skillrun.runtime.limits import Held
-from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.door import FATAL, call
+from skillrun.runtime.events import Pruned, ToolUsed
+from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
 
-FATAL: Final = frozenset({"budget"})  # an account without credit: whoever is asked next is refused as well
-MOST_TOKENS: Final = 10**12  # more than any prompt has
 MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -134,9 +126,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             continue
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            return Answer(
-                "parse_error", reply.text, reason=f"the reply has not the shape asked for: {reason}", reads=tuple(reads)
-            )
+            reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}"
+            return Answer("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
@@ -178,106 +169,6 @@ def _told(asked: Asked, messages: list[Message], results: list[tuple[str, str]])
         return whole
     left = _room(asked, [*messages, *fenced([""] * len(texts))]) - LEAST_REPLY
     return fenced([clip(text, max(0, left) // len(texts)) for text in texts])
-
-
-async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
-    """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
-    run = phase.run
-    fingerprint = request.fingerprint()
-    phase.prompts += 1
-    known = run.journal.find("reply", address, fingerprint) if run.answers(address) else None
-    if known is not None:
-        reply = Reply.from_dict(known)
-        phase.count(reply.usage, reply.price)
-        run.emit(_ended(phase, address, member, reply, replayed=True))
-        return reply
-    failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
-    if failed is not None:
-        raise ModelError.from_dict(failed)
-    refused = run.refused.get(request.model)
-    held = await run.limits.let_in(partial(_most, run, request))
-    try:
-        run.asked.add(address)
-        run.journal.check()
-        attempts = OnRecord(phase, address, member, request, held, refused)
-        try:
-            reply = await run.session.gateway.send(request, address, attempts)
-        except ModelError as error:
-            run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-            if error.kind not in FATAL | REFUSED_KINDS:
-                await run.journal.record("failed", address, fingerprint, error.to_dict())
-            raise
-        reached("call: after")
-        await run.journal.record("reply", address, fingerprint, reply.to_dict())
-        run.limits.answered(held, reply.usage, reply.price)
-    finally:
-        run.limits.end(held)
-    phase.count(reply.usage, reply.price)
-    run.emit(_ended(phase, address, member, reply, replayed=False))
-    return reply
-
-
-@dataclass(frozen=True)
-class OnRecord:
-    """Puts every attempt of a call on record: `sent` before it goes out, `tried` when it got no reply.
-
-    `refused` is what was known to be refused of its model when the call was made: while it waited for room and for its
-    place the model may have been refused to another call, and then it is not sent either.
-    """
-
-    phase: PhaseRun
-    address: str
-    member: str
-    request: Request
-    held: Held
-    refused: ModelError | None
-
-    async def sent(self, number: int) -> None:
-        """Raises BudgetSpent, JournalUnwritable or ModelError, and then it does not go out."""
-        run = self.phase.run
-        since = run.refused.get(self.request.model)
-        if since is not None and since is not self.refused:
-            raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
-        run.limits.check_minutes()
-        run.journal.check()
-        attempt = {"attempt": number} if number > 1 else {}
-        try:
-            await run.journal.record("sent", self.address, self.request.fingerprint(), self.request.to_dict() | attempt)
-        except BaseException:  # of an interrupt as well: what is on record as sent has gone out
-            with suppress(JournalUnwritable):
-                await self._tried({"message": "it was held back", **attempt})
-            raise
-        if number == 1:
-            run.limits.sent(self.held)
-            run.emit(CallStarted(self.address, self.phase.name, self.member, self.request.model))
-        reached("call: before")
-
-    async def failed(self, number: int, error: ModelError) -> None:
-        if error.kind in FATAL | REFUSED_KINDS:
-            self.phase.run.refused[self.request.model] = error
-        await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
-
-    async def _tried(self, body: dict[str, Any]) -> None:
-        await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
-
-
-def _most(run: Run, request: Request, exactly: bool) -> Held:
-    """What a call may use at most: its input, and a reply as long as it may be."""
-    catalogue = run.session.catalogue
-    provider = catalogue.providers.get(request.model.partition(":")[0])
-    output = request.max_tokens + (provider.thinking if provider is not None else 0)
-    enough = 0 if exactly else MOST_TOKENS
-    used = size_of(request.system, request.messages, request.schema, enough) + len(str(request.tools)) * bool(
-        request.tools
-    )
-    return Held(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
-
-
-def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
-    usage, price = reply.usage.to_dict(), reply.price
-    return CallEnded(
-        address, phase.name, member, reply.model, replayed, reply.seconds, usage, price, reply.text, reply.stop
-    )
 
 
 async def _use(phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, reads: list[str]) -> str:

@@ -54,6 +54,7 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
         return ""
     if then in (IN_TURN, "ask"):
         frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
+        frame.run.refused.clear()
     if then == "ask":
         number = frame.open.tries.get(where, 0) + 1
         if await offer_retry(frame, f"{where}.retry-{number}", reason, can_go_on=can_go_on):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from skillrun.language.diagnostics import SkillrunError
 from skillrun.tools.tree import Tree
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"
@@ -170,36 +171,73 @@ Listener = Callable[[Event], None]
 
 
 class Events:
-    """Hands each event to every listener, in order."""
+    """Hands each event to every listener, in order. One that fails is told of and not called again."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = list(listeners)
 
     def emit(self, event: Event) -> None:
-        for listener in self.listeners:
-            listener(event)
+        for listener in tuple(self.listeners):
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001 (who only listens ends no run)
+                self.drop(listener, error)
+
+    def drop(self, listener: Listener, error: Exception) -> None:
+        """Go on without a listener, and tell the others once."""
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+            what = getattr(getattr(listener, "__self__", None), "what", "a view of this run")
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self.emit(Notice(f"{what} is not kept any further: {why}", "warn"))
 
 
 class Transcript:
     """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment."""
 
+    what = f"the transcript ({TRANSCRIPT})"
+
     def __init__(self, folder: Tree) -> None:
         """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
-        self._file = os.fdopen(folder.open(TRANSCRIPT, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8")
+        self._folder = folder
+        self._file: int | None = None
         self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
         self._flush: asyncio.TimerHandle | None = None
+        self._lines: list[str] = []
+        self._error: Exception | None = None
+        try:
+            self._file = folder.open(TRANSCRIPT, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":  # cut off by a kill or a full disk
+                self._lines.append("\n")
+        except OSError as error:
+            self._error = error
 
     def heard(self, event: Event) -> None:
+        """Raises why the file could not be opened, or an earlier line not be written."""
+        if self._error is not None:
+            raise self._error
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._file.write(self._encode({"at": at, **event.to_dict()}) + "\n")
+        self._lines.append(self._encode({"at": at, **event.to_dict()}) + "\n")
         if self._flush is None:
-            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._flushed)
+            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
-    def _flushed(self) -> None:
+    def _write(self) -> None:
+        """Write what was heard; a failure is kept for whoever comes next, because nobody waits for this one."""
         self._flush = None
-        self._file.flush()
+        data, self._lines = "".join(self._lines).encode(), []
+        try:
+            self._folder.check(here=False)
+            while data and self._file is not None and self._error is None:
+                data = data[os.write(self._file, data) :]
+        except (OSError, SkillrunError) as error:
+            self._error = error
 
-    def close(self) -> None:
+    def close(self) -> Exception | None:
+        """Write what is left; why not all of it was written, where it was not."""
         if self._flush is not None:
             self._flush.cancel()
-        self._file.close()
+        self._write()
+        if self._file is not None:
+            os.close(self._file)
+        return self._error

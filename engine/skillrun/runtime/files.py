@@ -47,6 +47,7 @@ def write_atomic(folder: Tree, name: str, content: str | bytes, *, shared: bool 
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            folder.check()
             reached(f"rename {leaf}: before")
             os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
@@ -71,6 +72,7 @@ def move(folder: Tree, name: str, target: str, *, shared: bool = False) -> None:
         folder.place(name) as (source, old),
         folder.place(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
     ):
+        folder.check()
         reached(f"rename {name}: before")
         os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
         reached(f"rename {name}: after")

@@ -18,8 +18,8 @@ from skillrun.language.schemas import shown
 from skillrun.language.source import MAX_BYTES
 from skillrun.runtime.files import LARGEST, digest, folder_mode, folders, move, sweep, tree_of, write_atomic
 from skillrun.runtime.journal import Journal
-from skillrun.runtime.recorded import SUMMARIES, artifact, is_artifact, summary_fields
-from skillrun.runtime.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.recorded import SUMMARIES, artifact, is_artifact, names_beside, summary_fields
+from skillrun.runtime.records_yaml import from_frontmatter, line_of, to_frontmatter
 from skillrun.runtime.state import STATE, State, from_text, to_text
 from skillrun.tools.matching import matching
 from skillrun.tools.paths import PathRefused
@@ -27,6 +27,7 @@ from skillrun.tools.tree import Tree
 
 Written = Literal["written", "same", "kept", "conflict"]
 Listener = Callable[[str], None]
+KEPT: Final = "kept/"  # where the journal notes that an edited artifact stays
 _ROUND: Final = re.compile(r"round-[0-9]+")
 
 
@@ -44,6 +45,7 @@ class RunFolder:
         self._journal = journal
         self._written: dict[str, list[str]] = {}  # hashes by artifact, the latest last
         self._put: set[str] = set()
+        self._summarized: dict[str, set[str]] = {}  # hashes by summary, with its round
         self._state = ""  # as it was last written
         self._summaries = SUMMARIES
         self._read: dict[str, dict[str, Any]] = {}  # the summaries that have been read, by name
@@ -54,6 +56,9 @@ class RunFolder:
                 self._written.setdefault(entry.address, []).append(entry.fingerprint)
             else:
                 self._refuse(f"the journal says that the run wrote {shown(entry.address)}, which is no artifact of it")
+
+        for entry in journal.entries("summary") if journal is not None else ():
+            self._summarized.setdefault(entry.address, set()).add(entry.fingerprint)
 
     @property
     def refused(self) -> list[str]:
@@ -103,7 +108,8 @@ class RunFolder:
     async def put(self, name: str, text: str) -> Written:
         """Write an artifact, unless a person has changed the file that is there.
 
-        `kept`: the run has written this text before, the person has changed what became of it, and theirs stays.
+        `kept`: the run has written this text before, the person has changed what became of it, and theirs stays, also
+        when the round ends.
         `conflict`: the text is new, and nothing was written. The hash is in the ledger before the file is.
         """
         content = self._content(artifact(name))
@@ -116,11 +122,23 @@ class RunFolder:
                 await self._note(name, new)
             return "same"
         if current is not None and current not in before:
-            return "kept" if new in before else "conflict"
+            if new not in before:
+                return "conflict"
+            await self.keep(name)
+            return "kept"
         if before[-1:] != [new]:
             await self._note(name, new)
         self._write(name, text)
         return "written"
+
+    async def keep(self, name: str) -> None:
+        """Have what a person has made of an artifact stay where it is when a round ends, instead of moving there."""
+        content = self._content(name)
+        if self._journal is not None and content is not None and not self._is_kept(name, content):
+            await self._journal.record("note", f"{KEPT}{name}", digest(content), {})
+
+    def _is_kept(self, name: str, content: bytes) -> bool:
+        return self._journal is not None and self._journal.find("note", f"{KEPT}{name}", digest(content)) is not None
 
     async def replace(self, name: str, text: str) -> None:
         """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
@@ -163,8 +181,25 @@ class RunFolder:
         return False
 
     def changed_by_hand(self) -> list[str]:
-        """The artifacts whose present text the run has never written."""
-        return [name for name in self.artifacts() if not self._own(name)]
+        """The artifacts, and the summaries of all rounds, whose present text the run has never written."""
+        summaries = [
+            (f"{past}/{name}" if past else name, name) for past in ("", *self._rounds()) for name in self._summarized
+        ]
+        edited = [place for place, name in summaries if self._is_edited(place, name)]
+        return [*(name for name in self.artifacts() if not self._own(name)), *edited]
+
+    def is_edited(self, phase: str) -> bool:
+        """Whether the summary of a phase is other than the run has written it."""
+        name = f"{self._summaries}/{phase}.md"
+        return self._is_edited(name, name)
+
+    def _is_edited(self, place: str, name: str) -> bool:
+        known = self._summarized.get(name)
+        try:
+            content = self._content(place) if known is not None else None
+        except PathRefused:  # told by who reads it
+            return False
+        return known is not None and content is not None and digest(content) not in known
 
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
@@ -224,6 +259,14 @@ class RunFolder:
         name = f"{self._summaries}/{phase}.md"
         return self._record(name) if self.tree.known(name) is not None else None
 
+    def told_summary(self, phase: str) -> dict[str, Any] | None:
+        """The same, for who only looks; None also where it cannot be read, which is told."""
+        try:
+            return self.any_summary(phase)
+        except SkillrunError as error:
+            self._refuse(error.message)
+            return None
+
     def summaries(self, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The summaries of this round, of those phases that are over."""
         return {name: summary for name in phases if (summary := self.summary(name)) is not None}
@@ -239,10 +282,19 @@ class RunFolder:
             os.rename(leaf, f"{leaf}.invalid", src_dir_fd=folder, dst_dir_fd=folder)
         self._read.pop(name, None)
 
-    def write_summary(self, phase: str, data: Mapping[str, Any]) -> None:
+    async def put_summary(self, phase: str, data: Mapping[str, Any]) -> None:
+        """Write the record of a phase; its hash is in the journal before, so that an edit is noticed."""
         name = f"{self._summaries}/{phase}.md"
-        text = to_frontmatter(data, f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n")
-        if self._content(name) != text.encode("utf-8", "replace"):
+        await self._put_summary(name, to_frontmatter(data, f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n"))
+
+    async def _put_summary(self, name: str, text: str) -> None:
+        known, new = self._summarized.setdefault(name, set()), digest(text)
+        if new not in known:
+            known.add(new)
+            if self._journal is not None:
+                await self._journal.record("summary", name, new, {})
+        content = self._content(name)
+        if content is None or digest(content) != new:
             self._write(name, text)
             self._read.pop(name, None)
 
@@ -263,7 +315,8 @@ class RunFolder:
     def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:
         """Move the summaries and artifacts of `phases` to `round-<number>/`; doing it again does nothing more.
 
-        An artifact that one of the phases `staying` has written too is copied: they are not evaluated again.
+        An artifact is copied that one of the phases `staying` has written too, because they are not evaluated again, or
+        that a person has changed and keeps.
         """
         target = f"round-{number}"
         kept = {name for summary in self.summaries(staying).values() for name in summary.get("artifacts") or []}
@@ -274,10 +327,10 @@ class RunFolder:
 
     def _record(self, name: str) -> dict[str, Any]:
         if name not in self._read:
-            data = from_frontmatter(self.path / name, self.tree.read(name, MAX_BYTES))[0]
-            self._read[name], wrong = summary_fields(data)
-            for line in wrong:
-                self._refuse(f"{name}: {line}")
+            content = self.tree.read(name, MAX_BYTES)
+            self._read[name], wrong = summary_fields(from_frontmatter(self.path / name, content)[0])
+            for key, text in wrong:
+                self._refuse(f"{name}:{line_of(self.path / name, content, key)}: {text}")
         return self._read[name]
 
     def _forget(self, name: str) -> None:
@@ -291,11 +344,26 @@ class RunFolder:
             return self._refuse(error.message)
         if not there:
             return None
-        if stays:
-            return self._write(target, self._content(name) or b"")
+        content = self._content(name) or b""
+        if self.tree.known(target) is not None and self.tree.read(target, LARGEST) != content:
+            self._spare(target)
+        if stays or self._is_kept(name, content):
+            return self._write(target, content)
         move(self.tree, name, target, shared=self.shared)
         self._read.pop(name, None)
         return None
+
+    def _spare(self, name: str) -> None:
+        """Give what stands there a name beside it, unless it is the run's own."""
+        if not self._is_written(name, name.partition("/")[2]):
+            move(self.tree, name, next(one for one in names_beside(name) if self.tree.identity(one) is None))
+
+    def _is_written(self, name: str, artifact: str) -> bool:
+        """Whether a file holds what the run has written as an artifact or, below `summaries`, at all."""
+        if artifact.startswith(f"{SUMMARIES}/"):
+            return True
+        content = self._content(name)
+        return content is not None and digest(content) in self._written.get(artifact, ())
 
     # state
 
@@ -311,14 +379,14 @@ class RunFolder:
             raise SkillrunError(f"{self.path} is no run: it has no {STATE}", "`skillrun runs` lists the runs")
         return from_text(self.path / STATE, self.tree.read(STATE, MAX_BYTES))
 
-    def rename_phases(self, now: Mapping[str, str]) -> None:
+    async def rename_phases(self, now: Mapping[str, str]) -> None:
         """Give the summaries of phases, of all rounds, the names that their phases have now."""
         for folder in (SUMMARIES, *(f"{one}/{SUMMARIES}" for one in self._rounds())):
             for old, new in now.items():
                 name, renamed = f"{folder}/{old}.md", f"{folder}/{new}.md"
                 if self.tree.known(name) is not None and self.tree.known(renamed) is None:
                     data, body = from_frontmatter(self.path / name, self.tree.read(name, MAX_BYTES))
-                    self._write(renamed, to_frontmatter({**data, "phase": new}, body))
+                    await self._put_summary(renamed, to_frontmatter({**data, "phase": new}, body))
                     self._forget(name)
 
     def prune(self) -> None:
@@ -334,11 +402,27 @@ class RunFolder:
             sweep(self.tree, folder)
 
     def begin_again(self) -> None:
-        """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay."""
+        """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay, and so does what
+        a person has changed in a round: it becomes the artifact again, or stands beside one that was changed too."""
+        for name in sorted(self._rounds(), key=lambda one: -int(one.rpartition("-")[2])):
+            self._rescue(name)
         for name in (SUMMARIES, *self._rounds()):
             if self.tree.is_folder(name):
                 self.tree.remove(name)
         self._read.clear()
+
+    def _rescue(self, past: str) -> None:
+        for folder in [name for name in folders(self.tree) if name == past or name.startswith(f"{past}/")]:
+            for leaf, _ in self.tree.entries(folder):
+                path = f"{folder}/{leaf}"
+                name = path.removeprefix(f"{past}/")
+                if not self.tree.is_file(path) or not is_artifact(name) or self._is_written(path, name):
+                    continue
+                if self.has(name) and not self._own(name):
+                    if self._content(name) == self._content(path):
+                        continue
+                    name = next(one for one in names_beside(name) if self.tree.identity(one) is None)
+                move(self.tree, path, name, shared=self.shared)
 
     def _rounds(self) -> list[str]:
         return [name for name, kind in self.tree.entries() if kind == "folder" and _ROUND.fullmatch(name)]

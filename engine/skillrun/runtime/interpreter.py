@@ -7,17 +7,18 @@ with a summary is final, the open ones are evaluated over the journal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from shlex import quote
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.runtime.lock import RunLost
+from skillrun.runtime.opening import called
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.recovery import lost, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
@@ -63,31 +64,52 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except BudgetSpent as spent:
         outcome = Outcome("waiting", str(spent), run.limits.next_step())
     except SkillrunError as error:
-        outcome = Outcome("failed", str(error), _then_resumed(error.next_step))
+        outcome = _failure(error)
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME)
+    except Exception as bug:
+        run.state.status, run.state.reason = "failed", f"a bug in skillrun ({type(bug).__name__})"
+        with suppress(OSError):
+            run.save()
+        raise
     if unwritten := run.journal.unwritten():
-        outcome = Outcome("failed", unwritten[0], _then_resumed(unwritten[1]))
-    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {_called(run)}"))
+        outcome = _failure(unwritten)
+    try:
+        _keep(run, outcome)
+    except (OSError, SkillrunError) as error:
+        outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
+    here = called(run.folder.path, run.session.project)
+    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {here}"))
+    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
+    return outcome
+
+
+def _failure(error: SkillrunError) -> Outcome:
+    complete = isinstance(error, RunLost)  # it may be that nothing can be resumed
+    return Outcome("failed", str(error), error.next_step if complete else _then_resumed(error.next_step))
+
+
+def _keep(run: Run, outcome: Outcome) -> None:
+    """Have the folder say how the run ended."""
     if outcome.status == "completed":
         run.folder.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
-    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
-    return outcome
 
 
-def _then_resumed(way: str) -> str:
-    """What to do, and then to resume the run."""
-    way = way.rstrip(".") or "mend what is wrong"
-    return way if "resume" in way else f"{way}; then {RESUME}"
+def _unkept(outcome: Outcome, error: SkillrunError) -> Outcome:
+    """How a run has ended whose folder does not say so."""
+    if outcome.status in ("completed", "waiting"):
+        return _failure(error)
+    more = "" if error.message in outcome.reason else f"; {error.message}"
+    return replace(outcome, reason=f"{outcome.reason}{more}")
 
 
-def _called(run: Run) -> str:
-    """What `skillrun resume` takes in the project: the run's name, or the path of a folder that is not below `runs`."""
-    folder = run.folder.path
-    return run.name if folder.parent == Path(run.state.project).resolve() / "runs" else quote(str(folder))
+def _then_resumed(way: str, between: str = "; ") -> str:
+    """What to do, and how to go on behind it; said once, also where a workflow inside this one has said it."""
+    way = way.rstrip(". ") or "mend what is wrong"
+    return way if "resume" in way else f"{way}{between}then {RESUME}"
 
 
 def now() -> str:
@@ -110,16 +132,18 @@ class Scheduler:
         self.ended: dict[str, Ended] = {}  # in this process, without a summary: waiting, failed or stopped
         self.later: dict[str, PhaseRun] = {}  # failed beside others, to be tried again in turn
         self.backs: list[tuple[str, str, str]] = []  # source, target, step
-        self.error: SkillrunError | None = None
+        self.error: Exception | None = None
         self.final = final
 
     async def run(self) -> Outcome:
-        self._finish_move()
-        if self.final:
-            self._take_final()
+        with self._failing():
+            self._finish_move()
+            if self.final:
+                self._take_final()
         try:
             while True:
-                self._start()
+                with self._failing():
+                    self._start()
                 if not self.running:
                     if not self._go_back():
                         break
@@ -134,6 +158,18 @@ class Scheduler:
         if self.error is not None:
             raise self.error
         return self._outcome()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """What goes wrong here ends the run; what runs beside is waited for."""
+        try:
+            yield
+        except SkillrunError as error:
+            self.error = self.error or error
+        except OSError as error:
+            self.error = self.error or file_trouble(error)
+        except Exception as bug:  # noqa: BLE001 -- it, too, waits for the calls that are under way
+            self.error = self.error or bug
 
     @property
     def _ending(self) -> bool:
@@ -169,6 +205,7 @@ class Scheduler:
     def _start(self) -> None:
         if self._ending:
             return
+        self._check_summaries()
         parallel = self._parallel()
         for name, use in self.run_.program.workflow.phases.items():
             if self.running and not parallel:
@@ -183,12 +220,19 @@ class Scheduler:
             name = next(iter(self.later))
             self._open(name, self.later.pop(name))
 
+    def _check_summaries(self) -> None:
+        """What has ended in this process must still be on the disk: later phases read it there."""
+        for name in self.done:
+            if self.run_.folder.any_summary(name) is None:
+                place = self.run_.folder.path / "summaries" / f"{name}.md"
+                raise SkillrunError(f"{place} was removed while the run went on", f"{RESUME}, which works it out again")
+
     def _open(self, name: str, before: PhaseRun | None = None) -> None:
         run = self.run_
         use = run.program.workflow.phases[name]
-        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
         self.unfinished.add(name)
         self._save()
+        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
 
     def _save(self) -> None:
         self.run_.state.phase = sorted(self.unfinished)
@@ -200,10 +244,8 @@ class Scheduler:
 
     def _take_task(self, task: asyncio.Task[Ended]) -> None:
         name = self.running.pop(task)
-        try:
+        with self._failing():
             self._take(name, task.result())
-        except SkillrunError as error:
-            self.error = self.error or error
 
     def _take(self, name: str, ended: Ended) -> None:
         run = self.run_
@@ -222,6 +264,11 @@ class Scheduler:
         """Apply the earliest target of the phases that went back; whether there was one."""
         if not self.backs or self._ending:
             return False
+        with self._failing():
+            self._move_back()
+        return True
+
+    def _move_back(self) -> None:
         run = self.run_
         order = list(run.program.workflow.phases)
         source, target, _ = min(self.backs, key=lambda back: order.index(back[1]))
@@ -241,7 +288,6 @@ class Scheduler:
         if not run.inline:
             run.log.append(f"{now()} round {run.state.round}: back from {source} to {target}")
         self._save()
-        return True
 
     def _finish_move(self) -> None:
         """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
@@ -274,7 +320,7 @@ class Scheduler:
             way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
             return Outcome("failed", "; ".join(failed), _then_resumed(way))
         for one in ended.values():
-            return Outcome("waiting", one.reason, f"{one.next_step}, then {RESUME}" if one.next_step else RESUME)
+            return Outcome("waiting", one.reason, _then_resumed(one.next_step, ", ") if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))

@@ -5,7 +5,6 @@ A record is durable when `record` returns. Opening checks everything before it c
 
 import asyncio
 import contextlib
-import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,22 +14,22 @@ from typing import Any, NamedTuple
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.checkpoints import reached
-from skillrun.runtime.files import digest, tree_of, write_atomic
+from skillrun.runtime.files import digest, tree_of
 from skillrun.runtime.journal_check import (
-    BESIDE,
     JOURNAL,
     KEPT,
     SCHEMA,
-    SCHEMA_VERSION,
     WITNESS,
     Index,
     JournalDamaged,
     acknowledged,
     copied,
+    doubts,
     sound,
     verified,
 )
-from skillrun.runtime.lock import held, is_held, own
+from skillrun.runtime.journal_files import Files, make_journal
+from skillrun.runtime.lock import RunLost, held, is_held, own
 from skillrun.runtime.records import KINDS, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
@@ -40,7 +39,7 @@ _PERMISSIONS = (
 )
 _ROOM = "look at the permissions of its folder and at the room on the disk"
 _INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
-_UNSYNCED = frozenset({"sent", "tried", TEXT})
+_UNSYNCED = frozenset({"sent", "tried", "summary", TEXT})
 _HAD = frozenset({"tried", "reply", "failed", "tool", "answer"})
 """What has come from outside and would have to be asked for again; kept also when the journal could not be written."""
 
@@ -67,25 +66,35 @@ class Journal:
     """An open journal. One process has it at a time (the run's lock), and one thread: that of the event loop.
 
     Records of one turn of the event loop share one commit. A commit is synced to the disk, except one that holds
-    nothing but `sent` and `tried`: it survives the death of the process (the operating system has it), and a power cut
-    can take only what came after the last synced commit, because that one synced the whole log before it. What such a
-    cut loses is the notice that a call was in flight; the call has no reply in the journal and is asked again either
-    way. The witness counts synced records only, so it never runs ahead.
+    nothing but `sent`, `tried` and `summary`: it survives the death of the process (the operating system has it), and
+    a power cut can take only what came after the last synced commit, because that one synced the whole log before it.
+    What such a cut loses is the notice that a call was in flight, which has no reply in the journal and is asked again
+    either way, or the hash of a summary, whose edits are then not noticed. The witness counts synced records only, so
+    it never runs ahead.
 
     Once a record could not be written nothing new is taken, so that no call goes out. What calls bring that are under
-    way is kept, and written, with what could not be, as soon as the disk takes it.
+    way is kept, and written, with what could not be, as soon as the disk takes it; nothing once the run is lost.
     """
 
-    def __init__(self, database: sqlite3.Connection, index: Index, witness: int | None, fits: Fits = anything) -> None:
-        """`witness` is the descriptor of the file that is rewritten in place at each synced commit.
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        index: Index,
+        fits: Fits = anything,
+        files: Files | None = None,
+        doubt: str = "",
+    ) -> None:
+        """`files` are those on the disk, without which nothing is kept; `doubt` is what its reader has to know of it.
 
         `fits` says whether a body is one that a run writes: a journal from anybody may have a chain that is whole.
         """
-        self._database, self._index, self._witness, self._fits = database, index, witness, fits
+        self._database, self._index, self._fits, self._files = database, index, fits, files
+        self.doubt = doubt
         self._pending: list[Row] = []
         self._commits = 0
         self._synchronous = ""
         self._failure = ""
+        self._lost: RunLost | None = None
         self._torn = False  # by an interrupt or a bug in a commit: how far it came is unknown
 
     @classmethod
@@ -95,20 +104,7 @@ class Journal:
         own(folder)
         if sound(folder) or folder.known(WITNESS) is not None:
             raise FileExistsError(folder.path / JOURNAL)
-        unfinished = JOURNAL + ".new"
-        for suffix in ("", *BESIDE):
-            if folder.known(unfinished + suffix) is not None:
-                folder.remove(unfinished + suffix)
-        os.close(folder.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-        with contextlib.closing(sqlite3.connect(folder.path / unfinished, isolation_level=None)) as database:
-            database.execute("PRAGMA journal_mode=WAL")
-            database.execute(SCHEMA)
-            database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        with folder.place(unfinished) as (parent, leaf):
-            reached("rename journal.db: before")
-            os.rename(leaf, "journal.db", src_dir_fd=parent, dst_dir_fd=parent)
-            reached("rename journal.db: after")
-            os.fsync(parent)
+        make_journal(folder)
         return cls.open(folder, fits)
 
     @classmethod
@@ -119,16 +115,15 @@ class Journal:
         own(folder)
         try:
             sound(folder)
-            index = verified(path, acknowledged(folder), path)
+            witness = acknowledged(folder)
+            index = verified(path, witness, path)
             database = sqlite3.connect(path, isolation_level=None)
             _check_same(folder, path)
             database.execute("PRAGMA trusted_schema=OFF")
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-            if folder.known(WITNESS) is None:
-                write_atomic(folder, WITNESS, index.witnessed)
-            journal = cls(database, index, folder.open(WITNESS, os.O_WRONLY), fits)
+            journal = cls(database, index, fits, Files(folder, index), doubts(folder, witness, index))
             journal._attest()
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
@@ -145,11 +140,11 @@ class Journal:
             raise held(folder)
         place = folder.path / JOURNAL
         sound(folder)
-        witnessed = acknowledged(folder)
+        witness = acknowledged(folder)
         with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
             try:
                 path = copied(folder, Path(private))
-                index = verified(path, witnessed, place)
+                index = verified(path, witness, place)
                 database = sqlite3.connect(":memory:", isolation_level=None)
                 with contextlib.closing(sqlite3.connect(path)) as copy:
                     copy.backup(database)
@@ -159,20 +154,20 @@ class Journal:
                 if isinstance(error, SkillrunError):
                     raise
                 raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
-        return cls(database, index, None, fits)
+        return cls(database, index, fits, None, doubts(folder, witness, index))
 
     @classmethod
     def in_memory(cls) -> "Journal":
         """An empty journal that nobody keeps: for what is walked through and not run."""
         database = sqlite3.connect(":memory:", isolation_level=None)
         database.execute(SCHEMA)
-        return cls(database, Index(), None)
+        return cls(database, Index())
 
     def copied(self) -> "Journal":
         """A journal in memory with the records of this one."""
         database = sqlite3.connect(":memory:", isolation_level=None)
         self._database.backup(database)
-        return Journal(database, deepcopy(self._index), None, self._fits)
+        return Journal(database, deepcopy(self._index), self._fits)
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         """Append a record; it is durable on return. Raises JournalUnwritable when it cannot be, and ever after.
@@ -189,23 +184,25 @@ class Journal:
         self.check()
 
     def check(self) -> None:
-        """Raises JournalUnwritable when a record could not be written."""
+        """Raises JournalUnwritable when a record could not be written, RunLost when none may be any more."""
+        if self._lost is not None:
+            raise RunLost(self._lost.message, self._lost.next_step)
         if self._failure:
             raise JournalUnwritable(f"the journal cannot be written: {self._failure}", f"{_ROOM}, then resume the run")
 
-    def unwritten(self) -> tuple[str, str] | None:
+    def unwritten(self) -> SkillrunError | None:
         """Why the journal could not be written, what became of what was received, and what to do; None where it could.
 
         Tries once more to write it.
         """
-        if not self._failure:
-            return None
+        if not self._failure or self._lost is not None:
+            return self._lost
         self._flush()
         lost = sum(row.kind in ("reply", "answer") for row in self._pending)
         kept = "all that was answered is on record"
         if lost:
             kept = f"{lost} answer{'s' if lost > 1 else ''} that came could not be kept: what was asked is asked again"
-        return f"the journal could not be written ({self._failure}); {kept}", _ROOM
+        return JournalUnwritable(f"the journal could not be written ({self._failure}); {kept}", _ROOM)
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
         """The body of the latest such record, as it was put in."""
@@ -237,13 +234,15 @@ class Journal:
                 self._database.execute("PRAGMA wal_checkpoint")
                 self._attest()
         self._database.close()
-        if self._witness is not None:
-            os.close(self._witness)
+        if self._files is not None:
+            self._files.close()
 
     def _append(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
         assert kind in KINDS, kind
         if kind not in _HAD or self._torn:
             self.check()
+        if kind == "sent" and self._files is not None:
+            self._files.check_here()
         self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
 
     def _number_of(self, text: bytes) -> int:
@@ -266,6 +265,9 @@ class Journal:
             return
         try:
             self._commit()
+        except RunLost as error:
+            self._lost, self._torn = error, True
+            self._fail(error.message)
         except (sqlite3.Error, OSError) as error:
             self._fail(str(error))
         except BaseException as error:
@@ -276,6 +278,8 @@ class Journal:
     def _commit(self) -> None:
         rows = self._pending
         synced = not all(row.kind in _UNSYNCED for row in rows)
+        if synced and self._files is not None:
+            self._files.check()
         synchronous = "FULL" if synced else "NORMAL"
         if synchronous != self._synchronous:
             self._database.execute(f"PRAGMA synchronous={synchronous}")
@@ -293,9 +297,8 @@ class Journal:
         reached("commit: witnessed")
 
     def _attest(self) -> None:
-        """Not synced itself: after a power cut the witness is an older true line."""
-        if self._witness is not None:
-            os.pwrite(self._witness, self._index.witnessed, 0)
+        if self._files is not None:
+            self._files.attest(self._index.witnessed)
 
     def _fail(self, reason: str) -> None:
         self._failure = self._failure or reason
@@ -320,6 +323,10 @@ class Journal:
         if found is None:
             raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
         return Row(*found)
+
+
+def _unwritten(reason: str) -> SkillrunError:
+    return SkillrunError(f"the journal cannot be written: {reason}", _PERMISSIONS)
 
 
 def _check_same(folder: Tree, path: Path) -> None:

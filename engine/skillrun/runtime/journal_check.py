@@ -1,7 +1,8 @@
 """What is looked at before a journal is opened: its structure, its chain, its witness. Nothing is changed here.
 
-The witness is a line beside the database: how many records are durable, and the head of their chain. It counts only
-what the journal has synced before, so it may be behind the journal and is never ahead of it.
+The witness is a line beside the database: how many records are durable, the head of their chain, and a checksum of the
+two. It counts only what the journal has synced before, so it may be behind the journal and is never ahead of it. One
+that is damaged witnesses nothing: a journal whose chain is whole is read without it, and that is said.
 """
 
 import contextlib
@@ -10,7 +11,8 @@ import re
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+from zlib import crc32
 
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.records import NO_CHAIN, TEXT, Row, chained
@@ -30,7 +32,7 @@ KEPT = (
     "the artifacts, summaries and state.md of this one are kept."
 )
 _LOGGED = b"\2\2"  # how SQLite marks a database with a write-ahead log, for writing and for reading
-_LINE = re.compile(rb"(\d{20}) ([0-9a-f]{64})\n")
+_LINE = re.compile(rb"((\d{20}) ([0-9a-f]{64}))(?: ([0-9a-f]{8}))?\n")
 _NOT_DAMAGE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY)
 
 
@@ -65,7 +67,8 @@ class Index:
     @property
     def witnessed(self) -> bytes:
         """The line of the witness."""
-        return b"%020d %s\n" % (self.count, self.chain.hex().encode())
+        line = b"%020d %s" % (self.count, self.chain.hex().encode())
+        return b"%s %08x\n" % (line, crc32(line))
 
     def add(self, row: Row) -> None:
         self.count, self.chain = row.seq, row.chain
@@ -95,15 +98,33 @@ def sound(folder: Tree) -> bool:
     return folder.known(JOURNAL) is not None
 
 
-def acknowledged(folder: Tree) -> tuple[int, str] | None:
-    """How many records the witness says are durable, and the link of the last one; None where there is no witness."""
+class Witness(NamedTuple):
+    """How many records are durable, and the link of the last one; of a damaged one only that it is there."""
+
+    records: int = 0
+    chain: str = ""
+    is_damaged: bool = False
+
+
+def acknowledged(folder: Tree) -> Witness | None:
+    """What the witness says; None where there is none."""
     if folder.known(WITNESS) is None:
         return None
     data = folder.read(WITNESS, len(Index().witnessed))
     line = _LINE.fullmatch(data)
-    if line is None:
-        raise JournalDamaged(f"{folder.path / WITNESS} is damaged: it holds {data[:100]!r}", KEPT)
-    return int(line[1]), line[2].decode()
+    if line is None or (line[4] is not None and int(line[4], 16) != crc32(line[1])):
+        return Witness(is_damaged=True)
+    return Witness(int(line[2]), line[3].decode())
+
+
+def doubts(folder: Tree, witness: Witness | None, index: Index) -> str:
+    """What has to be said of a journal that was read without its witness; empty for any other."""
+    if witness is None or not witness.is_damaged:
+        return ""
+    place = folder.path / WITNESS
+    return (
+        f"{place} was damaged: the {index.count} records of the journal are whole, but that these are all is not known"
+    )
 
 
 def copied(folder: Tree, target: Path) -> Path:
@@ -120,12 +141,12 @@ def copied(folder: Tree, target: Path) -> Path:
     return path
 
 
-def verified(path: Path, witnessed: tuple[int, str] | None, place: Path) -> Index:
+def verified(path: Path, witness: Witness | None, place: Path) -> Index:
     """Read the whole journal at `path` and compare it with its chain and the witness; `place` is where it belongs.
 
     Raises one of the errors above.
     """
-    count, expected = witnessed or (0, "")
+    count = witness.records if witness is not None else 0
     if not path.exists():
         raise JournalShortened(f"{place} is missing: {count} acknowledged records", KEPT)
     with path.open("rb") as file:
@@ -141,12 +162,12 @@ def verified(path: Path, witnessed: tuple[int, str] | None, place: Path) -> Inde
         raise JournalDamaged(f"{place} is damaged after record {index.count}: {error}", KEPT) from None
     if header[18:20] != _LOGGED:
         raise JournalDamaged(f"{place} is damaged: its format is {header[18:20].hex(' ')}", KEPT)
-    if witnessed is None and index.count:
+    if witness is None and index.count:
         raise JournalShortened(f"{place}: {index.count} records found, but no witness that these are all", KEPT)
     if index.count < count:
         lost = f"{count} acknowledged records, {index.count} found: the tail is lost"
         raise JournalShortened(f"{place}: {lost}", KEPT)
-    if witnessed is not None and head.hex() != expected:
+    if witness is not None and not witness.is_damaged and head.hex() != witness.chain:
         raise JournalShortened(f"{place}: record {count} is not the one that was acknowledged", KEPT)
     return index
 

@@ -179,7 +179,7 @@ class Limits:
     def _refusal(self) -> BudgetSpent:
         """What is said of a call that is kept back."""
         self._kept_back += 1
-        spent = [f"{_plain(self.budget[name])} {WORDS[name]}" for name in self._over()]
+        spent = [_counted(name, self.budget[name]) for name in self._over()]
         return BudgetSpent(f"the budget of {' and '.join(spent)} is spent", self.next_step())
 
     def _add(self, usage: Usage, price: float | None) -> None:
@@ -192,6 +192,11 @@ def _number(name: str, amount: float) -> str:
     if name in ("calls", "tokens"):
         return str(math.ceil(amount))
     return _plain(math.ceil(amount * 100) / 100 if name == "price" else amount)
+
+
+def _counted(name: str, amount: float) -> str:
+    number = _plain(amount)
+    return f"{number} {WORDS[name].removesuffix('s') if number == '1' else WORDS[name]}"
 
 
 def _plain(amount: float) -> str:

@@ -1,6 +1,11 @@
-"""One runner per run: a lock that the operating system releases when its holder dies, and a note of who that is."""
+"""One runner per run: a lock that the operating system releases when its holder dies, and a note of who that is.
+
+The lock is on a file and on the run's folder: whoever removes the file does not make room for a second runner, and the
+first one finds out before it writes again.
+"""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -10,6 +15,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from skillrun.language.diagnostics import SkillrunError
@@ -22,26 +28,93 @@ LOCK: Final = ".run/lock"
 OWNER: Final = ".run/owner.json"
 LONGEST: Final = 1_000_000  # bytes of the note, which has the command line
 PATIENCE: Final = 0.2  # seconds: whoever only looks whether a run is held lets go at once
+NO_LOCKS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
+"""What file systems of other machines say that lock no folders: there the file alone has to do."""
+
+
+class RunLost(SkillrunError):
+    """The files of a run are not where they were, or this process holds it no more; its next step is complete."""
+
+
+class Held:
+    """What this process holds of a run, and whether it still does."""
+
+    def __init__(self, folder: Tree, lock: int) -> None:
+        """`lock` is the descriptor of the lock's file."""
+        self._folder, self._lock = folder, lock
+        found = os.fstat(lock)
+        self._itself, self._inside = (found.st_dev, found.st_ino), folder.identity(INSIDE)
+
+    def check(self, *, here: bool = True) -> None:
+        """Raises RunLost where the lock is another's now, and with `here` where the folder is not where it was."""
+        lost = self._folder.identity(LOCK) != self._itself
+        if (lost or here) and not self._folder.is_here():
+            raise _moved(self._folder)
+        if lost:
+            raise self._lost()
+
+    def _lost(self) -> RunLost:
+        path, now = self._folder.path, _path_of(self._lock)
+        resume = f"`skillrun resume {quote(str(path))}`"
+        if self._folder.identity(INSIDE) == self._inside:
+            text = "was removed or exchanged while the run went on, so that another process could have taken it up"
+            return RunLost(f"{path / LOCK} {text}", f"see who did that; then go on with {resume}")
+        if now is None:
+            way = "what the run has written is kept; put `.run` back from a backup, or begin the run again"
+            return RunLost(f"{path / INSIDE} was removed while the run went on, and its journal with it", way)
+        way = f"move it back with `mv {quote(str(now.parent))} {quote(str(path / INSIDE))}`"
+        return RunLost(f"{path / INSIDE} was moved while the run went on", f"{way}; then {resume} goes on")
+
+
+def _moved(folder: Tree) -> RunLost:
+    descriptor = folder.descriptor()
+    try:
+        now = _path_of(descriptor)
+    finally:
+        os.close(descriptor)
+    if now is None:
+        return RunLost(f"{folder.path} was removed while the run went on", "begin the run again")
+    text = f"{folder.path} was moved while the run went on; it is {now} now"
+    return RunLost(text, f"what was done is kept there; go on with `skillrun resume {quote(str(now))}`")
+
+
+def _path_of(descriptor: int) -> Path | None:
+    """Where an open file is now, as far as the system tells; None where it has no name any more."""
+    try:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        there = path.stat()
+    except OSError:
+        return None
+    found = os.fstat(descriptor)
+    return path if (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino) else None
 
 
 @contextlib.contextmanager
 def hold(run_folder: Tree | Path) -> Iterator[None]:
     """Hold the lock of a run. Raises SkillrunError, naming the holder, when it is held, and PathRefused for links."""
     folder = tree_of(run_folder)
-    own(folder)
-    descriptor = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        if not _locked(descriptor):
+    with contextlib.ExitStack() as opened:
+        itself = folder.descriptor()
+        opened.callback(os.close, itself)
+        if not _locked(itself):
             raise held(folder)
+        own(folder)
+        lock = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
+        opened.callback(os.close, lock)
+        if not _locked(lock):
+            raise held(folder)
+        mine = Held(folder, lock)
+        mine.check()
         folder.known(OWNER)
-        write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
+        with contextlib.suppress(OSError):  # it only says who this is
+            write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
+        before, folder.guard = folder.guard, mine
         try:
             yield
         finally:
-            with contextlib.suppress(FileNotFoundError, PathRefused):
+            with contextlib.suppress(FileNotFoundError, PathRefused, RunLost):
                 folder.remove(OWNER)
-    finally:
-        os.close(descriptor)
+            folder.guard = before
 
 
 def own(folder: Tree) -> None:
@@ -64,16 +137,24 @@ def _check_own(folder: Tree, name: str) -> None:
 
 def is_held(run_folder: Tree | Path) -> bool:
     """Whether a process is running this run now; changes nothing. True where only its owner may look."""
+    folder = tree_of(run_folder)
     try:
-        descriptor = tree_of(run_folder).open(LOCK)
-    except FileNotFoundError:
-        return False
+        lock = folder.open(LOCK)
     except PermissionError:
         return True
+    except FileNotFoundError:  # it may have been removed under who holds it
+        return _is_locked(folder.descriptor())
+    return _is_locked(lock) or _is_locked(folder.descriptor())
+
+
+def _is_locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
     finally:
         os.close(descriptor)
     return False
@@ -97,6 +178,10 @@ def _locked(descriptor: int) -> bool:
             if time.monotonic() > until:
                 return False
             time.sleep(PATIENCE / 20)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            return True
         else:
             return True
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.language.templates.functions import slug
 from skillrun.runtime.bodies import fits
+from skillrun.runtime.errors import file_trouble
 from skillrun.runtime.files import LARGEST, SHARED, folder_mode, folders, write_plain
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.journal_check import JOURNAL, WITNESS
@@ -20,16 +23,19 @@ from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.tree import NO_LINKS, PRIVATE, Tree
 
 MOST_COPIED: Final = 500_000_000  # bytes
+NOT_BEGUN: Final = "nothing was begun; mend that, and type the command again"
 
 
-def new_slug(runs: Path, words: str) -> str:
-    """A slug that no run has yet, made from the request."""
+def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
+    """A slug that no run has yet, made from the request; its folder is made too, so that no other process takes it."""
     base = (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
-    name, number = base, 1
-    while (runs / name).exists():
-        number += 1
-        name = f"{base}-{number}"
-    return name
+    runs.mkdir(SHARED, parents=True, exist_ok=True)
+    for number in count(1):
+        name = base if number == 1 else f"{base}-{number}"
+        with suppress(FileExistsError):
+            (runs / name).mkdir(folder_mode(shared=shared))
+            return name
+    raise AssertionError("numbers have ended")
 
 
 def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
@@ -39,6 +45,30 @@ def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
     with Tree(runs.resolve()) as all_runs:
         all_runs.make(name, folder_mode(shared=shared))
         return all_runs.folder(name)
+
+
+def called(folder: Path, project: Path) -> str:
+    """What a command takes for a run when it is typed in the project: its name, or the path of its folder."""
+    return folder.name if folder.parent == project.resolve() / "runs" else quote(str(folder))
+
+
+@contextmanager
+def undone(folder: Tree) -> Iterator[None]:
+    """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
+    is_new = folder.known(JOURNAL) is None and folder.known(WITNESS) is None
+    try:
+        yield
+    except BaseException as error:
+        if not is_new or folder.known(STATE) is not None:
+            raise
+        with suppress(OSError, SkillrunError):
+            folder.remove(".run")
+            folder.path.rmdir()
+        if isinstance(error, OSError):
+            raise SkillrunError(file_trouble(error).message, NOT_BEGUN) from error
+        if type(error) is SkillrunError:
+            raise SkillrunError(error.message, NOT_BEGUN) from error
+        raise
 
 
 def existing(runs: Path, name: str) -> Path:

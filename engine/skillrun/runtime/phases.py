@@ -48,7 +48,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         except Stopped as stopped:
             ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if ended.summary is not None:
-        run.folder.write_summary(use.name, ended.summary)
+        await run.folder.put_summary(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
 
@@ -108,11 +108,11 @@ async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
     return Ended("failed", reason=reason, next_step=way)
 
 
-def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
+async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
     about = {"entry_type": phase.entry_type, "flags": flags, "usage": phase.spent.to_dict()}
-    phase.run.folder.write_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
+    await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
     return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
 
 
@@ -131,7 +131,7 @@ async def _evaluated(
     except Back as going:
         back = going
     except Waiting as waiting:
-        return _paused(phase, waiting)
+        return await _paused(phase, waiting)
     if breaker is not None:
         phase.breakers.succeeded(breaker)
     outputs = outputs_of(phase, frame.names) if status == "completed" else {}

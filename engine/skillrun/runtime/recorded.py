@@ -6,7 +6,8 @@ a summary, without those that no run can have written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any, Final
 
 from skillrun.language.schemas import shown
@@ -49,6 +50,14 @@ def artifact(name: str) -> str:
     return "/".join(parts)
 
 
+def names_beside(path: str) -> Iterator[str]:
+    """`plan.new.md`, `plan.new-2.md` and so on: what stands there already may be somebody's work."""
+    stem, dot, suffix = path.rpartition(".")
+    for number in count(1):
+        new = "new" if number == 1 else f"new-{number}"
+        yield f"{stem}.{new}.{suffix}" if dot and "/" not in suffix else f"{path}.{new}"
+
+
 def is_artifact(name: Any) -> bool:
     """Whether a recorded name is one that a run has given to an artifact."""
     try:
@@ -57,19 +66,19 @@ def is_artifact(name: Any) -> bool:
         return False
 
 
-def summary_fields(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A summary without what no run can have written there, and what that was."""
+def summary_fields(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """A summary without what no run can have written there; and what that was, behind the key where it stands."""
     kept: dict[str, Any] = {}
-    wrong: list[str] = []
+    wrong: list[tuple[str, str]] = []
     for key, value in data.items():
         fits = FIELDS.get(key)
         if key == "artifacts" and isinstance(value, list):
             kept[key] = [name for name in value if is_artifact(name)]
-            wrong += [f"{shown(name)} is no artifact of this run" for name in value if not is_artifact(name)]
+            wrong += [(key, f"{shown(name)} is no artifact of this run") for name in value if not is_artifact(name)]
         elif value is None or fits is None or fits(value):
             kept[key] = value
         else:
-            wrong.append(f"`{key}` is {shown(value)}, and that is not what a run writes there")
+            wrong.append((key, f"`{key}` is {shown(value)}, and that is not what a run writes there"))
     return {key: value for key, value in kept.items() if value is not None or key not in FIELDS}, wrong
 
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
-Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "void", "note"]
+Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "void", "note", "summary"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 TEXT = "text"
 NO_CHAIN = bytes(32)

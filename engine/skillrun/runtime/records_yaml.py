@@ -63,6 +63,15 @@ def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str
     return plain(document.front), document.body.value
 
 
+def line_of(path: Path, content: bytes, key: str) -> int:
+    """The line on which a key of the frontmatter stands, from 1; that of its beginning where it stands nowhere."""
+    problems = Problems()
+    source = source_of(content, path, str(path), problems)
+    document = parse_document(source, problems) if source is not None else None
+    place = document.front.place(key) if document is not None else None
+    return place.line if place is not None else 1
+
+
 def readable(text: str) -> str:
     """The text as it is read back once it is written: halves of characters become U+FFFD."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from skillrun.language.definitions import PhaseUse
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.schemas import shown
 from skillrun.runtime.events import Notice
 from skillrun.runtime.given import given_values
 from skillrun.runtime.questions import RETRY, put
@@ -29,18 +30,35 @@ def usable(run: Run, name: str) -> dict[str, Any] | None:
     try:
         summary = run.folder.any_summary(name)
         status = "" if summary is None else str(summary.get("status", ""))
-        wrong = f"its status is `{status}`" if summary is not None and status not in (*FINAL, NEEDS_INPUT) else ""
+        wrong = _unusable(run, name, summary) if summary is not None else ""
     except SkillrunError as error:
         summary, status, wrong = None, "", error.message
     if wrong:
         run.emit(Notice(f"summaries/{name}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
         run.folder.set_aside(name)
-    if summary is None or status not in FINAL:
+    if wrong or summary is None or status not in FINAL:
         return None
+    if run.folder.is_edited(name):
+        run.emit(Notice(f"summaries/{name}.md was changed by hand, and counts as it is now", "warn"))
     missing = [key for key, kind in NEEDED.items() if not isinstance(summary.get(key), kind) or summary[key] == ""]
     if missing:
         run.emit(Notice(f"summaries/{name}.md lacks {', '.join(missing)}; went on with what it has", "warn"))
     return {"phase": name, "round": run.state.round, **summary}
+
+
+def _unusable(run: Run, name: str, summary: Mapping[str, Any]) -> str:
+    """Why a summary is none of this phase; empty where it is."""
+    status = summary.get("status", "")
+    if status not in (*FINAL, NEEDS_INPUT):
+        return f"its status is `{status}`"
+    if summary.get("phase", name) != name:
+        return f"it is that of {shown(summary['phase'])}"
+    if summary.get("round", 1) > run.state.round:
+        return f"its round is {summary['round']}, and the run is in round {run.state.round}"
+    target = (summary.get("goto") or {}).get("target")
+    if target is not None and target not in run.program.workflow.phases:
+        return f"it goes back to {shown(target)}, which is no phase"
+    return ""
 
 
 def lost(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:

@@ -112,6 +112,7 @@ class Run:
     told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
     refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
+    heard: set[str] = field(default_factory=set)  # the models that have answered this evaluation
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
 
     def answers(self, address: str) -> bool:

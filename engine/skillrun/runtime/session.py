@@ -32,7 +32,7 @@ from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits, budgets
 from skillrun.runtime.lock import hold
-from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal, scratch
+from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal, scratch, undone
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.seal import is_sealed, own_key
 from skillrun.runtime.state import STATE, State
@@ -75,7 +75,7 @@ async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str)
             f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`"
         )
     RunFolder(folder).check()
-    with hold(folder), closing(open_journal(folder)) as journal:
+    with hold(folder), undone(folder), closing(open_journal(folder)) as journal:
         if not journal.empty:  # that of a run that was killed before its first line is
             raise UsageError(
                 f"{folder.path} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
@@ -92,7 +92,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     with hold(folder), closing(Journal.open(folder, fits)) as journal:
         written, _ = files.read_state()
         sealed = is_sealed(session.program, written, session.project)
-        state, log = _brought_forward(session.program, files)
+        state, log = await _brought_forward(session.program, RunFolder(folder, journal))
         said = [] if sealed else admitted(session, state)
         if sealed:
             state.project = _project(session, folder.path, state)
@@ -127,7 +127,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
                 copy_files(run, folder)
                 journal = Journal.read(run, fits)
             written, _ = RunFolder(folder).read_state()
-            state, log = _brought_forward(session.program, RunFolder(folder))
+            state, log = await _brought_forward(session.program, RunFolder(folder, journal))
             if not is_sealed(session.program, written, session.project):
                 admitted(replace(session, adopt=bool(session.adopt)), state)
         else:
@@ -139,7 +139,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
             return await run_workflow(run_, resumed=base is not None)
 
 
-def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
+async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
     """The state as today's workflow declares it: phases have their present names, what an older one lacks its default.
 
     What a phase has set stays as it is, also where it has unset it.
@@ -147,7 +147,7 @@ def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[s
     workflow = program.workflow
     state, log = folder.read_state()
     names_now = {old: name for name, use in workflow.phases.items() for old in use.was if old not in workflow.phases}
-    folder.rename_phases(names_now)
+    await folder.rename_phases(names_now)
     state.phase = [names_now.get(name, name) for name in state.phase]
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
     past = [summary for one in folder.history(state.round) for summary in one["phases"].values()]
@@ -262,15 +262,17 @@ async def _evaluated(
     said: Iterable[str] = (),
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
-    with closing(Transcript(folder)) as transcript:
-        run = _opened(session, folder, journal, state, log, transcript.heard)
+    transcript = Transcript(folder)
+    run = _opened(session, folder, journal, state, log, transcript.heard)
+    try:
+        said = [*filter(None, [journal.doubt]), *said]
         for text in (*_sealing(run), *said):
             run.emit(Notice(text, "warn"))
         run.folder.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
         with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
             if not state.share:
                 folder.restrict()
-            elif resumed:  # it may have begun as a private one
+            else:  # it may have begun as a private one
                 share(folder)
         run.folder.clean()
         for address, _ in lost:
@@ -278,6 +280,10 @@ async def _evaluated(
             run.emit(Notice(text, "warn"))
         await _pin(run)
         return await _interruptible(run_workflow(run, resumed=resumed))
+    finally:
+        error = transcript.close()
+        if error is not None:
+            run.events.drop(transcript.heard, error)
 
 
 def _sealing(run: Run) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillrun.language.diagnostics import SkillrunError, printable
 from skillrun.language.schemas import shown
 from skillrun.runtime.bodies import is_number, is_whole
-from skillrun.runtime.records_yaml import from_frontmatter, plain_data, to_frontmatter
+from skillrun.runtime.records_yaml import from_frontmatter, line_of, plain_data, to_frontmatter
 
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
@@ -18,6 +18,7 @@ MOST_ROUNDS: Final = 10_000
 REQUIRED: Final = ("workflow", "started_at", "inputs", "state")
 RESTORE: Final = "restore the file; the journal beside it is untouched"
 NUMBERS: Final = ("backs", "budget")  # mappings to numbers
+STATUSES: Final = ("running", "waiting", "completed", "failed", "interrupted")
 TEXTS: Final = ("features", "models", "going", "files")  # mappings to texts
 
 
@@ -77,18 +78,21 @@ def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
         raise SkillrunError(f"{path} lacks {', '.join(missing)}", RESTORE)
     for key, value in known.items():
         if not _fits(key, value):
-            raise SkillrunError(f"{path}: `{key}` is {shown(value)}, and that is not what a run writes there", RESTORE)
+            place = f"{path}:{line_of(path, content, key)}"
+            raise SkillrunError(f"{place}: `{key}` is {shown(value)}; it is {_allowed(key)}", RESTORE)
     log = [line.removeprefix("- ") for line in body.splitlines() if line.startswith("- ")]
     return State(**known), log
 
 
 def _fits(key: str, value: Any) -> bool:
     """Whether a run can have written this value."""
-    usual = vars(State("", "", {}, {}, estimate={}))[key]
+    usual = USUAL[key]
     if key == "round":
         return is_whole(value) and 1 <= value <= MOST_ROUNDS
     if not isinstance(value, type(usual)) or (isinstance(value, bool) and not isinstance(usual, bool)):
         return False
+    if key == "status":
+        return value in STATUSES
     if key in ("phase", "typed"):
         return all(isinstance(name, str) for name in value)
     if key in TEXTS:
@@ -96,3 +100,18 @@ def _fits(key: str, value: Any) -> bool:
     if key in NUMBERS:
         return all(map(is_number, value.values()))
     return True
+
+
+def _allowed(key: str) -> str:
+    """What a run writes there, in words."""
+    if key == "round":
+        return f"a whole number from 1 to {MOST_ROUNDS:,}"
+    if key == "status":
+        return f"one of {', '.join(STATUSES)}"
+    of = "texts" if key in TEXTS else "numbers from 0" if key in NUMBERS else "values"
+    usual = USUAL[key]
+    words = {str: "a text", bool: "true or false", list: "a list of texts", dict: f"a mapping of names to {of}"}
+    return words.get(type(usual), "a whole number")
+
+
+USUAL: Final[Mapping[str, Any]] = vars(State("", "", {}, {}, estimate={}))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.expressions import RenderError
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
@@ -19,6 +20,9 @@ FINAL: Final = ("completed", "skipped", "failed")
 NEEDS_INPUT: Final = "needs-user-input"
 TIER: Final = "fast"
 TEMPLATE: Final = "system/summarise"
+MOST_TEXT: Final = 400_000  # characters of all artifacts that the summary's template is given, the same of each
+LEAST_TEXT: Final = 2_000  # of each all the same
+MOST_NAMED: Final = 40  # artifacts
 
 
 def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +67,8 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> d
 
 def record_of(phase: PhaseRun, status: str) -> dict[str, Any]:
     """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
-    wrote = f"wrote {', '.join(phase.artifacts)}" if phase.artifacts else "wrote nothing"
+    named, more = phase.artifacts[:MOST_NAMED], len(phase.artifacts) - MOST_NAMED
+    wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
     return {
         "phase": phase.name,
         "number": phase.number,
@@ -88,7 +93,9 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
             f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
         )
     shape = Shape(_without(text.output.resolve({}).schema, given))
-    artifacts = [{"path": path, "text": body} for path in phase.artifacts if (body := phase.run.folder.text(path))]
+    most = max(LEAST_TEXT, MOST_TEXT // max(1, len(phase.artifacts)))
+    texts = ((path, phase.run.folder.text(path)) for path in phase.artifacts)
+    artifacts = [{"path": path, "text": body[:most]} for path, body in texts if body]
     known = phase.names["phases"].values()
     questions = [question for one in known for question in one["summary"].get("open_questions") or []]
     names = {
@@ -98,7 +105,11 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
         "outputs": {key: value for key, value in outputs.items() if key not in SUMMARY_KEYS},
         "open_questions": questions,
     }
-    asked = _asked(phase, text.template.render_text(names), shape)
+    try:
+        asked = _asked(phase, text.template.render_text(names), shape)
+    except RenderError as error:  # what the phase has come to is not lost for want of a record of it
+        phase.degraded.append(f"summary: {error.message}")
+        return {}
     found = Answer("error", reason="not asked")
     for attempt in (1, 2):
         found = await answer(phase, asked, attempt)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from itertools import count
 from typing import Any, Final
 
 from skillrun.language.border import clean
@@ -15,6 +13,7 @@ from skillrun.runtime.events import Said, Wrote
 from skillrun.runtime.files import digest
 from skillrun.runtime.folder import Written
 from skillrun.runtime.questions import put
+from skillrun.runtime.recorded import names_beside
 from skillrun.runtime.records_yaml import to_frontmatter
 from skillrun.runtime.run import Frame, PhaseRun
 from skillrun.runtime.scope import overwritten
@@ -78,18 +77,10 @@ def _before(phase: PhaseRun, path: str) -> str | None:
     return found
 
 
-def _names_beside(path: str) -> Iterator[str]:
-    """`plan.new.md`, `plan.new-2.md` and so on: what stands there already may be somebody's work."""
-    stem, dot, suffix = path.rpartition(".")
-    for number in count(1):
-        new = "new" if number == 1 else f"new-{number}"
-        yield f"{stem}.{new}.{suffix}" if dot and "/" not in suffix else f"{path}.{new}"
-
-
 async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
     folder = frame.run.folder
-    beside = next(name for name in _names_beside(path) if folder.text(name) in (None, text))
+    beside = next(name for name in names_beside(path) if folder.text(name) in (None, text))
     folder.put_beside(beside, text)
     question = {
         "id": f"keep-{path}",
@@ -103,6 +94,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
         folder.remove(beside)
         await folder.replace(path, text)
         return "written"
+    await folder.keep(path)
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
     frame.open.warnings.append(note)
     frame.run.emit(Said(frame.open.name, note, "warn"))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Protocol, Self
 
 from skillrun.language.schemas import shown
 from skillrun.tools.owner import is_own
@@ -33,6 +33,15 @@ NO_LINKS: Final = "nothing here may be a link, and skillrun writes none: remove 
 SPECIAL: Final = "only regular files belong here, and skillrun writes no others: remove it"
 
 Kind = Literal["file", "folder", "link", "other"]
+Identity = tuple[int, int]  # by which the system knows a file: its device and its number there
+
+
+class Guard(Protocol):
+    """Says whether this process may still write in a folder."""
+
+    def check(self, *, here: bool = True) -> None:
+        """Raises SkillrunError when it may not; with `here` also when the folder is not where it was."""
+        ...
 
 
 class Opened(NamedTuple):
@@ -55,6 +64,9 @@ class Tree:
         """`descriptor` is the folder's own, where it is open already. Links on the way to `path` are followed."""
         self.path = path
         self.links = links
+        self.guard: Guard | None = None
+        self._path = str(path)
+        self._itself: Identity | None = None
         self._root = _opened(path, links=links) if descriptor is None else descriptor
         self._real = os.path.realpath(path) if links else str(path)
 
@@ -72,6 +84,28 @@ class Tree:
     def __del__(self) -> None:
         with suppress(OSError, AttributeError):
             self.close()
+
+    def check(self, *, here: bool = True) -> None:
+        """Before something is written: raises SkillrunError when the folder's guard says that it must not be."""
+        if self.guard is not None:
+            self.guard.check(here=here)
+
+    def identity(self, name: str = ".") -> Identity | None:
+        """Which file or folder this name is now, a link itself where it is one; None where nothing is there."""
+        try:
+            found = os.stat(name, dir_fd=self._root, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_dev, found.st_ino
+
+    def is_here(self) -> bool:
+        """Whether the folder's path still leads to it."""
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 (before every call: twice as fast as that of a Path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        self._itself = self._itself or self.identity()
+        return (found.st_dev, found.st_ino) == self._itself
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True) -> int:
         """The descriptor of the regular file with this name, for reading; the caller closes it.
@@ -153,6 +187,7 @@ class Tree:
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it; a link goes and what it leads to stays."""
+        self.check()
         with self.place(name) as (folder, leaf):
             if stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode):
                 shutil.rmtree(leaf, dir_fd=folder)
@@ -207,6 +242,10 @@ class Tree:
                 continue
             with self.place(done) as (folder, leaf), suppress(FileExistsError):
                 os.mkdir(leaf, mode, dir_fd=folder)
+
+    def descriptor(self) -> int:
+        """The folder opened once more; the caller closes it."""
+        return self._folder(".")
 
     def _folder(self, name: str) -> int:
         with self._walked(name) as (folder, leaf):

@@ -158,7 +158,7 @@ def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.Monkey
         alone: bool = False,
     ) -> Plan:
         later = PHASES[PHASES.index(until) + 1 :]
-        rules = [*({"address": f"plan/{phase}/*", "fail": "auth"} for phase in later), *rules]
+        rules = [*({"address": f"plan/{phase}/*", "fail": "budget"} for phase in later), *rules]
         key = json.dumps([mode, rules, request, config, files, answers, list(flags), unattended])
         if not alone and key in run_before:
             monkeypatch.chdir(run_before[key].project)

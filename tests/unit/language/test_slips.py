@@ -19,7 +19,12 @@ INDENT = "keys that belong together start in the same column"
             "a value with `: ` in it must be quoted",
             f"{QUOTE}; if this is a key of its own, {INDENT}",
         ),
-        ("a: {b c d: e: f}\n", (1, 13), "a value with `: ` in it must be quoted", QUOTE),
+        (
+            "a: {b c d: e: f}\n",
+            (1, 13),
+            "a value with `: ` in it must be quoted",
+            "put a `,` in front of `e:`, or the whole value in quotes",
+        ),
         ("a: 1\nb\nc: 2\n", (2, 1), "`b` is not a key with a value", "write `key: value`"),
         ("a: 1\nwhen:x\n", (2, 5), "a space is missing after the colon", "write `when: …`"),
         ("a: 'x' == y\n", (1, 8), "this is more than the value of the key", QUOTE),
@@ -42,9 +47,9 @@ INDENT = "keys that belong together start in the same column"
         ),
         (
             "a: [b, c\n",
-            (2, 1),
-            "`,` or `]` is missing here",
-            "the `[` of line 1 is still open; a value with any of `,[]{}` in it must be quoted",
+            (1, 4),
+            "the `[` that opens here is never closed",
+            "put `]` behind its last value",
         ),
         (
             "s:\n  - id: x\n      when: y\n",

@@ -225,10 +225,10 @@ def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: 
                 record(journal, "reply", address, "1", {"text": address * 5000})
         told = journal.unwritten()
         assert told is not None
-        assert "; 2 answers that came could not be kept" in told[0]
+        assert "; 2 answers that came could not be kept" in told.message
     told = journal.unwritten()
     assert told is not None
-    assert told[0].endswith("; all that was answered is on record")
+    assert told.message.endswith("; all that was answered is on record")
     with pytest.raises(JournalUnwritable):
         record(journal, "sent", "c", "1", {})
     journal.close()

@@ -149,10 +149,42 @@ def test_a_missing_witness_is_refused(run: Path) -> None:
     refused(run, JournalShortened, "no witness")
 
 
-@pytest.mark.parametrize("content", [b"", b"12 records\n", b"%020d %s" % (1, b"0" * 64)])
-def test_a_witness_that_is_none_is_refused(run: Path, content: bytes) -> None:
-    (run / ".run" / "witness").write_bytes(content)
-    refused(run, JournalDamaged, "witness is damaged")
+def torn(line: bytes) -> list[bytes]:
+    return [b"", b"12 records\n", line[:40], line[:-1], line + b"x", b"9" + line[1:], line.replace(b" ", b"\0", 1)]
+
+
+@pytest.mark.finding("FM14")
+@pytest.mark.parametrize("number", range(7))
+def test_a_damaged_witness_is_told_of_and_made_anew_where_the_journal_is_whole(
+    run: Path, closed: tuple[Path, list[Any]], number: int
+) -> None:
+    witness = run / ".run" / "witness"
+    whole = witness.read_bytes()
+    witness.write_bytes(torn(whole)[number])
+    with closing(Journal.read(run)) as journal:
+        assert (contents(journal), "witness was damaged" in journal.doubt) == (closed[1], True)
+    assert witness.read_bytes() != whole
+    with closing(Journal.open(run)) as journal:
+        assert (contents(journal), "that these are all is not known" in journal.doubt) == (closed[1], True)
+    assert witness.read_bytes() == whole
+    with closing(Journal.open(run)) as journal:
+        assert journal.doubt == ""
+
+
+@pytest.mark.finding("FM14")
+def test_a_damaged_witness_excuses_no_damaged_record(run: Path) -> None:
+    (run / ".run" / "witness").write_bytes(b"")
+    changed(run, "UPDATE records SET address = 'a/99' WHERE seq = 9")
+    refused(run, JournalDamaged, "record 9 is damaged")
+
+
+def test_a_witness_without_a_checksum_counts_as_it_did(run: Path) -> None:
+    witness = run / ".run" / "witness"
+    witness.write_bytes(witness.read_bytes()[:85] + b"\n")
+    with closing(Journal.open(run)) as journal:
+        assert journal.doubt == ""
+    witness.write_bytes(b"%020d %s\n" % (999, b"0" * 64))
+    refused(run, JournalShortened, "999 acknowledged records")
 
 
 def test_a_missing_journal_is_refused_with_and_without_a_witness(run: Path) -> None:

@@ -69,7 +69,7 @@ def test_all_that_is_spent_is_raised_beyond_what_was_used() -> None:
     made = limits(tokens=5, price=0.004, calls=1)
     done, errors = crowd(made, 3, price=0.1)
     assert (len(done), len(errors)) == (1, 2)
-    assert str(errors[0]) == "the budget of 1 calls and 5 tokens and 0.004 dollars is spent"
+    assert str(errors[0]) == "the budget of 1 call and 5 tokens and 0.004 dollars is spent"
     assert made.next_step() == "go on with `skillrun resume RUN --budget calls=3,tokens=20,price=0.02`"
 
 

@@ -120,7 +120,7 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
-    folder.write_summary("p", summary)
+    asyncio.run(folder.put_summary("p", summary))
     assert RunFolder(path).summary("p") == summary
 
     async def recorded() -> None:

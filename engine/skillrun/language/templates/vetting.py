@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from skillrun.language.diagnostics import allowed, did_you_mean
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, place
 from skillrun.language.templates.limits import MAX_NUMBER
-from skillrun.language.templates.vocabulary import FILTERS, NAMED_IN, TESTS
+from skillrun.language.templates.vocabulary import ELSEWHERE, FILTERS, NAMED_IN, TESTS
 
 MAX_DEPTH: Final = 50  # tags and expressions inside one another
 RESERVED: Final = frozenset({*FUNCTIONS, *CONTEXT_FUNCTIONS, "loop"})
@@ -72,8 +72,11 @@ def _call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
     called = node.node if isinstance(node, nodes.Call) else node
     name = str(getattr(called, "name", None) or getattr(called, "attr", "…"))
     if name not in known or isinstance(called, nodes.Getattr):
-        uses = (_usage(kind, name) for kind, (_, names, _) in _KNOWN.items() if name in names)
-        hint = next((f"write `{use}`" for use in uses), "") or did_you_mean(name, known) or allowed(known)
+        uses: Iterable[str] = (_usage(kind, name) for kind, (_, names, _) in _KNOWN.items() if name in names)
+        uses = [f"write `{use}`" for use in (ELSEWHERE.get(name), *uses) if use]
+        is_method = isinstance(called, nodes.Getattr) and name not in known
+        others = "values have no methods; filters stand in for them, as in `x | lower`" if is_method else ""
+        hint = next(iter(uses), "") or others or did_you_mean(name, known) or allowed(known)
         return report(place(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
     if node.dyn_args or node.dyn_kwargs:
         return report(place(node), "refused", "arguments cannot be spread with `*`", "write them one by one")

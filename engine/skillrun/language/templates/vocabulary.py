@@ -110,6 +110,18 @@ NAMED_IN: Final = {  # filters with an argument that names a filter or test, and
     **dict.fromkeys(("select", "reject"), ("test", 0)),
     **dict.fromkeys(("selectattr", "rejectattr"), ("test", 1)),
 }
+ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is written here
+    **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),
+    **dict.fromkeys(("append", "extend", "add"), "x + [y]"),
+    **dict.fromkeys(("find", "index", "contains"), "y in x"),
+    "startswith": "matches(x, '^y')",
+    "endswith": "matches(x, 'y$')",
+    "get": "x.name | default('…')",
+    "keys": "x | list",
+    "values": "x | items",
+    "len": "x | length",
+    "str": "x | string",
+}
 
 
 def _comparing(sign: str) -> Callable[[Any, Any], bool]:

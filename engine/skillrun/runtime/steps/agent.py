@@ -30,6 +30,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     good = [one for one in seated if answers[one.id].ok]
     least = int(frame.value(step, "at_least", 1)) if several else 1
     missing = [one for one in seated if not answers[one.id].ok]
+    if all(answers[one.id].refused for one in seated):  # a mistake to be mended, and nothing to go on without
+        least = max(1, least)
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
         ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)

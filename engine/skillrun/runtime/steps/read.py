@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skillrun.language.border import clean
 from skillrun.language.definitions import Step
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.diagnostics import SkillrunError, did_you_mean
 from skillrun.language.schemas import Shape, shown
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.files import digest
@@ -76,6 +76,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 names = _matching(found, below(frame.run, pattern))
                 return _contents(found, names)
         if origin:
+            _check_run(folder.path.parent, checked_slug(origin))
             with Readable(Tree(folder.path.parent / checked_slug(origin)), ignores=False) as found:
                 return _contents(found, _matching(found, pattern))
         names = folder.matching(pattern)
@@ -87,6 +88,13 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
         raise SkillrunError(f"the search for {shown(pattern)} in {where} took more than {SECONDS:g} seconds") from None
     except OSError as error:
         raise SkillrunError(f"{shown(pattern)} in {where} cannot be read: {error.strerror}") from None
+
+
+def _check_run(runs: Path, name: str) -> None:
+    """Raises SkillrunError where there is no such run."""
+    known = sorted(one.name for one in runs.iterdir() if one.is_dir()) if not (runs / name).is_dir() else [name]
+    if name not in known:
+        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
 
 
 def _matching(folder: Readable, pattern: str) -> list[str]:

@@ -1,0 +1,238 @@
+"""Files of a run that were changed by hand: what is refused, with its line, what is recovered, and what is told."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.language.check import check_workflow
+from skillrun.language.library import Library
+from skillrun.language.roots import search_path
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime import session
+from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.lock import hold
+from skillrun.runtime.opening import open_journal
+from skillrun.runtime.run import Session
+from tests.acceptance.conftest import Call, Make
+
+GREET = ("greeting", "Ada", "--model", "scripted:default")
+GOES_ON = ("resume", "ada", "--answers", "answers.yaml")
+
+
+@pytest.fixture
+def run(project: Make, skillrun: Call) -> Path:
+    """The folder of a run whose first phase is over, and whose second one waits for an answer."""
+    folder = project("greeting")
+    send = folder / "skills" / "greeting" / "send.md"
+    send.write_text(send.read_text().replace("steps:\n", "steps:\n  - {id: fine, ask: 'Is it fine?'}\n"))
+    assert skillrun(*GREET).code == 75
+    (folder / "answers.yaml").write_text("fine: it is\n")
+    return folder / "runs" / "ada"
+
+
+def edit(path: Path, pattern: str, new: str) -> None:
+    text = path.read_text()
+    edited = re.sub(pattern, new, text, count=1, flags=re.MULTILINE | re.DOTALL)
+    assert edited != text
+    path.write_text(edited)
+
+
+STATES = {
+    r"^phase:.*?(?=^\w)": ("phase: [[1]]\n", "`phase` is", "a list of texts"),
+    r"^models:.*?(?=^\w)": ("models: {strong: 5}\n", "`models` is", "a mapping of names to texts"),
+    r"^round: 1$": ("round: 1000000000", "`round` is `1000000000`", "a whole number from 1 to 10,000"),
+    r"^status: waiting$": ("status: idle", "`status` is `idle`", "one of running, waiting, completed, failed"),
+    r"^budget:.*?(?=^\w)": ("budget: {calls: many}\n", "`budget` is", "a mapping of names to numbers from 0"),
+    r"^inputs:.*?(?=^\w)": ("inputs: [a]\n", "`inputs` is", "a mapping of names to values"),
+}
+
+
+@pytest.mark.finding("FM14")
+@pytest.mark.parametrize("pattern", STATES)
+def test_a_damaged_state_is_refused_with_its_line_and_what_is_allowed(run: Path, skillrun: Call, pattern: str) -> None:
+    new, what, allowed = STATES[pattern]
+    edit(run / "state.md", pattern, new)
+    line = (run / "state.md").read_text().splitlines().index(new.strip()) + 1
+    for words in (GOES_ON, ("show", "ada"), ("resume", "ada", "--preview")):
+        done = skillrun(*words)
+        assert (done.code, f"{run / 'state.md'}:{line}: {what}" in done.err, f"; it is {allowed}" in done.err) == (
+            1, True, True
+        ), done  # fmt: skip
+
+
+RECOVERED = {
+    "status: failed-ish": (r"^status: completed$", "status: nonsense", "its status is `nonsense`"),
+    "another phase": (r"^phase: draft$", "phase: send", "it is that of `send`"),
+    "another round": (r"^round: 1$", "round: 7", "its round is 7, and the run is in round 1"),
+    "a way back to nowhere": (r"^round: 1$", "round: 1\ngoto: {target: x, step: y}", "it goes back to `x`"),
+    "no frontmatter": (r"\A.*\Z", "nothing", "its status is ``"),
+    "a cut": (r"^status: .*\Z", "", "cannot be read"),
+}
+USED = {
+    "no round": (r"^round: 1\n", ""),
+    "flags": (r"^flags:.*?(?=^\w)", "flags: [a, b]\n"),
+    "outputs": (r"^outputs:.*?(?=^\w)", "outputs: 7\n"),
+    "no outputs": (r"^outputs:.*?(?=^\w)", ""),
+    "failed": (r"^status: completed$", "status: failed"),
+    "a wrong bit": (r"^number: 1$", "number: 3"),
+}
+
+
+@pytest.mark.finding("FM14")
+@pytest.mark.parametrize("what", [*RECOVERED, *USED])
+def test_a_damaged_summary_is_recovered_or_used_and_told_of(run: Path, skillrun: Call, what: str) -> None:
+    summary = run / "summaries" / "draft.md"
+    before = summary.read_text()
+    pattern, new, *reasons = (RECOVERED | USED)[what]
+    edit(summary, pattern, new)
+    assert skillrun("show", "ada").code == 0
+    told = "summaries/draft.md was changed by hand, and counts as it is now"
+    if what in USED:
+        assert "summaries/draft.md" in skillrun("show", "ada", "--json").json["changed_by_hand"]
+    done = skillrun(*GOES_ON)
+    if what in RECOVERED:
+        assert (done.code, "is recovered: " in done.out, reasons[0] in done.out, told in done.out) == (
+            0, True, True, False
+        ), done  # fmt: skip
+        assert summary.read_text() == before.replace("flags:\n", "flags:\n  recovered: true\n").replace(
+            "flags: {}", "flags:\n  recovered: true"
+        )
+    else:
+        failed = what in ("failed", "outputs", "no outputs")  # what the next phase reads is not there
+        assert (done.code in ((0, 1) if failed else (0,)), told in done.out) == (True, True), done
+    assert skillrun("show", "ada", "--json").json["usage"]["calls"] == 2
+
+
+@pytest.mark.finding("FM14")
+def test_a_torn_witness_is_told_of_and_the_run_goes_on(run: Path, skillrun: Call) -> None:
+    witness = run / ".run" / "witness"
+    witness.write_bytes(witness.read_bytes()[:30])
+    assert skillrun("show", "ada").code == 0
+    done = skillrun(*GOES_ON)
+    assert (done.code, f"{witness} was damaged" in done.out) == (0, True), done
+    assert skillrun("show", "ada", "--json").json["usage"]["calls"] == 2
+
+
+LOOP = """---
+name: loop
+description: Goes back once.
+inputs: {}
+config: loop
+phases:
+  one:
+  two:
+---
+Loops.
+"""
+ONE = """---
+kind: phase
+description: Write.
+steps:
+  - {id: said, agent: writer, writes: a.md}
+---
+## said
+Say it{% if history %} again{% endif %}.
+"""
+TWO = """---
+kind: phase
+description: Go back.
+steps:
+  - {goto: one, at_most: 1}
+  - {id: note, write: b.md}
+---
+## note
+Done.
+"""
+
+
+class Dev:
+    """What `dev` does with a run of LOOP at each save, in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "skills" / "loop").mkdir()
+        (folder / "config").mkdir()
+        (folder / "config" / "loop.yaml").write_text("{}\n")
+        (folder / "workflows" / "loop.md").write_text(LOOP)
+        self.two, self.one = folder / "skills" / "loop" / "two.md", folder / "skills" / "loop" / "one.md"
+        self.one.write_text(ONE)
+        self.two.write_text(TWO)
+        self.folder, self.run = folder, folder / "runs" / "dev-loop"
+        self.run.mkdir(parents=True)
+        self.answers = folder / "answers.yaml"
+
+    def save(self, script: list[dict[str, Any]]) -> Outcome:
+        library = Library(search_path(self.folder))
+        program = check_workflow(library, "loop")
+        models = library.config("models")
+        assert program is not None, list(library.problems)
+        assert models is not None
+        person = open_person(unattended=True, answers=self.answers if self.answers.exists() else None)
+        gateway = ScriptedGateway(script)
+        setting = Session(
+            program, Catalogue.of(models.data), gateway, person, project=self.folder, override="scripted:x"
+        )
+        with hold(self.run), closing(open_journal_of(self.run)) as journal:
+            return asyncio.run(session.again(setting, self.run, journal, {}))
+
+    def texts(self) -> dict[str, str]:
+        return {
+            path.relative_to(self.run).as_posix(): path.read_text()
+            for path in self.run.rglob("*.md")
+            if "summaries" not in path.parts and path.name != "state.md"
+        }
+
+
+def open_journal_of(run: Path) -> Any:
+    from skillrun.tools.tree import Tree
+
+    return open_journal(Tree(run))
+
+
+@pytest.mark.finding("FM11")
+@pytest.mark.parametrize("texts", [("first", "second"), ("same", "same")])
+def test_an_edit_of_an_artifact_that_a_round_writes_again_stays_at_every_save(
+    project: Make, texts: tuple[str, str]
+) -> None:
+    dev = Dev(project("greeting"))
+    script = [{"address": "loop/one/said/*", "text": text, "times": 1} for text in texts]
+    assert dev.save(script).status == "completed"
+    assert dev.texts() == {"a.md": f"{texts[1]}\n", "round-1/a.md": f"{texts[0]}\n", "b.md": "Done.\n"}
+    (dev.run / "a.md").write_text("mine\n")
+    for number in range(3):
+        dev.two.write_text(TWO.replace("Done.", f"Done {number}."))
+        assert dev.save([]).status == "completed"
+        assert dev.texts()["a.md"] == "mine\n", number
+        assert dev.texts()["b.md"] == f"Done {number}.\n"
+
+
+@pytest.mark.finding("FM11")
+def test_a_new_text_for_an_edited_artifact_goes_beside_it_and_the_person_is_asked(project: Make) -> None:
+    dev = Dev(project("greeting"))
+    assert dev.save([{"address": "loop/one/said/*", "text": "first"}]).status == "completed"
+    (dev.run / "a.md").write_text("mine\n")
+    dev.one.write_text(ONE.replace("Say it", "Say it kindly"))
+    assert dev.save([{"address": "loop/one/said/*", "text": "kind"}]).status == "completed"
+    assert (dev.texts()["a.md"], dev.texts()["a.new.md"]) == ("mine\n", "kind\n")
+    dev.two.write_text(TWO.replace("Done.", "Over."))
+    assert dev.save([]).status == "completed"
+    assert (dev.texts()["a.md"], dev.texts()["a.new.md"]) == ("mine\n", "kind\n")
+
+
+@pytest.mark.finding("FM11")
+def test_an_edit_in_a_round_that_is_over_is_kept_when_everything_is_evaluated_again(project: Make) -> None:
+    dev = Dev(project("greeting"))
+    script = [{"address": "loop/one/said/*", "text": text, "times": 1} for text in ("first", "second")]
+    assert dev.save(script).status == "completed"
+    (dev.run / "round-1" / "a.md").write_text("mine\n")
+    (dev.run / "a.md").write_text("mine, too\n")
+    for _ in range(2):
+        assert dev.save([]).status == "completed"
+        assert {"mine\n", "mine, too\n"} <= set(dev.texts().values())

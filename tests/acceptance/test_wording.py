@@ -1,0 +1,117 @@
+"""What a message says next is what helps: the run that there is not, the reply that did not fit, the way on, once."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+Library = Callable[..., Path]
+TOP = Path(__file__).parents[2]
+ROLE = "---\nname: asker\ndescription: {}\n---\nYou ask.\n"
+WORKFLOW = """---
+name: {name}
+inputs:
+  request: string, what to ask
+phases:
+  ask:
+---
+"""
+PHASE = """---
+kind: phase
+steps:
+  - {step}
+---
+"""
+
+
+@pytest.fixture
+def library(project: Call) -> Library:
+    """Makes a project with the workflow `ask`, whose only step is the one that is given, and more files."""
+
+    def make(step: str, **more: str) -> Path:
+        folder: Path = project()
+        files = {
+            "workflows/ask.md": WORKFLOW.format(name="ask"),
+            "skills/ask/ask.md": PHASE.replace("{step}", step) + ("## one\nAsk.\n" if "agent" in step else ""),
+            "roles/asker.md": ROLE.format("Asks."),
+            **{path.replace("__", "/") + ".md": text for path, text in more.items()},
+        }
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        return folder
+
+    return make
+
+
+@pytest.mark.finding("FL17")
+def test_a_run_that_there_is_not_is_named(library: Library, skillrun: Call) -> None:
+    folder = library("{id: one, read: findings.md, from: storm}")
+    (folder / "runs" / "storms").mkdir(parents=True)
+    done = skillrun("ask", "x", "--unattended", "--name", "a")
+    assert done.code == 1
+    assert "there is no run `storm` beside this one; did you mean `storms`?" in done.out
+    assert "findings.md" not in done.out
+
+
+@pytest.mark.finding("FL17")
+def test_a_malformed_reply_is_shown(library: Library, skillrun: Call) -> None:
+    folder = library("{id: one, agent: asker, output: {score: integer}}")
+    (folder / "script.yaml").write_text('- {address: "ask/ask/one/*", text: "About seven, I would say."}')
+    done = skillrun("ask", "x", "--unattended", "--script", "script.yaml", "--name", "a")
+    assert done.code == 1
+    assert "it begins `About seven, I would say.`" in done.out
+
+
+@pytest.mark.finding("FL17")
+def test_the_way_on_is_said_once_where_a_workflow_inside_another_waits(library: Library, skillrun: Call) -> None:
+    library(
+        "{id: one, run: inner, with: {request: x}}",
+        workflows__inner=WORKFLOW.format(name="inner"),
+        skills__inner__ask=PHASE.replace("{step}", "{id: one, ask: Which one?, pause: exit, form: which.md}"),
+    )
+    done = skillrun("ask", "x", "--name", "a")
+    assert done.code == 75, done.out + done.err
+    assert done.out.count("go on with `skillrun resume a`") == 1
+    assert not re.search(r"[.;] ?[;.,]( |$)", done.out, re.MULTILINE)
+
+
+@pytest.mark.finding("FL17")
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Use this agent when: you need it.",
+        'Use it when asked. Examples: <example>Context: a user asks. assistant: "I do."</example> More: none.',
+    ],
+)
+def test_a_subagents_description_may_have_colons(library: Library, skillrun: Call, description: str) -> None:
+    library("{id: one, agent: asker}", roles__asker=ROLE.format(description))
+    done = skillrun("validate", "--strict")
+    assert done.code == 0, done.out
+    listed = skillrun("list", "--json").json
+    assert [one["description"] for one in listed["roles"] if one["name"] == "asker"] == [description]
+
+
+@pytest.mark.finding("FL17")
+def test_a_mistake_behind_such_a_description_has_its_place(library: Library, skillrun: Call) -> None:
+    library("{id: one, agent: asker}", roles__asker=ROLE.format("Use: this\nmodel: stronk: no"))
+    done = skillrun("validate")
+    assert "roles/asker.md:4:14: error[yaml]: a value with `: ` in it must be quoted" in done.out
+
+
+@pytest.mark.finding("FL17")
+def test_the_readmes_sample_is_what_a_run_prints(project: Call, skillrun: Call) -> None:
+    project()
+    sample = (TOP / "README.md").read_text("utf-8").partition("```console\n")[2].partition("```")[0]
+    command = re.search(r'^\$ skillrun plan ("[^"]+") (.*)$', sample, re.MULTILINE)
+    assert command
+    flags = [*command[2].split(), "--unattended", "--model", "scripted:default"]
+    done = skillrun("plan", json.loads(command[1]), *flags)
+    lines = [line for line in sample.splitlines() if line.startswith(("setup: ", "starting "))]
+    assert lines
+    for line in lines:
+        assert re.search("^" + re.escape(line).replace("…", ".*") + "$", done.out, re.MULTILINE), line
