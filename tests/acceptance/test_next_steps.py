@@ -5,7 +5,6 @@ A scene ends with such a message. The commands are taken out of it and typed, in
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
 import shutil
@@ -87,7 +86,9 @@ def resumed_by_path_from_another_project(scene: Scene) -> Done:
     shutil.copytree(scene.folder, other, ignore=shutil.ignore_patterns("runs"))
     scene.patch.chdir(other)
     scene.write({"script.yaml": FAILING.replace("KIND", "invalid_request")})
-    return scene.skillrun("resume", str(scene.folder / "runs" / "run"), "--unattended", "--script", "../project/script.yaml")
+    return scene.skillrun(
+        "resume", str(scene.folder / "runs" / "run"), "--unattended", "--script", "../project/script.yaml"
+    )
 
 
 def budget_spent(scene: Scene) -> Done:
@@ -171,11 +172,6 @@ def wrong_input(scene: Scene) -> Done:
     return scene.skillrun("greeting", "Ada", "--lines", "900")
 
 
-def no_prompt(scene: Scene) -> Done:
-    scene.patch.setattr("sys.stdin", io.StringIO())
-    return scene.skillrun("hint")
-
-
 def broken_file_found_by_the_doctor(scene: Scene) -> Done:
     scene.write({"skills/greeting/send.md": "---\nkind: phas\n---\n"})
     return scene.skillrun("doctor")
@@ -190,18 +186,23 @@ def of_an_old_schema(scene: Scene) -> Done:
     scene.failing()
     state = scene.folder / "runs/run/state.md"
     state.write_text(state.read_text().replace("schema_version: 2", "schema_version: 1"))
+    scene.write({"config/models.yaml": 'tiers: {strong: "scripted:x", fast: "scripted:x"}\n'})  # it has no seal
     return scene.skillrun("show", "run")
 
 
 def untrusted(scene: Scene) -> Done:
-    scene.write({"config/models.yaml": 'providers: {x: {kind: openai, base_url: "https://x.example/v1", key: X_API_KEY}}\n'})
+    scene.write(
+        {"config/models.yaml": 'providers: {x: {kind: openai, base_url: "https://x.example/v1", key: X_API_KEY}}\n'}
+    )
     return scene.skillrun("validate")
 
 
 def come_from_elsewhere(scene: Scene) -> Done:
     scene.failing()
     state = scene.folder / "runs/run/state.md"
-    state.write_text(state.read_text().replace("  strong: scripted:x\n", "  strong: scripted:x\n  dear: openai:gpt-9\n"))
+    state.write_text(
+        state.read_text().replace("  strong: scripted:x\n", "  strong: scripted:x\n  dear: openai:gpt-9\n")
+    )
     return scene.skillrun("resume", "run", "--unattended")
 
 
@@ -230,7 +231,6 @@ SCENES: dict[Callable[..., Done], tuple[str, frozenset[int]]] = {
     unknown_run_shown: ("skillrun runs", WORKED),
     unknown_flag: ("skillrun greeting --help", WORKED),
     wrong_input: ("skillrun greeting --help", WORKED),
-    no_prompt: ("skillrun hint", WORKED),
     broken_file_found_by_the_doctor: ("skillrun validate", SHOWS),
     broken_workflow_in_the_list: ("skillrun validate", SHOWS),
     of_an_old_schema: ("skillrun resume", WORKED),

@@ -6,7 +6,20 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from tests.faults.world import FORM, RESUME, STATUS, World, differences, files, goes_on, kept, no_bug, readable, shown
+from tests.faults.world import (
+    FORM,
+    NAME,
+    RESUME,
+    STATUS,
+    World,
+    differences,
+    files,
+    goes_on,
+    kept,
+    no_bug,
+    readable,
+    shown,
+)
 
 BASES: Final = ("resume", "killed")
 JOURNAL: Final = (".run/journal.db", ".run/journal.db-wal", ".run/witness")
@@ -63,7 +76,9 @@ def _ends_well(world: World, name: str, damaged: bytes, said: str, *, engines: b
     found = files(world.folder)
     same = differences(found, world.whole) == []
     if engines:
-        assert same or _noticed(said), f"{name} is damaged, and nothing is said of it: {said}"
+        assert same or _noticed(said + world.typed("show", NAME).out), (
+            f"{name} is damaged, and nothing is said of it: {said}"
+        )
     elif name != FORM:
         assert same or damaged in kept(world.folder).values(), f"what was in {name} is gone: {said}"
 

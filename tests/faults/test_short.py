@@ -61,7 +61,8 @@ def test_of_twenty_processes_on_one_run_one_has_it(world: World) -> None:
 
 
 def test_what_a_person_writes_while_a_run_goes_on_stays(world: World) -> None:
-    for case in islice(edits.cases(world, Random(SEED)), 6):
+    last = world.legs["begin"].points.index("rename three.md: before") + 1  # the last moment before it is written over
+    for case in (f"begin {last} notes/three.md saved", *islice(edits.cases(world, Random(SEED)), 5)):
         edits.hold(world, case)
 
 
