@@ -30,7 +30,8 @@ ASKING = {
 TRIES = {
     "workflows/tries.md": "---\nname: tries\ndescription: Tries.\nphases: {one: }\nconfig: tries\n---\n",
     "config/tries.yaml": "breakers: {patience: {limit: 1, then: ask}}\n",
-    "skills/tries/one.md": "---\nkind: phase\nsteps:\n  - {id: words, agent: writer, retry: patience, writes: a.md}\n---\n"
+    "skills/tries/one.md": "---\nkind: phase\nsteps:\n"
+    "  - {id: words, agent: writer, retry: patience, writes: a.md}\n---\n"
     "## words\nSay something.\n",
 }
 

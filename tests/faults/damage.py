@@ -35,7 +35,7 @@ def cuts(world: World, random: Random) -> Iterator[str]:
 
 
 def _cases(world: World, random: Random, how: str) -> Iterator[str]:
-    bases = {base: kept(world.bases / base / "run") for base in BASES}
+    bases = {base: kept(world.base(base) / "run") for base in BASES}
     while True:
         base = random.choice(BASES)
         own = random.random() < 0.5

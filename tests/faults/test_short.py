@@ -37,20 +37,20 @@ def test_a_full_or_broken_disk_loses_nothing(world: World) -> None:
         pytest.skip("no C compiler is here, or no Linux: nothing makes a disk fail")
     cases = list(disk.cases(world, Random(SEED)))
     assert len(cases) > 1000
-    for case in some(cases, 14):
+    for case in some(cases, 10):
         disk.hold(world, case)
 
 
 @pytest.mark.row("X4")
 def test_a_killed_process_loses_nothing(world: World) -> None:
-    for case in islice(kills.cases(world, Random(SEED)), 8):
+    for case in islice(kills.cases(world, Random(SEED)), 6):
         kills.hold(world, case)
 
 
 @pytest.mark.finding("FM14")
 def test_a_wrong_bit_or_a_missing_end_in_a_file_of_a_run_is_noticed(world: World) -> None:
     for cases in (damage.flips, damage.cuts):
-        for case in islice(cases(world, Random(SEED)), 8):
+        for case in islice(cases(world, Random(SEED)), 6):
             damage.hold(world, case)
 
 
@@ -62,7 +62,7 @@ def test_of_twenty_processes_on_one_run_one_has_it(world: World) -> None:
 
 def test_what_a_person_writes_while_a_run_goes_on_stays(world: World) -> None:
     last = world.legs["begin"].points.index("rename three.md: before") + 1  # the last moment before it is written over
-    for case in (f"begin {last} notes/three.md saved", *islice(edits.cases(world, Random(SEED)), 5)):
+    for case in (f"begin {last} notes/three.md saved", *islice(edits.cases(world, Random(SEED)), 3)):
         edits.hold(world, case)
 
 
@@ -70,13 +70,13 @@ def test_what_a_person_writes_while_a_run_goes_on_stays(world: World) -> None:
 @pytest.mark.finding("FM3", "FM5", "FM7", "FM8")
 def test_whatever_a_provider_sends_a_run_ends_in_words_and_goes_on(places: Places) -> None:
     cases = [case for case in providers.cases(places.providers(), Random(SEED)) if not case.startswith("responses ")]
-    for case in some(cases, 6):
+    for case in some(cases, 4):
         providers.hold(places.providers(), case)
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_no_response_that_was_cut_is_taken_for_whole() -> None:
-    cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 40))
+    cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 30))
 
 
 def test_the_long_form_tries_all_of_it_and_repeats_one_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

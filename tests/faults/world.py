@@ -91,19 +91,25 @@ class World:
                 shutil.copytree(self.runs, self.bases / "resume")
         self.whole = files(self.folder)
         self.asked = Counter(call.key for call in self.sent())
-        self.start("begin")
-        middle = len(self.legs["begin"].points) * 3 // 4
-        done = self.typed(*BEGIN, environment={"SKILLRUN_KILL_AT": str(middle)})
-        assert done.code == -signal.SIGKILL, done
-        shutil.copytree(self.runs, self.bases / "killed")
 
     def start(self, base: str) -> None:
         """Everything as it is before a leg (`begin`: nothing; `resume`: a run that waits, with its form filled in), or
         as a killed process has left it (`killed`)."""
         shutil.rmtree(self.runs, ignore_errors=True)
-        self.calls.unlink(missing_ok=True)
         if base != "begin":
-            shutil.copytree(self.bases / base, self.runs)
+            shutil.copytree(self.base(base), self.runs)
+        self.calls.unlink(missing_ok=True)
+
+    def base(self, name: str) -> Path:
+        """The runs as they are at such a start."""
+        folder = self.bases / name
+        if not folder.exists():
+            self.start("begin")
+            middle = len(self.legs["begin"].points) * 3 // 4
+            done = self.typed(*BEGIN, environment={"SKILLRUN_KILL_AT": str(middle)})
+            assert done.code == -signal.SIGKILL, done
+            self.runs.rename(folder)
+        return folder
 
     def typed(self, *words: str, **fault: Any) -> Done:
         """A command line, and what became of it under a fault; with nothing else running."""
