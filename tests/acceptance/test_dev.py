@@ -25,16 +25,20 @@ def told(run: "subprocess.Popen[str]") -> list[str]:
 
 
 @pytest.mark.row("X3")
+@pytest.mark.finding("FP12")
 def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: Call) -> None:
     folder = project("greeting")
     draft, send = (folder / "skills" / "greeting" / f"{name}.md" for name in ("draft", "send"))
-    text = send.read_text()
+    told_cost = '- {say: "About {{ run.estimate.calls | default(0) }} calls."}'
+    text = send.read_text().replace("steps:\n", f"steps:\n  {told_cost}\n", 1)
+    send.write_text(text)
     command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
             first = told(run)
             assert first[0] == f"starting dev-greeting in {folder / 'runs' / 'dev-greeting'}"
             assert [line[:9] for line in first if "completed" in line].count("completed") == 1
+            assert "send: About 2 calls." in first
             assert first[-1].endswith("0 reused, 2 asked, 2 artifacts changed")
             send.write_text(text.replace("To ", "For "))
             edited = told(run)
@@ -49,6 +53,13 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             mended = told(run)
             assert "asking greeting/draft/words/writer/1.1" in mended
             assert "changed: greeting.md" in mended
+            workflow = folder / "workflows" / "greeting.md"
+            written = workflow.read_text()
+            workflow.unlink()  # as an editor does that writes another file in its place
+            gone = told(run)
+            assert gone[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
+            workflow.write_text(written)
+            assert told(run)[-1].endswith("2 reused, 0 asked, 0 artifacts changed")
         finally:
             run.terminate()
 

@@ -76,7 +76,7 @@ Say all.
 ## page
 - {{ first.replies | map(attribute='status') | join(' ') }}; {{ second.replies | map(attribute='status') | join(' ') }}
 - {{ latest(first.replies, second.replies) | map(attribute='text') | join(' ') }}
-- {{ said.replies | map(attribute='status') | join(' ') }}, {{ said.degraded | default('whole') }}, {{ said.text | default('no text') }}
+- {{ said.replies | map(attribute='status') | join }}, {{ said.degraded | default('whole') }}, {{ said.text or '-' }}
 - {{ own.text }}, {{ other.text | default('no text') }}
 - {{ told.ids }}, {{ told.lenses }}
 - {{ run.usage.by_phase | list | join(' ') }}, {{ inputs.how_loud | default('quiet') }}
@@ -108,7 +108,7 @@ def test_what_the_page_says_is_so(project: Call, skillrun: Call) -> None:
     assert (folder / "runs" / "p" / "page.md").read_text("utf-8").strip().splitlines() == [
         "- success success; success truncated",
         "- x2 y1",
-        "- empty, true, no text",
+        "- empty, true, -",
         "- own by y, no text",
         "- a:x a:y, one two",
         "- first page, loud",

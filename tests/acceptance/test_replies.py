@@ -157,7 +157,7 @@ def test_a_number_without_end_is_asked_for_again(library: Call, skillrun: Call, 
     )
     done = skillrun("gate", "it", *SCRIPTED)
     assert done.code == 0
-    assert skillrun("show", "run", "--json").json["usage"]["calls"] == 3  # the summary is the third
+    assert skillrun("show", "run", "--json").json["usage"]["calls"] == 2
 
 
 # Words on the terminal and in files
@@ -246,7 +246,9 @@ def test_half_a_character_in_a_reply_is_replaced_and_the_run_ends(
             words = json.dumps({"summary": "cut \ud83d", **NOTHING})
         return anthropic.stream(words) if asked.body.get("stream") else anthropic.message(anthropic.text(words))
 
-    folder = library(ASKS)
+    reader = "---\nkind: phase\nsteps:\n  - {say: \"{{ phases.put.summary.summary | default('none') }}\"}\n---\n"
+    listed = ASKS["workflows/asks.md"].replace("{put: }", "{put: , tell: }")
+    folder = library({**ASKS, "workflows/asks.md": listed, "skills/asks/tell.md": reader})
     (folder / "answers.yaml").write_text("put/chosen: a\n")
     with serve(says) as wire:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")

@@ -77,7 +77,7 @@ def test_every_problem_is_shown_and_nothing_is_started(project: Call, skillrun: 
     done = skillrun("greeting", "Ada", *SCRIPTED)
     assert (done.code, done.out) == (1, "")
     assert "skills/greeting/draft.md:13:" in done.err
-    assert "skills/greeting/send.md:12:" in done.err
+    assert "skills/greeting/send.md:13:" in done.err
     assert done.err.endswith("Nothing was run and nothing was spent.\n")
     assert not (folder / "runs").exists()
     assert {one["path"] for one in skillrun("greeting", "Ada", "--json").json["problems"]} == {
@@ -187,12 +187,13 @@ def test_a_failed_run_says_why_and_how_to_go_on(project: Call, skillrun: Call) -
 
 
 def test_a_spent_budget_pauses_the_run(project: Call, skillrun: Call) -> None:
-    project("greeting")
-    done = skillrun("greeting", "Ada", "--budget", "calls=1", *SCRIPTED)
+    folder = project("visit")
+    (folder / "answers.yaml").write_text("where: the lake\n")
+    done = skillrun("visit", "--answers", "answers.yaml", "--budget", "calls=1", *SCRIPTED)
     assert done.code == 75
-    assert "skillrun resume ada --budget calls=2" in done.out
-    done = skillrun("resume", "ada", "--budget", "calls=9", "--json")
-    assert (done.code, done.json["usage"]["calls"]) == (0, 2)
+    assert "skillrun resume visit --budget calls=2" in done.out
+    done = skillrun("resume", "visit", "--budget", "calls=9", "--json")
+    assert (done.code, done.json["usage"]["calls"]) == (0, 4)
 
 
 def test_what_a_model_writes_cannot_steer_the_terminal(project: Call, skillrun: Call) -> None:
@@ -230,33 +231,35 @@ def test_the_same_name_twice_is_refused(project: Call, skillrun: Call) -> None:
 
 @pytest.mark.row("X4")
 def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call, skillrun: Call) -> None:
-    folder = project("greeting")
-    (folder / "script.yaml").write_text("- {address: 'greeting/draft/summary/*', delay: 60}\n")
-    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", "--script", "script.yaml"]
+    folder = project("visit")
+    (folder / "script.yaml").write_text("- {address: 'visit/plan/summary/*', delay: 60}\n")
+    (folder / "answers.yaml").write_text("where: the lake\n")
+    answers = ("--answers", "answers.yaml")
+    command = [sys.executable, "-m", "skillrun", "visit", *answers, "--script", "script.yaml"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     ) as run:
         assert run.stdout is not None
         for line in run.stdout:
-            if line.startswith("draft: wrote"):
+            if line.startswith("plan: wrote"):
                 break
         end = time.monotonic() + 30
-        while "greeting/draft/summary" not in _transcript(folder) and time.monotonic() < end:
+        while "visit/plan/summary" not in _transcript(folder) and time.monotonic() < end:
             time.sleep(0.02)
         run.send_signal(signal.SIGINT)
         rest = run.stdout.read()
     assert run.returncode == 130
-    assert rest.endswith("next: go on with `skillrun resume ada`\n")
-    assert skillrun("runs").out.splitlines()[1].split()[:3] == ["ada", "greeting", "interrupted"]
-    done = skillrun("resume", "ada", "--json")
+    assert rest.endswith("next: go on with `skillrun resume visit`\n")
+    assert skillrun("runs").out.splitlines()[1].split()[:3] == ["visit", "visit", "interrupted"]
+    done = skillrun("resume", "visit", "--json")
     assert done.code == 0
     assert "its answer is unknown" in done.err
     asked = [line for line in _transcript(folder).splitlines() if '"CallStarted"' in line]
-    assert sum("words" in line for line in asked) == 1
+    assert sum("steps" in line for line in asked) == 2, "once in each round"
 
 
 def _transcript(folder: Path) -> str:
-    return (folder / "runs" / "ada" / ".run" / "transcript.ndjson").read_text()
+    return (folder / "runs" / "visit" / ".run" / "transcript.ndjson").read_text()
 
 
 def test_a_new_version_is_put_beside_what_a_person_changed_and_over_nothing_of_theirs(

@@ -100,6 +100,11 @@ def _some(made: Iterable[Slip]) -> Iterator[Slip]:
         yield from several[step // 2 :: step][:MOST]
 
 
+def _is_description(slip: Slip) -> bool:
+    """Whether it is a colon in the description of a file that other tools read as well, where it may be."""
+    return slip.kind == "colon in a value" and (slip.path.startswith("roles/") or slip.path.endswith("/SKILL.md"))
+
+
 def _is_only_warned(slip: Slip) -> bool:
     return slip.path.startswith(ONLY_WARNED.get(slip.kind, ()))
 
@@ -110,7 +115,7 @@ def test_each_slip_in_a_shipped_file_is_refused_at_its_line(tmp_path: Path) -> N
     wrong = []
     for slip, verdict in Bench(tmp_path).verdicts():
         found[slip.kind][verdict] += 1
-        excused = slip.kind == DECLARATION or (verdict == WARNED and _is_only_warned(slip))
+        excused = slip.kind == DECLARATION or (verdict == WARNED and _is_only_warned(slip)) or _is_description(slip)
         if verdict != REFUSED and not excused and slip.what not in UNKNOWABLE.get(slip.path, ()):
             wrong.append(f"{verdict}: {slip}")
     for kind, counts in sorted(found.items()):

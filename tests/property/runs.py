@@ -87,6 +87,9 @@ class Human:
             return None
         return [self._answer(asking, question) for question in asking.questions]
 
+    def prepares(self, asking: Asking) -> bool:
+        return False
+
     def earlier(self, asking: Asking) -> None:
         """What was answered in an earlier process is no business of this one."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
+from skillrun.cli.rehearsal import estimated
 from skillrun.cli.words import because, counted, line_of
 from skillrun.cli.workflow import Job, prepare, workflow_command
 from skillrun.dev.cycle import Turn, turn
@@ -66,13 +68,18 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
     gateway, catalogue = job.loaded.gateway(job.script, out.note), job.loaded.catalogue
     library = job.loaded.program.library
     roots = [root.path for root in library.roots]
+    estimate = None
+    if folder.known(STATE) is None:  # a run that is there has its estimate
+        estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.prepared)
     with hold(folder), watching(roots, changes):
         journal = open_journal(folder)
         try:
             loaded: Loaded | None = job.loaded
             while True:
-                if loaded is not None and not await _evaluate(loaded, job, gateway, folder, journal, rerun, out):
-                    return 130
+                if loaded is not None:
+                    begun = _evaluate(loaded, job, gateway, folder, journal, rerun, out, estimate)
+                    if not await begun:
+                        return 130
                 folder.check()  # a run that is lost is not watched any longer
                 rerun = frozenset()
                 out.line("watching; Ctrl-C ends")
@@ -83,6 +90,10 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                 try:
                     loaded = load(workflow, out, library, said=BROKEN, trusted=job.trust_project)
                 except click.exceptions.Exit:
+                    loaded = None
+                except SkillrunError as error:  # the workflow's own file is gone, perhaps while an editor saves it
+                    out.note(f"error: {error.message}")
+                    out.note(BROKEN)
                     loaded = None
                 if loaded is not None and loaded.catalogue != catalogue and job.script is None:
                     await gateway.close()
@@ -97,7 +108,14 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
 
 
 async def _evaluate(
-    loaded: Loaded, job: Job, gateway: Gateway, folder: Tree, journal: Any, rerun: frozenset[str], out: Output
+    loaded: Loaded,
+    job: Job,
+    gateway: Gateway,
+    folder: Tree,
+    journal: Any,
+    rerun: frozenset[str],
+    out: Output,
+    estimate: Mapping[str, Any] | None,
 ) -> bool:
     """One turn, and what it came to; whether to go on watching."""
     first = folder.known(STATE) is None
@@ -121,6 +139,7 @@ async def _evaluate(
         typed=job.typed,
         rerun=rerun,
         share=job.share,
+        estimate=estimate,
     )
     started = time.monotonic()
     try:

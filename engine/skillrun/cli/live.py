@@ -60,7 +60,7 @@ class Picture:
             case PhaseEnded():
                 self.phases[event.phase] = PhaseLine(event.status, event.round, event.seconds)
             case WentBack():
-                names = list(self.phases)
+                names = [name for name in self.phases if _around(name) == _around(event.target)]
                 for name in names[names.index(event.target) :]:
                     self.phases[name] = PhaseLine(round=event.round)
             case CallStarted():
@@ -82,6 +82,11 @@ class Picture:
             calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
             found += [f"    {call.member} · {call.model} · {duration(now - since)}" for call, since in calls]
         return [*found, f"{spent(self.total.to_dict())} · {duration(now - self.since)}"]
+
+
+def _around(phase: str) -> str:
+    """Where the workflow of a phase is run; nothing for that of the run itself."""
+    return phase.rpartition("/")[0]
 
 
 class PlainView:

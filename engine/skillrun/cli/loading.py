@@ -191,7 +191,7 @@ def elsewhere(name: str) -> str:
     return f"the project of this folder has it, and commands are typed in the project's own: `cd {folder}`"
 
 
-def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> None:
+def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
     from skillrun.language.diagnostics import render
 
@@ -201,7 +201,7 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING) -> Non
     if any(problem.severity == "error" for problem in found):
         out.note(said)
         out.data({"problems": [asdict(problem) for problem in found]})
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(code)
 
 
 def read_script(path: Path | None, out: Output) -> Script:

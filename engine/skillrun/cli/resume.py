@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from skillrun.cli import options, powers
-from skillrun.cli.loading import Loaded, load, open_library, read_script
+from skillrun.cli.loading import Loaded, load, open_library, read_script, refuse
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.cli.running import carry_out
@@ -19,6 +19,8 @@ from skillrun.cli.words import counted, money
 from skillrun.language.diagnostics import UsageError
 from skillrun.language.library import Library
 from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.prepared import read_answers
+from skillrun.people.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
 from skillrun.runtime.interpreter import Outcome, now
@@ -28,6 +30,8 @@ from skillrun.runtime.opening import called
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
 from skillrun.tools.tree import Tree
+
+UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
 
 
 @click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
@@ -62,6 +66,8 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
         )
     loaded = load(state.workflow, out, library)
     changed = sessions.changed_files(loaded.program, state)
+    if more["answers"] is not None and not preview:
+        refuse(check_answers(loaded.program, read_answers(more["answers"])), out, UNTOUCHED, code=2)
     adopt = more["adopt"]
     if not preview:
         adopt = powers.decided(loaded, folder, adopt, out, attended=not more["unattended"])
@@ -73,8 +79,8 @@ def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, 
         return 0
     if again:
         out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
-        out.note("error: going on asks these calls again; nothing was asked yet")
-        out.note(f"hint: `skillrun resume {typed} --yes` asks them")
+        out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
+        out.note(f"hint: `skillrun resume {typed} --yes` goes on all the same")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
@@ -109,10 +115,34 @@ async def _would_ask(loaded: Loaded, folder: Path, *, adopt: bool | None) -> lis
     return await would_ask(loaded.session(ScriptedGateway(), StandIn(), adopt=adopt), folder.parent, folder.name)
 
 
+def _again(asked: list[WouldAsk]) -> str:
+    sure = sum(call.certain for call in asked)
+    if sure == len(asked):
+        return f"{counted(sure, 'call')} again"
+    return f"{counted(sure, 'call')} again, and perhaps {len(asked) - sure} more" if sure else "some calls again"
+
+
 def _lines(asked: list[WouldAsk]) -> list[str]:
-    """The calls with their tokens, and what they would cost at least: how long the replies are is a guess."""
-    prices = [call.price for call in asked]
-    price = None if None in prices else sum(each or 0.0 for each in prices)
-    total = f"{counted(len(asked), 'call')}, {sum(call.tokens for call in asked):,} tokens in, about {money(price)}"
-    kind = {True: "asked again", False: "new"}
-    return [*(f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind[call.again]}" for call in asked), total]
+    """The calls with their tokens; what is certain, and what only generated replies have led to."""
+    if not asked:
+        return ["nothing would be asked"]
+    sure, perhaps = [call for call in asked if call.certain], [call for call in asked if not call.certain]
+    lines = [*(_line(call) for call in sure), f"certain: {_sum(sure)}"] if sure else []
+    if perhaps:
+        lines += [*(f"{_line(call)}, perhaps" for call in perhaps), f"a guess: {_sum(perhaps)}"]
+        lines += ["It follows replies that were made up: loops may end sooner, conditions may not hold, or others may."]
+    return lines
+
+
+def _line(call: WouldAsk) -> str:
+    kind = "asked again" if call.again else "new"
+    return f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind}"
+
+
+def _sum(asked: list[WouldAsk]) -> str:
+    """How many, how long, and the price: how long the replies are is a guess in any case."""
+    prices = [call.price for call in asked if call.price is not None]
+    price = f"about {money(sum(prices))}" if len(prices) == len(asked) else "price unknown"
+    if prices and len(prices) < len(asked):
+        price = f"about {money(sum(prices))}, and {counted(len(asked) - len(prices), 'call')} of unknown price"
+    return f"{counted(len(asked), 'call')}, {sum(call.tokens for call in asked):,} tokens in, {price}"

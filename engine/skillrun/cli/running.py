@@ -13,11 +13,10 @@ from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
-from skillrun.cli.words import because, spent
+from skillrun.cli.words import at, because, spent
 from skillrun.cli.workflow import Job, first_input
 from skillrun.language.diagnostics import SkillrunError, hanging
 from skillrun.people.person import open_person
-from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.opening import called, new_slug
@@ -32,7 +31,7 @@ def run_new(job: Job, out: Output) -> int:
         return 1
     first = first_input(loaded.program.workflow)
     words = str(inputs[first.name]) if first is not None else loaded.program.workflow.name
-    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed))
+    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed, job.prepared))
     name = job.slug or new_slug(job.runs, words, shared=job.share)
     if not job.slug:
         _mention(job.runs, name.rpartition("-")[0], out)
@@ -107,7 +106,7 @@ def carry_out(
 def _answered(job: Job, out: Output) -> bool:
     """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
     program = job.loaded.program
-    prepared = read_answers(job.answers) if job.answers else Prepared()
+    prepared = job.prepared()
     refuse(check_answers(program, prepared), out)
     reasons = refusal(program, prepared) if job.unattended else []
     if reasons:
@@ -125,6 +124,8 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         told = story(folder)
     out.line()
     out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
+    for one in told.get("degraded", ()):
+        out.line(f"degraded: {at(one)}: {hanging(one['text'])}")
     out.line(f"folder: {folder}")
     for name in told["artifacts"]:
         out.line(f"  {name}")

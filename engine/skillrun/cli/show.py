@@ -11,7 +11,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
-from skillrun.cli.words import because, counted, duration, money, shown, spent, table
+from skillrun.cli.words import at, because, counted, duration, money, shown, spent, table
 from skillrun.language.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
@@ -37,12 +37,13 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "inputs": [f"{name}: {text}" for name, text in _brief(told["inputs"])],
         "state": [f"{name}: {text}" for name, text in _brief(told["state"])],
         "models": [f"{tier} = {model}" for tier, model in told["models"].items()],
-        "": table(HEADER, [_row(one) for one in phases], right=range(2, len(HEADER))),
-        "outputs": [f"{_at(one)}: {text}" for one in phases if (text := _equations(one["outputs"]))],
-        "flags": [f"{_at(one)}: {text}" for one in phases if (text := _equations(one["flags"]))],
-        "what happened": [f"{_at(one)}: {one['text']}" for one in told["happened"]],
+        "": _table(phases),
+        "outputs": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["outputs"]))],
+        "flags": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["flags"]))],
+        "what happened": [f"{at(one)}: {one['text']}" for one in told["happened"]],
+        "about the run": told["notices"],
         "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
-        "degraded": [f"{_at(one)}: {one['text']}" for one in told["degraded"]],
+        "degraded": [f"{at(one)}: {one['text']}" for one in told["degraded"]],
         "changed by hand": told.get("changed_by_hand"),
         "sent, answer unknown": told.get("unanswered"),
         "not followed": told["not_followed"],
@@ -52,9 +53,20 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     for title, found in parts.items():
         if found:
             lines += ["", f"{title}:", *(f"  {hanging(line)}" for line in found)] if title else ["", *found]
-    if told["estimate"]:
-        lines += ["", f"expected before it began: {_equations(told['estimate'])}"]
+    expected = {key: value for key, value in told["estimate"].items() if key != "answers"}
+    if expected:
+        lines += ["", f"expected before it began: {_equations(expected)}"]
     return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]
+
+
+def _table(phases: list[Mapping[str, Any]]) -> list[str]:
+    """The phases with the calls that were paid for; those that were replayed, where there are any, beside them."""
+    again = [f"{number:,}" if (number := one["usage"].get("replayed")) else "" for one in phases]
+    rows = [_row(one) for one in phases]
+    if not any(again):
+        return table(HEADER, rows, right=range(2, len(HEADER)))
+    wide = [[*row, number] for row, number in zip(rows, again, strict=True)]
+    return table((*HEADER, "replayed"), wide, right=range(2, len(HEADER) + 1))
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:
@@ -69,10 +81,6 @@ def _row(one: Mapping[str, Any]) -> list[str]:
         duration(one["seconds"]) if one["seconds"] else "",
         *flow,
     ]
-
-
-def _at(one: Mapping[str, Any]) -> str:
-    return one["phase"] if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
 
 
 def _equations(values: Mapping[str, Any]) -> str:

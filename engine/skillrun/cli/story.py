@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ from skillrun.runtime.state import State
 from skillrun.runtime.transcript import KINDS, Record, events
 from skillrun.tools.tree import Tree
 
+Paid = dict[tuple[str, int], Spent]
+"""By phase and round."""
 HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack")
 
 
@@ -41,11 +44,14 @@ def story(folder: Path) -> Record:
 
 
 def _story(folder: Tree) -> Record:
-    counted, files = _from_journal(folder)
+    counted, paid, files = _from_journal(folder)
     state, _ = files.read_state()
     told = _Told(folder)
-    phases = _phases(files, state, told)
-    artifacts = [name for name in dict.fromkeys(name for one in phases for name in one["artifacts"]) if files.has(name)]
+    phases = _phases(files, state, told, paid)
+    if "usage" in counted and (again := sum(one["usage"].get("replayed", 0) for one in phases)):
+        counted["usage"]["replayed"] = again
+    recorded = (name for one in phases for name in one["artifacts"])
+    artifacts = [name for name in dict.fromkeys((*recorded, *files.artifacts())) if files.has(name)]
     held = state.status == "running" and not is_held(folder)
     return {
         "run": folder.path.name,
@@ -62,6 +68,7 @@ def _story(folder: Tree) -> Record:
         "phases": phases,
         "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
         "artifacts": artifacts,
+        "notices": list(told.notices),
         "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
         "degraded": [
             _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
@@ -80,27 +87,36 @@ class _Told:
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
         self.lines: dict[tuple[str, int], list[str]] = {}
+        self.notices: dict[str, None] = {}  # warnings about the run as a whole
         rounds: dict[str, int] = {}
         for event in events(folder):
             if event["event"] not in KINDS:  # of a later skillrun
                 continue
-            phase = str(event.get("phase") or event.get("source") or "")
-            rounds[phase] = event.get("round", 1) if event["event"].startswith("Phase") else rounds.get(phase, 1)
+            path = str(event.get("phase") or event.get("source") or "")
+            phase, _, inner = path.partition("/")  # of a workflow that the phase runs
+            own = event["event"].startswith("Phase") and not inner
+            rounds[phase] = event.get("round", 1) if own else rounds.get(phase, 1)
             key = (phase, rounds[phase])
             if event["event"] == "RunStarted":
                 self.order = [name for name in event["phases"] if SLUG.fullmatch(name)]
-            elif event["event"] == "PhaseStarted":
+            elif event["event"] == "Notice" and event.get("level") == "warn":
+                self.notices[str(event["text"])] = None
+            elif event["event"] == "PhaseStarted" and own:
                 self.lines[key] = []
-            elif event["event"] == "PhaseEnded" and not event["final"]:
+            elif event["event"] == "PhaseEnded" and own and not event["final"]:
                 self.seconds[key] += event["seconds"]
                 self.ended[key] = event
             if event["event"] in HAPPENED or event.get("reason"):
-                text = line_of(event).removeprefix(f"{phase}: ")
+                again = {"replayed": False} if event["event"] == "Answered" else {}  # it was given, and is told once
+                text = line_of({**event, **again}).removeprefix(f"{phase}: ").removeprefix(f"{phase}/")
                 self.lines.setdefault(key, []).extend(filter(None, text.split("\n")))
 
 
-def _phases(files: RunFolder, state: State, told: _Told) -> list[Record]:
-    """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary."""
+def _phases(files: RunFolder, state: State, told: _Told, paid: Paid) -> list[Record]:
+    """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary.
+
+    What it used is what the journal says was paid for; its summary says so where there is no journal.
+    """
     current = {
         name: {**told.ended.get((name, state.round), {}), **(files.told_summary(name) or {})} or None
         for name in told.order or files.summarized()  # a transcript that may not be read tells no order
@@ -115,6 +131,9 @@ def _phases(files: RunFolder, state: State, told: _Told) -> list[Record]:
             one |= {"round": number, "seconds": told.seconds[name, number]}
             one["back"] = told.ended.get((name, number), {}).get("status") == "back"
             one |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
+            if (name, number) in paid:
+                again = one["usage"].get("replayed", 0)
+                one["usage"] = replace(paid[name, number], replayed=again).to_dict()
             one |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
             found.append(one)
     places = {name: number for number, name in enumerate(told.order)}
@@ -129,27 +148,39 @@ def _feature(name: str, stands: str) -> Record:
     return {"name": name, "on": stands == "on", "because": stands.removeprefix("on").removeprefix("off, ")}
 
 
-def _from_journal(folder: Tree) -> tuple[Record, RunFolder]:
-    """What only the journal knows, and the run's files as it knows them.
+def _from_journal(folder: Tree) -> tuple[Record, Paid, RunFolder]:
+    """What only the journal knows, what each phase has used by it, and the run's files as it knows them.
 
     Nothing, and why, while another process has it or when it is damaged.
     """
     try:
         if not sound(folder):
-            return {"journal": "there is no journal in `.run/`"}, RunFolder(folder)
+            return {"journal": "there is no journal in `.run/`"}, {}, RunFolder(folder)
         with closing(Journal.read(folder, fits)) as journal:
             files = RunFolder(folder, journal)
-            return _counted(files, journal), files
+            paid = _paid(journal)
+            return _counted(files, journal, paid), paid, files
     except PermissionError:
-        return {"journal": "the journal of this run is its owner's"}, RunFolder(folder)
+        return {"journal": "the journal of this run is its owner's"}, {}, RunFolder(folder)
     except SkillrunError as error:
-        return {"journal": error.message}, RunFolder(folder)
+        return {"journal": error.message}, {}, RunFolder(folder)
 
 
-def _counted(files: RunFolder, journal: Journal) -> Record:
-    calls = (Spent(1, Usage(**entry.body["usage"]), entry.body["price"]) for entry in journal.entries("reply"))
+def _paid(journal: Journal) -> Paid:
+    """What each phase has used in each round: the calls that were paid for, each once and where it was asked."""
+    rounds = {(entry.address, entry.fingerprint): entry.body.get("round") for entry in journal.entries("sent")}
+    found: Paid = {}
+    for entry in journal.entries("reply"):
+        first = str(rounds.get((entry.address, entry.fingerprint))).partition(".")[0]
+        key = (f"{entry.address}/".split("/")[1], int(first) if first.isdecimal() else 1)
+        call = Spent(1, Usage(**entry.body["usage"]), entry.body["price"])
+        found[key] = found.get(key, Spent()) + call
+    return found
+
+
+def _counted(files: RunFolder, journal: Journal, paid: Paid) -> Record:
     return {
-        "usage": sum(calls, Spent()).to_dict(),
+        "usage": sum(paid.values(), Spent()).to_dict(),
         "changed_by_hand": files.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

@@ -40,11 +40,17 @@ def spent(usage: Data) -> str:
     cached = round(100 * usage["cache_read"] / given) if given else 0
     share = f" ({cached} % cached)" if cached else ""
     calls = counted(usage["calls"], "call")
-    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}"
+    again = f"; {usage['replayed']:,} more replayed" if usage.get("replayed") else ""
+    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{again}"
 
 
 def because(reason: str) -> str:
     return f": {hanging(reason)}" if reason else ""
+
+
+def at(one: Data) -> str:
+    """The phase of something that is told, with its round where it is a later one."""
+    return str(one["phase"]) if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
 
 
 def shown(value: Any) -> str:
@@ -82,6 +88,10 @@ def listed(rows: Iterable[tuple[str, str]]) -> str:
     return formatter.getvalue().rstrip("\n")
 
 
+GIVEN: Final[Data] = {"prepared": "answered by what was prepared", "default": "taken by default, nobody was asked"}
+"""What is said of answers that no person gave during the run."""
+
+
 def line_of(event: Data) -> str:
     """The line, empty for an event that says nothing to a person; what has more of them is indented from the second on.
 
@@ -114,9 +124,14 @@ def _asked(event: Data) -> list[str]:
     return [f"{event['phase']}: question{worded}: {one.get('text', '')}" for one in event["questions"]]
 
 
-def _answered(event: Data) -> str:
-    given = {str(one.get("id", "")): one["answer"] for one in event["answers"] if one.get("answer") not in (None, "")}
-    return f"{event['phase']}: answered: {equations(given)}" if given and not event["replayed"] else ""
+def _answered(event: Data) -> list[str]:
+    """A line for each way in which answers were given; of an older run nobody knows it, and a person's it was said."""
+    given: dict[str, dict[str, Any]] = {}
+    for one in event["answers"] if not event["replayed"] else ():
+        if one.get("answer") not in (None, ""):
+            how = GIVEN.get(str(one.get("answered_by")), "answered")
+            given.setdefault(how, {})[str(one.get("id", ""))] = one["answer"]
+    return [f"{event['phase']}: {how}: {equations(answers)}" for how, answers in given.items()]
 
 
 def _warned(event: Data) -> str:
@@ -134,7 +149,8 @@ LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "Answered": _answered,
     "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",
     "Tripped": lambda event: (
-        f"{event['phase']}: `{event['breaker']}` has reached its limit of {event['failures']}: {event['action']}"
+        f"{event['phase']}: `{event['breaker']}` has reached its limit of {event.get('limit') or event['failures']}: "
+        f"{event['action']}"
     ),
     "WentBack": lambda event: f"{event['source']}: back to {event['target']}, for round {event['round']}",
     "CallEnded": lambda event: (

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded, Script
     from skillrun.language.definitions import Workflow
     from skillrun.language.fields import Field
+    from skillrun.people.prepared import Prepared
 
 GIVEN: Final = "input_"
 Names = Mapping[str, Any]
@@ -41,6 +42,12 @@ class Job:
     share: bool
     trust_project: bool
     json: bool
+
+    def prepared(self) -> Prepared:
+        """The prepared answers, none of them taken yet. Raises SkillrunError when they cannot be read."""
+        from skillrun.people.prepared import Prepared, read_answers
+
+        return read_answers(self.answers) if self.answers else Prepared()
 
 
 class WorkflowCommand(click.Command):
@@ -120,9 +127,11 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
     if job.dry_run:
         import asyncio
 
-        from skillrun.cli.rehearsal import rehearsed, report
+        from skillrun.cli.rehearsal import StandIn, rehearsed, report
 
-        return report(asyncio.run(rehearsed(job.loaded, job.inputs, job.model, job.script or (), job.typed)), out)
+        person, script = StandIn(prepared=job.prepared()), job.script or ()
+        work = rehearsed(job.loaded, job.inputs, job.model, script, job.typed, person, straight=not script)
+        return report(asyncio.run(work), out)
     from skillrun.cli.running import run_new
 
     return run_new(job, out)

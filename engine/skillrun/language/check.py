@@ -32,7 +32,8 @@ from skillrun.language.workflows import WorkflowCheck
 class Program:
     """A workflow with everything it uses, as the interpreter runs it.
 
-    `reads` says which phases each phase reads, `inline` holds the workflows that its phases run.
+    `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
+    model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds.
     """
 
     workflow: Workflow
@@ -42,6 +43,8 @@ class Program:
     library: Library
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     inline: Mapping[str, Program] = field(default_factory=dict)
+    summarised: frozenset[str] = frozenset()
+    remembered: frozenset[str] = frozenset()
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -204,7 +207,17 @@ class Checker:
         engine = self.lookups.config("skillrun").data or {}
         runs = {step.text for phase in check.phases.values() for step in phase.walk() if step.verb == "run"}
         inline = {other: program for other in sorted(runs) if (program := self._programs.get(other)) is not None}
-        return Program(workflow, check.phases, settings.data or {}, engine, self.library, check.reads(), inline)
+        return Program(
+            workflow,
+            check.phases,
+            settings.data or {},
+            engine,
+            self.library,
+            check.reads(),
+            inline,
+            check.summarised(),
+            check.remembered(),
+        )
 
     def phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)

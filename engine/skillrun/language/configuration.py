@@ -14,7 +14,7 @@ from typing import Any, Final
 from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, Keys
 from skillrun.language.reader import Reader
-from skillrun.language.source import Entry, Mapping, Node, Sequence, Span, plain, scalars
+from skillrun.language.source import Entry, Mapping, Node, Sequence, Span, plain, scalars, sequences
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -170,6 +170,16 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
 def places_with(layers: Iterable[Mapping], text: Any) -> list[Span]:
     """Everywhere in a config where a value is the text."""
     return [one.span for layer in layers for one in scalars(layer) if one.value == text]
+
+
+def places_of_second(layers: Iterable[Mapping], several: list[Any], one: Any) -> list[Span]:
+    """Where a list of a config that is the one given says something for the second time."""
+    return [
+        [item.span for item in found.items if plain(item) == one][1]
+        for layer in layers
+        for found in sequences(layer)
+        if plain(found) == several
+    ]
 
 
 def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[str, Node]]:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language import source as nodes
+from skillrun.language.config_checks import config_place
+from skillrun.language.configuration import places_of_second
 from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import suggest
 from skillrun.language.expressions import Template, Value
@@ -76,15 +78,39 @@ def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> 
                 scope.report(value.span, "seats", message)
 
 
-def check_given(scope: Scope, step: Step, fields: Mapping[str, Field], label: str, *, all_of_them: bool = True) -> None:
-    """Check what `with` hands over against what is declared; `all_of_them`: whether nothing required may lack."""
+def check_twice(scope: Scope, step: Step, members: Type) -> None:
+    """Report a list that names one member twice, where it is written: in the step, or in the config."""
+    for several in members.values or () if step.main is not None else ():
+        assert step.main is not None
+        listed = several if isinstance(several, list) else []
+        for one in [one for place, one in enumerate(listed) if one in listed[:place]][:1]:
+            here = [item.span for item in step.main.items or () if item.literal == one][1:2]
+            spans = here or places_of_second(scope.settings.layers, several, one) or [step.main.span]
+            for span in spans:
+                hint = "a variant or a model tells members apart"
+                scope.report(span, "duplicate-member", f"`{one}` is seated twice", hint)
+
+
+def check_given(
+    scope: Scope,
+    step: Step,
+    fields: Mapping[str, Field],
+    label: str,
+    types: Type,
+    *,
+    all_of_them: bool = True,
+) -> None:
+    """Check what `with` hands over against what is declared; `all_of_them`: whether nothing required may lack.
+
+    `types` are those of what is handed over: of what the config has, the value is known.
+    """
     value = step.values.get("with", Value(step.span))
     given = value.entries or {}
     named = set(map(identifier, given))
     for name, one in given.items():
         field = fields.get(identifier(name))
         if field is not None:
-            check_literal(scope, field, one)
+            _check_known(scope, field, one, types.fields.get(name, ANY))
         else:
             hint = suggest(name, fields) or "it takes none"
             has = "has an" if label.startswith("none") else "has no"
@@ -93,6 +119,15 @@ def check_given(scope: Scope, step: Step, fields: Mapping[str, Field], label: st
         if field.required and field.default is None and name not in named:
             hint = f"give it in `with: {{{field.name}: …}}`"
             scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
+
+
+def _check_known(scope: Scope, field: Field, value: Value, one: Type) -> None:
+    """Whether a value fits its field: one that is written out, or the one that the config has."""
+    known = one.values or ()
+    if not check_literal(scope, field, value) or value.template is None or value.literal is not None or len(known) != 1:
+        return
+    if field.type.kind in ("integer", "number") and (error := coerce(replace(field, fallback=None), known[0]).error):
+        scope.report(config_place(value.template, scope.settings) or value.span, "type", error)
 
 
 def check_literal(scope: Scope, field: Field, value: Value) -> bool:

@@ -104,6 +104,15 @@ class Reference:
         return "/" not in self.skill
 
 
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """What must hold of a workflow's config, and what is said where it does not."""
+
+    span: Span
+    must: Template | None = key("condition", "what must hold; reads `config` alone", required=True)
+    say: Value | None = key("text", "what is wrong otherwise, and what to write", required=True)
+
+
 @dataclass(frozen=True)
 class Prompt:
     """A named section of a phase or protocol."""
@@ -216,6 +225,7 @@ class Workflow(File):
     state: tuple[Field, ...] = key("fields", "its variables", ())
     outputs: Mapping[str, Value] = key("mapping", "what it returns", dict)
     config: str | None = key("name", "its file in `config/`")
+    checks: tuple[Check, ...] = key("checks", "what must hold of its config", ())
     repository: Value | None = key("text", "the folder that agents' tools may read")
     hint: Value | None = key("text", "the one line of `skillrun hint`")
     parallel: Value | None = key("value", "whether unordered phases run at the same time")
@@ -262,6 +272,7 @@ PHASE_USE_KEYS: Final = keys_of(PhaseUse)
 STEP_KEYS: Final = keys_of(Step)
 ROW_KEYS: Final = keys_of(Row)
 REFERENCE_KEYS: Final = keys_of(Reference)
+CHECK_KEYS: Final = keys_of(Check)
 VERB_KEYS: Final[Mapping[str, Keys]] = {
     name: {**STEP_KEYS, name: verb.main, **verb.keys} for name, verb in VERBS.items()
 }

@@ -37,6 +37,10 @@ from skillrun.language.types import (
 
 STEPS: Final = 2_000  # expressions that are looked at for one template, some of them again, and
 STEPS_FOR_EACH: Final = 2  # so many more for each of its characters
+HISTORY: Final = "history"
+SUMMARY: Final = "*.summary"  # in `reads`: what a model says of some phase
+RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"})
+"""The fields of a phase's summary that are filled in without a model."""
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"), "the workflow's `config:` names the file in `config/` that has it"
 )
@@ -58,6 +62,7 @@ class Inference:
     explain: Callable[[str], str] = lambda _path: ""
     place: Callable[[str], Span | None] = lambda _fact: None
     reads: set[str] = field(default_factory=set)
+    _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
     left: int = field(init=False, default=0)
 
@@ -213,6 +218,8 @@ class Inference:
 
     def name(self, node: nodes.Name) -> Type:
         one = self.names.get(node.name)
+        if node.name == HISTORY:
+            self.reads.add(HISTORY)
         if one is None:
             hint = self.explain(node.name) or suggest(node.name, sorted(self.names))
             self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
@@ -220,8 +227,12 @@ class Inference:
         return self.settled(node, one)
 
     def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
-        owner = self.infer(node.node)
         key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
+        if key in RULED:
+            self._ruled.add(id(node.node))
+        if key == "summary" and id(node) not in self._ruled:
+            self.reads.add(SUMMARY)
+        owner = self.infer(node.node)
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         if isinstance(node.node, nodes.Name) and isinstance(key, str):
             self.reads.add(f"{node.node.name}.{identifier(key)}")

@@ -32,6 +32,7 @@ Takes = Literal[
     "steps",
     "phases",
     "references",
+    "checks",
     "seats",
     "sentence",  # text, never rendered
     "address",  # where a provider is reached

@@ -63,6 +63,10 @@ FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "dropped", 
 _USAGE: Final = {
     "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
 }  # fmt: skip
+_ESTIMATE: Final = {"calls": NUMBER, "turns": NUMBER, "tokens": NUMBER, "price": ANY}
+_CHOICES: Final = map_of(map_of(record(_ESTIMATE, "the estimate"))).maybe()
+ESTIMATE: Final = record({**_ESTIMATE, "answers": _CHOICES}, "run.estimate")
+"""`answers`: by a question's id, what each of its choices would make of it."""
 RUN: Final = record(
     {
         "name": TEXT,
@@ -71,7 +75,7 @@ RUN: Final = record(
         "started_at": TEXT,
         "environment": TEXT,
         "models": map_of(TEXT),
-        "estimate": record({"calls": NUMBER, "tokens": NUMBER, "price": ANY}, "run.estimate").maybe(),
+        "estimate": ESTIMATE.maybe(),
         "usage": record({**_USAGE, "by_phase": map_of(record(_USAGE, "the usage"))}, "run.usage"),
     },
     "run",

@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from skillrun.language.definitions import (
+    CHECK_KEYS,
     PHASE_USE_KEYS,
     REFERENCE_KEYS,
     ROW_KEYS,
     STEP_KEYS,
     VERB_KEYS,
+    Check,
     PhaseUse,
     Reference,
     Row,
@@ -286,6 +288,13 @@ class Reader:
                 found.append(Reference(span=(written or item).span, **named))
         return tuple(found)
 
+    def checks(self, node: Node) -> tuple[Check, ...]:
+        found = []
+        for item in self.listed(node, "checks", "each has `must`, a condition over `config`, and `say`"):
+            self.count(item)
+            found.append(Check(span=item.span, **self.read(item, CHECK_KEYS)))
+        return tuple(found)
+
     def seats(self, node: Node) -> Seats:
         hint = "for example `[proposer, challenger]`, or `{members: 1..4}`"
         if isinstance(node, Sequence) and node.items:
@@ -318,6 +327,7 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "rows": Reader.rows,
     "phases": Reader.phases,
     "references": Reader.references,
+    "checks": Reader.checks,
     "seats": Reader.seats,
 }
 

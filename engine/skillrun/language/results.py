@@ -33,6 +33,7 @@ QUESTION: Final = record(
 )  # fmt: skip
 ANSWER: Final[Mapping[str, Type]] = {
     "id": TEXT, "asked_at": TEXT, "confidence": TEXT.maybe(), "comment": TEXT.maybe(), "round": NUMBER,
+    "answered_by": TEXT._replace(values=("person", "prepared", "default")).maybe(),
 }  # fmt: skip
 _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
 CONVERGENCE: Final = record(

@@ -219,6 +219,16 @@ def scalars(node: Node) -> Iterator[Scalar]:
         yield from scalars(child)
 
 
+def sequences(node: Node) -> Iterator[Sequence]:
+    """Every list in a node, the outer ones first."""
+    if isinstance(node, Sequence):
+        yield node
+    elif isinstance(node, Scalar):
+        return
+    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
+        yield from sequences(child)
+
+
 def plain(node: Node) -> Any:
     """The node as dicts, lists and single values."""
     match node:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, member_of
+from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, check_twice, member_of
 from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.expressions import Value
@@ -140,6 +140,7 @@ def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     check_members(scope, step, main)
     if step.main is not None and step.main.entries is not None:
         scope.report(step.main.span, "type", "expected a member or a list of members")
+    check_twice(scope, step, main)
     _artifact(scope, step)
     data = _shaped(scope, step)
     least = step.values.get("at_least")
@@ -172,14 +173,16 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, found.protocol)
     _warn_of_names(scope, protocols)
+    if any(not one.seats.names for one in protocols):
+        check_twice(scope, step, main)
     if not outputs or value is None:
         return ANY
     if value.literal is not None:
-        check_given(scope, step, inputs, f"the protocol `{value.literal}`")
+        check_given(scope, step, inputs, f"the protocol `{value.literal}`", beside.get("with", ANY))
         return merged(outputs)
     library = [one for one in map(scope.lookups.library.protocol, known) if one is not None]
     inputs |= {identifier(one.name): one for other in library for one in other.inputs}
-    check_given(scope, step, inputs, "none of the protocols", all_of_them=False)
+    check_given(scope, step, inputs, "none of the protocols", beside.get("with", ANY), all_of_them=False)
     return _of_any(merged(outputs), library)
 
 
@@ -318,7 +321,7 @@ def _cap(scope: Scope, step: Step) -> None:
         scope.report(value.span, "type", f"`at_most` is `{literal}`", hint)
 
 
-def _run(scope: Scope, step: Step, _: Type, __: Types) -> Type:
+def _run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     scope.writes_elsewhere = True
     if step.main is None or not step.text:
         return ANY
@@ -333,7 +336,7 @@ def _run(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     if program is None:
         return ANY
     inputs = {identifier(one.name): one for one in program.workflow.inputs}
-    check_given(scope, step, inputs, f"the workflow `{step.text}`")
+    check_given(scope, step, inputs, f"the workflow `{step.text}`", beside.get("with", ANY))
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Final
 
+from skillrun.language.config_checks import check_config
 from skillrun.language.configuration import check_modes
 from skillrun.language.contracts import declared
 from skillrun.language.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.language.diagnostics import Problems, did_you_mean
 from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
+from skillrun.language.inference import HISTORY, SUMMARY
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
 from skillrun.language.schemas import shown
@@ -23,6 +25,7 @@ from skillrun.language.verbs import check_step, check_steps
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
 
+PROMPTING: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
 OUTSIDE: Final = 'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
 
 
@@ -43,6 +46,7 @@ class WorkflowCheck:
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
             check_modes(layer, modes or (), self.problems)
+        self._top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
         self._skipped = frozenset(name for name, one in breakers if isinstance(one, dict) and one.get("then") == "skip")
@@ -51,6 +55,7 @@ class WorkflowCheck:
         for name in ordered(self.workflow, self.problems):
             if name in self.phases:
                 self._phase(self.workflow.phases[name], self.phases[name])
+        check_config(self.checker, self.workflow.checks, self.settings)
         self._documents()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
@@ -61,6 +66,33 @@ class WorkflowCheck:
         return {
             name: frozenset(names[one] for one in found.reads & names.keys()) for name, found in self.traces.items()
         }
+
+    def summarised(self) -> frozenset[str]:
+        """The phases whose record a later one of the same round reads: in its prompts, or where it says so."""
+        if SUMMARY in self._top_reads:
+            return frozenset(self.workflow.phases)
+        readers = {
+            name
+            for name, one in self.traces.items()
+            if SUMMARY in one.reads or any(step.verb in PROMPTING for step in self._steps(name))
+        }
+        return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
+
+    def remembered(self) -> frozenset[str]:
+        """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""
+        if not any(HISTORY in one.reads for one in self.traces.values()):
+            return frozenset()
+        going = [name for name in self.traces if any(step.verb == "goto" for step in self._steps(name))]
+        return frozenset(
+            name
+            for name in self.workflow.phases
+            if any(name == source or source not in self.workflow.ancestors(name) for source in going)
+        )
+
+    def _steps(self, name: str) -> Iterator[Step]:
+        yield from self.phases[name].walk()
+        if (other := self.workflow.phases[name].otherwise) is not None:
+            yield from other.walk()
 
     def _phase(self, use: PhaseUse, phase: Phase) -> None:
         before = self._visible(self.workflow.ancestors(use.name))
@@ -144,6 +176,7 @@ class WorkflowCheck:
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)
+        self._top_reads = frozenset(scope.reads)
 
 
 @dataclass(frozen=True)

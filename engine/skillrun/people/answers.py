@@ -11,6 +11,8 @@ from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean, 
 Question = Mapping[str, Any]
 WORDED: Final = "worded during the run"
 """What is said of a question whose words are not the workflow's own."""
+PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
+"""Who gave an answer, in its record as `answered_by`: nothing is a person's that no person gave."""
 
 
 class AnswerUnfit(SkillrunError):
@@ -60,7 +62,7 @@ def answered(answer: Any, **more: Any) -> dict[str, Any]:
 
 
 def by_default(question: Question) -> dict[str, Any]:
-    return answered(default_of(question))
+    return answered(default_of(question), answered_by=DEFAULT)
 
 
 def choice_like(question: Question, answer: Any) -> Any | None:

@@ -47,7 +47,7 @@ class Person:
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
         """A record for each question, empty where it stays unanswered; None when nobody answers, or is asked, now.
 
-        Raises SkillrunError for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
+        Raises PreparedUnfit for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
         given = [self._ahead(asking.key, question) for question in asking.questions]
         left = [question for question, answer in zip(asking.questions, given, strict=True) if answer is None]
@@ -60,6 +60,10 @@ class Person:
                 answers = await self.terminal.ask(left, " · ".join(filter(None, parts)))
         rest = iter(answers)
         return clean([next(rest) if answer is None else answer for answer in given])
+
+    def prepares(self, asking: Asking) -> bool:
+        """Whether each of these questions has an answer that was prepared."""
+        return all(self.prepared.ready(asking.key, question) for question in asking.questions)
 
     def earlier(self, asking: Asking) -> None:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""

@@ -17,13 +17,22 @@ from skillrun.language.document import as_mapping, read_yaml
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.reader import Reader
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain
-from skillrun.people.answers import AnswerUnfit, Question, answered, fitting, is_multiple
+from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple
 
 KEYS: Final[Keys] = {
     "answer": Key("anything", "is a text, a number, or a list of them", required=True),
     "confidence": Key("sentence", "how sure it is"),
 }
 _PASS: Final = re.compile(r"#\d+")
+
+
+class PreparedUnfit(SkillrunError):
+    """A prepared answer that its question does not take; the question is still open."""
+
+    def __init__(self, unfit: AnswerUnfit, node: Node, what: str) -> None:
+        place = f"{node.span.path}:{node.span.line}:{node.span.column}"
+        super().__init__(f"{place}: {unfit.message}, for {what}", unfit.next_step)
+        self.path = node.span.path
 
 
 class Prepared:
@@ -35,29 +44,41 @@ class Prepared:
         self._taken: set[str] = set()
 
     def take(self, key: str, question: Question) -> dict[str, Any] | None:
-        """The answer of a question that is put now; None where the file has none. Raises SkillrunError."""
-        node = self.skip(key, question)
+        """The answer of a question that is put now; None where the file has none. Raises PreparedUnfit."""
+        name = self._name(key, question)
+        if name is None:
+            return None
+        node = self._next(name, question)
+        self._count(name)
         if node is None:
             return None
         try:
             return _answer(node, question)
         except AnswerUnfit as unfit:
-            place = f"{node.span.path}:{node.span.line}:{node.span.column}"
-            message = f"{place}: {unfit.message}, for `{question.get('id')}` of `{key}`"
-            raise SkillrunError(message, unfit.next_step) from None
+            raise PreparedUnfit(unfit, node, f"`{question.get('id')}` of `{key}`") from None
 
-    def skip(self, key: str, question: Question) -> Node | None:
-        """Count a question that was put before, so that lists go on behind it; what its answer was."""
+    def skip(self, key: str, question: Question) -> None:
+        """Count a question that was put before, so that lists go on behind it; one answer is for what comes now."""
         name = self._name(key, question)
-        if name is None:
-            return None
-        self._taken.add(name)
+        if name is not None and isinstance(self._entries[name].value, Sequence):
+            self._count(name)
+        elif name is not None:
+            self._taken.add(name)
+
+    def ready(self, key: str, question: Question) -> bool:
+        """Whether an answer is left for such a question."""
+        name = self._name(key, question)
+        return name is not None and self._next(name, question) is not None
+
+    def _next(self, name: str, question: Question) -> Node | None:
         nodes = _each_time(self._entries[name].value, question)
         if nodes is None:
             return self._entries[name].value
-        number = self._used[name]
+        return nodes[self._used[name]] if self._used[name] < len(nodes) else None
+
+    def _count(self, name: str) -> None:
+        self._taken.add(name)
         self._used[name] += 1
-        return nodes[number] if number < len(nodes) else None
 
     def unused(self) -> list[str]:
         """The keys of answers that no question has taken."""
@@ -130,5 +151,6 @@ def _check(node: Node, problems: Problems) -> None:
 def _answer(node: Node, question: Question) -> dict[str, Any]:
     given: Any = plain(node)
     if isinstance(given, dict):
-        return answered(fitting(question, given["answer"]), confidence=given.get("confidence"))
-    return answered(fitting(question, given))
+        answer, sure = fitting(question, given["answer"]), given.get("confidence")
+        return answered(answer, confidence=sure, answered_by=PREPARED)
+    return answered(fitting(question, given), answered_by=PREPARED)

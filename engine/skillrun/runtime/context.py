@@ -87,7 +87,7 @@ def request_for(
         messages = (*earlier, Message("user", (final,)))
         if room := _room(resolved, system, messages, schema):
             return Request(resolved.model, system, messages, room, schema=schema)
-        phase.warnings.append(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
+        phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
         frame.sessions.pop(seated.id, None)
     speaker = phase.speakers.get(seated.id)
     if speaker is None:
@@ -116,7 +116,8 @@ def request_in(
     for blocks, left_out in _shorter(phase, opening):
         messages = (Message("user", (*blocks, *ending)),)
         if room := _room(resolved, opening.system, messages, schema):
-            phase.warnings += [one for one in left_out if one not in phase.warnings]
+            for text in left_out:
+                phase.warn(text)
             return Request(resolved.model, opening.system, messages, room, schema=schema)
     size = size_of(opening.system, messages, schema)
     raise StepFailed(

@@ -5,6 +5,7 @@ What the journal answers does not come this far. Nothing is sent that is not on 
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     known = run.journal.find("reply", address, fingerprint) if run.answers(address) else None
     if known is not None:
         reply = Reply.from_dict(known)
-        phase.count(reply.usage, reply.price)
+        phase.count_again(address, fingerprint, reply)
         run.emit(_ended(phase, address, member, reply, replayed=True))
         return reply
     failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
@@ -85,8 +86,9 @@ class OnRecord:
         run.journal.check()
         attempt = {"attempt": number} if number > 1 else {}
         try:
-            await run.journal.record("sent", self.address, self.request.fingerprint(), self.request.to_dict() | attempt)
-        except BaseException:  # of an interrupt as well: what is on record as sent has gone out
+            body = {**self.request.to_dict(), **self.phase.later(), **attempt}
+            await run.journal.record("sent", self.address, self.request.fingerprint(), body)
+        except (asyncio.CancelledError, JournalUnwritable):  # what is on record as sent has gone out, or is said not to
             with suppress(JournalUnwritable):
                 await self._tried({"message": "it was held back", **attempt})
             raise

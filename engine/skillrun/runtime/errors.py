@@ -30,6 +30,10 @@ class AgentFailed(StepFailed):
         self.replies = replies
 
 
+class StoppedByPerson(SkillrunError):
+    """A person ends the run at a failure: nothing stands in for it, and nothing tries it again by itself."""
+
+
 class Back(Exception):
     """The phase ends here and the run goes back to `target`."""
 

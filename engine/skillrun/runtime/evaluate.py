@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from skillrun.runtime.steps import Act
 
 UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
+ASKING = frozenset({"agent", "panel", "run"})  # what stands in for one of these is less than it
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
 AGAIN: Final = "again"
 IN_TURN: Final = "sequential"
@@ -27,40 +30,56 @@ async def evaluate(step: Step, frame: Frame) -> None:
     if step.when is not None and not truth(step.when.render(frame_names(frame))):
         return
     try:
-        result = await _attempts(step, frame)
+        with _carried(step, frame):
+            result = await _attempts(step, frame)
     except StepFailed as failure:
-        if step.otherwise is None or step.verb == "goto":
+        if step.verb == "goto" or not _stands_in(step.otherwise, frame):
             raise
         frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
-        if isinstance(failure, AgentFailed):
-            frame.open.degraded.append(failure.reason)
+        if isinstance(failure, AgentFailed) or step.verb in ASKING:
+            frame.open.degrade(failure.reason)
+        assert step.otherwise is not None
         await _otherwise(step, step.otherwise, frame)
     else:
         if step.id is not None and result is not None:
             frame.bind(step.id, result)
 
 
+@contextmanager
+def _carried(step: Step, frame: Frame) -> Iterator[None]:
+    """Know, while a step is evaluated, whether something stands in for it."""
+    carriers = int(step.otherwise is not None and step.verb != "goto")
+    frame.open.carriers += carriers
+    try:
+        yield
+    finally:
+        frame.open.carriers -= carriers
+
+
+def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
+    """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
+    return otherwise is not None and (otherwise.when is None or truth(otherwise.when.render(frame_names(frame))))
+
+
 async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, can_go_on: bool) -> str:
     """Count a failure and say what comes next: `again`, what the breaker does at its limit, or nothing more.
 
-    In turn, and after a person's word, it goes on from there. Raises StepFailed when the person stops it.
+    In turn, and after a person's word, it goes on from there. Raises StoppedByPerson.
     """
     breakers = frame.open.breakers
     if not breakers.failed(breaker):
         return AGAIN
-    then = breakers.limit(breaker).then
-    frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then))
+    limit = breakers.limit(breaker)
+    then = limit.then
+    frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then, limit.limit))
     if then == IN_TURN and frame.in_turn:
         return ""
     if then in (IN_TURN, "ask"):
         frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
         frame.run.refused.clear()
-    if then == "ask":
-        number = frame.open.tries.get(where, 0) + 1
-        if await offer_retry(frame, f"{where}.retry-{number}", reason, can_go_on=can_go_on):
-            frame.open.tries[where] = number
-            breakers.succeeded(breaker)
-            return AGAIN
+    if then == "ask" and await offer_retry(frame, where, reason, can_go_on=can_go_on):
+        breakers.succeeded(breaker)
+        return AGAIN
     return then
 
 
@@ -91,7 +110,7 @@ async def _attempts(step: Step, frame: Frame) -> Any:
         if step.retry is None:
             then = AGAIN if number < most else ""
         else:
-            can_go_on = tried.failure is None or step.otherwise is not None
+            can_go_on = tried.failure is None or frame.open.carried
             then = await after_failure(frame, step.retry, frame.at(step), tried.reason, can_go_on=can_go_on)
         if then == IN_TURN:
             frame.in_turn = True
@@ -126,7 +145,6 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
         return tried.result
     if skip and step.otherwise is None:
         text = f"{name} was skipped: {tried.reason}"
-        frame.open.warnings.append(text)
         _degraded(frame, name, text, text)
         return None
     if isinstance(tried.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
@@ -137,5 +155,5 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
 def _degraded(frame: Frame, name: str, because: str, said: str) -> None:
     """The flow goes on, and says so."""
     frame.degraded.append(name)
-    frame.open.degraded.append(because)
-    frame.run.emit(Said(frame.open.name, said, "warn"))
+    frame.open.degrade(because)
+    frame.open.warn(said)

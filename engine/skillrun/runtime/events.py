@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,12 +15,18 @@ from skillrun.tools.tree import Tree
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"
 FLUSH: Final = 0.1  # seconds
+PHASES: Final = ("phase", "source", "target")  # the fields that name one
 
 
 @dataclass(frozen=True)
 class Event:
     def to_dict(self) -> dict[str, Any]:
         return {"event": type(self).__name__, **vars(self)}
+
+    def within(self, place: str) -> Event:
+        """The same, of a phase of the workflow that is run at `place` of another: its name is the path to it."""
+        names = {name: f"{place}/{value}" for name in PHASES if (value := getattr(self, name, ""))}
+        return replace(self, **names)
 
 
 @dataclass(frozen=True)
@@ -143,12 +149,13 @@ class Wrote(Event):
 
 @dataclass(frozen=True)
 class Tripped(Event):
-    """A breaker has reached its limit of failures in a row."""
+    """A breaker has reached its limit of failures in a row; counted over phases, there may be more of them."""
 
     breaker: str
     phase: str
     failures: int
     action: str
+    limit: int = 0
 
 
 @dataclass(frozen=True)

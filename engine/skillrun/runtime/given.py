@@ -45,6 +45,18 @@ def given_values(
     return values, errors, warnings
 
 
+def fallen_back(fields: Iterable[Field], given: dict[str, Any], names: Mapping[str, Any]) -> list[str]:
+    """Put the `fallback` of a field in the place of a value that is not allowed any more; what is to be said of it."""
+    told: list[str] = []
+    for field in fields:
+        if field.fallback is not None and given.get(field.name) is not None:
+            coerced = coerce(field, given[field.name], {**names, "inputs": names.get("inputs", given)})
+            if coerced.warnings and not coerced.error:
+                given[field.name] = coerced.value
+                told.extend(coerced.warnings)
+    return told
+
+
 def unknown_names(program: Program, inputs: Mapping[str, Any]) -> list[str]:
     """What is wrong with the members and models that the inputs of a workflow name."""
     lookups = Lookups(program.library)

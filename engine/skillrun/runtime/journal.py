@@ -325,10 +325,6 @@ class Journal:
         return Row(*found)
 
 
-def _unwritten(reason: str) -> SkillrunError:
-    return SkillrunError(f"the journal cannot be written: {reason}", _PERMISSIONS)
-
-
 def _check_same(folder: Tree, path: Path) -> None:
     """Raises PathRefused where the name by which SQLite has opened the journal leads elsewhere than the folder."""
     there, known = path.stat(follow_symlinks=False), folder.stat(JOURNAL)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Step
-from skillrun.runtime.errors import Back, StepFailed, Stopped, Waiting
+from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
 from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import Frame, PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
-from skillrun.runtime.summaries import NEEDS_INPUT, outputs_of, record_of, summary_of
+from skillrun.runtime.summaries import NEEDS_INPUT, degraded_of, outputs_of, record_of, summary_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class Ended:
     next_step: str = ""
     in_turn: PhaseRun | None = None
     """The failed attempt of a phase that is to be tried again when nothing runs beside it."""
+    left: PhaseRun | None = None
+    """What a phase that has failed has on record: it has no summary."""
+    pause: str = ""
 
 
 async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> Ended:
@@ -44,7 +47,11 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         try:
             ended = await _attempts(use, phase, in_turn=before is not None)
         except Waiting as waiting:
-            ended = Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+            ended = await _paused(phase, waiting)
+        except StoppedByPerson as stopped:
+            if run.inline:  # the run ends, not only this workflow
+                raise
+            ended = await _failed(phase, str(stopped), "")
         except Stopped as stopped:
             ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if ended.summary is not None:
@@ -73,15 +80,12 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
         except StepFailed as failure:
             reason, then, way = failure.reason, "", failure.next_step
         if use.retry is not None:
-            try:
-                can_go_on = use.otherwise is not None
-                then = await after_failure(frame, use.retry, phase.address(), reason, can_go_on=can_go_on)
-            except StepFailed:
-                then = ""
+            then = await after_failure(frame, use.retry, phase.address(), reason, can_go_on=phase.carried)
         if then == IN_TURN:
             return Ended("failed", reason=reason, in_turn=phase)
         if then != AGAIN:
             return await _gave_up(use, phase, frame, reason, way, skip=then == "skip")
+        run.emit(Said(use.name, f"failed, and is tried again: {reason}"))
         phase = open_phase(run, use, _state(run, use), phase)
 
 
@@ -90,9 +94,8 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, wa
     if use.otherwise is None and not skip:
         return await _failed(phase, reason, way)
     text = f"{use.name} failed: {reason}"
-    phase.warnings.append(text)
-    phase.degraded.append(text)
-    phase.run.emit(Said(use.name, text, "warn"))
+    phase.warn(text)
+    phase.degrade(text)
     steps = [use.otherwise] if use.otherwise is not None else []
     try:
         return await _evaluated(phase, frame, steps, None, status="failed")
@@ -105,15 +108,16 @@ async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
     tries = {key: count for key, count in phase.tries.items() if key not in phase.answers}
     if not phase.run.inline:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
-    return Ended("failed", reason=reason, next_step=way)
+    return Ended("failed", reason=reason, next_step=way, left=phase)
 
 
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    about = {"entry_type": phase.entry_type, "flags": flags, "usage": phase.spent.to_dict()}
+    about = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase), "quality_warnings": phase.warnings}
+    about |= {"usage": phase.spent.to_dict()}
     await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
-    return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step)
+    return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 
 
 async def _evaluated(
@@ -135,7 +139,7 @@ async def _evaluated(
     if breaker is not None:
         phase.breakers.succeeded(breaker)
     outputs = outputs_of(phase, frame.names) if status == "completed" else {}
-    summary = await summary_of(phase, outputs, status)
+    summary = await summary_of(phase, outputs, status, back=back is not None)
     if back is not None:
         summary["goto"] = {"target": back.target, "step": back.step}
     return Ended("back" if back is not None else "completed", summary)

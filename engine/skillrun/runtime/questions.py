@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any, Final
 
-from skillrun.people.answers import choices_of, notes_of, shown
+from skillrun.people.answers import PERSON, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.person import Asking
-from skillrun.runtime.errors import StepFailed, Waiting
+from skillrun.people.prepared import PreparedUnfit
+from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.files import digest, folder_mode
 from skillrun.runtime.run import Frame
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
-OWN_KEYS: Final = ("answer", "asked_at", "confidence", "comment")
+ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
+MOST_NAMED: Final = 3  # of the questions that wait, in a hint
+OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 
 async def put(
@@ -28,24 +32,32 @@ async def put(
     form: str | None = None,
     leave: bool = False,
     computed: bool = False,
+    offered: bool = False,
 ) -> list[dict[str, Any]]:
     """The records with their answers. Raises Waiting when nobody is there to answer.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
     `computed`: the words are not the workflow's own, or not all of them.
+    `offered`: an unattended run does without, and without records, unless an answer is prepared.
     """
     run = frame.run
+    person = run.session.person
     where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
-    asking = Asking(address.partition("/")[2], frame.open.name, tuple(questions), computed)
+    asking = Asking(address.partition("/")[2], frame.open.title, tuple(questions), computed)
     known = run.journal.find("answer", where, fingerprint)
     if known is not None:
-        run.session.person.earlier(asking)
+        person.earlier(asking)
         answers: list[dict[str, Any]] = known["answers"]
         run.emit(Answered(where, frame.open.name, tuple(answers), replayed=True))
         return answers
+    if offered and not person.attended and not person.prepares(asking):
+        return []
     run.emit(Asked(where, frame.open.name, tuple(questions), computed))
-    given = await _given(frame, asking, form, leave=leave)
+    try:
+        given = await _given(frame, asking, form, leave=leave)
+    except PreparedUnfit as unfit:
+        raise unfitting(unfit) from None
     answers = [_answered(question, one) for question, one in zip(questions, given, strict=True)]
     await run.journal.record("answer", where, fingerprint, {"answers": answers})
     run.emit(Answered(where, frame.open.name, tuple(answers), replayed=False))
@@ -72,12 +84,27 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
         raise await paused(frame, f"questions are waiting in {form}", f"fill in {folder.path / name}")
     reason = f"{asking.phase} has a question: {asking.questions[0]['text']}"
     if leave:
-        raise await paused(frame, reason, "prepare the answer for `--answers FILE`")
-    first = asking.questions[0]
-    example = next(iter(choices_of(first)), "…")
+        raise await paused(frame, reason, _how_to_answer(asking.questions))
     raise Waiting(
-        reason, f"come to a terminal, or put `{first['id']}: {shown(example)}` into a file for `--answers FILE`"
+        reason, f"{_how_to_answer(asking.questions)}, or come to a terminal and go on with `skillrun resume RUN`"
     )
+
+
+def _how_to_answer(questions: Sequence[Mapping[str, Any]]) -> str:
+    """What to put into a file of prepared answers, and what to type then."""
+    lines = []
+    for question in questions[:MOST_NAMED]:
+        first, *others = [*map(shown, choices_of(question)), "…"]
+        others = [one for one in others if one != "…"]
+        lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
+    lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
+    return f"put {' and '.join(lines)} into {ANSWERS} and type `skillrun resume RUN --answers {ANSWERS}`"
+
+
+def unfitting(unfit: PreparedUnfit) -> Waiting:
+    """The end of the process at a prepared answer that its question does not take: the question stays open."""
+    way = f"mend it there, and type `skillrun resume RUN --answers {quote(unfit.path)}`"
+    return Waiting(unfit.message, f"{unfit.next_step}; {way}".removeprefix("; "))
 
 
 async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
@@ -108,18 +135,27 @@ async def _asked_again(frame: Frame, asking: Asking, unclear: UnclearAnswers) ->
 
 
 def _answered(question: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a question with its answer, and who gave it."""
     record = {**question, "asked_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    if given.get("answer") not in (None, ""):
+        given = {"answered_by": PERSON, **given}
     return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
 
 
-async def offer_retry(frame: Frame, address: str, reason: str, *, can_go_on: bool) -> bool:
-    """Whether the person wants another try. Unattended runs do not."""
-    if not frame.run.session.person.attended:
-        return False
+async def offer_retry(frame: Frame, where: str, reason: str, *, can_go_on: bool) -> bool:
+    """Whether the person wants another try; an unattended run does not, unless it is prepared.
+
+    Raises StoppedByPerson. What was decided before the run has failed does not count when it is resumed.
+    """
+    phase = frame.open
+    number = max(phase.tries.get(where, 0), phase.forgiven(where)) + 1
     choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
     question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "once": True}
-    question["round"] = frame.open.round
-    answers = await put(frame, address, [question], computed=True)
-    if answers[0].get("answer") == GIVE_UP:
-        raise StepFailed(reason, address)
-    return bool(answers[0].get("answer") == RETRY)
+    question["round"] = phase.round
+    answers = await put(frame, f"{where}.retry-{number}", [question], computed=True, offered=True)
+    answer = answers[0].get("answer") if answers else GO_ON
+    if answer != GO_ON:
+        phase.tries[where] = number
+    if answer == GIVE_UP:
+        raise StoppedByPerson(f"stopped here: {reason}")
+    return bool(answer == RETRY)

@@ -13,10 +13,10 @@ from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
 from skillrun.language.expressions import ABSENT
 from skillrun.language.schemas import Shape
-from skillrun.models.messages import Gateway, Message, ModelError, Usage
+from skillrun.models.messages import Gateway, Message, ModelError, Reply, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Event, Events, Listener
+from skillrun.runtime.events import Event, Events, Listener, Said
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
@@ -35,6 +35,10 @@ class Person(Protocol):
 
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
+        ...
+
+    def prepares(self, asking: Asking) -> bool:
+        """Whether each of these questions has an answer that was prepared."""
         ...
 
     def earlier(self, asking: Asking) -> None:
@@ -58,6 +62,7 @@ class Session:
     cache: Path | None = None
     keeps_reads: bool = True
     estimate: Mapping[str, Any] | None = None
+    straight: bool = False  # nothing goes back: a rehearsal's replies say nothing about whether a real run would
     typed: Collection[str] = ()  # inputs that the user gave, other than by default
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
     share: bool = False  # what a new run writes may be read by others
@@ -66,11 +71,15 @@ class Session:
 
 @dataclass(frozen=True)
 class Spent:
-    """Calls, tokens and price; the price is None once that of one call is unknown."""
+    """Calls, tokens and price; the price is None once that of one call is unknown.
+
+    `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
+    """
 
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
     price: float | None = 0.0
+    replayed: int = 0
 
     @classmethod
     def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
@@ -79,16 +88,17 @@ class Spent:
         for summary in summaries:
             data = summary.get("usage") or {}
             usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-            total += cls(int(data.get("calls", 0)), usage, data.get("price", 0.0))
+            total += cls(int(data.get("calls", 0)), usage, data.get("price", 0.0), int(data.get("replayed", 0)))
         return total
 
     def __add__(self, other: Spent) -> Spent:
         price = None if self.price is None or other.price is None else self.price + other.price
-        return Spent(self.calls + other.calls, self.usage + other.usage, price)
+        return Spent(self.calls + other.calls, self.usage + other.usage, price, self.replayed + other.replayed)
 
     def to_dict(self) -> dict[str, Any]:
         price = None if self.price is None else round(self.price, 6)
-        return {"calls": self.calls, **self.usage.to_dict(), "price": price}
+        again = {"replayed": self.replayed} if self.replayed else {}
+        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **again}
 
 
 @dataclass
@@ -111,6 +121,7 @@ class Run:
     within: PhaseRun | None = None  # the phase of that step
     told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
+    counted: set[tuple[str, str]] = field(default_factory=set)  # calls that the journal has answered
     refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
     heard: set[str] = field(default_factory=set)  # the models that have answered this evaluation
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
@@ -148,7 +159,8 @@ class Run:
         return self if self.within is None else self.within.run.outermost
 
     def emit(self, event: Event) -> None:
-        self.events.emit(event)
+        """Tell it; phases of an inline workflow go by the path to them: `phase/step/its phase`."""
+        self.events.emit(event.within(self.inline.partition("/")[2]) if self.inline else event)
 
     def save(self) -> None:
         """Write `state.md`; an inline workflow has no state of its own there."""
@@ -192,6 +204,7 @@ class PhaseRun:
     prompts: int = 0
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
+    carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in
     version: int = 0
     opening: tuple[int, Any] | None = None
     speakers: dict[str, str] = field(default_factory=dict)
@@ -210,6 +223,11 @@ class PhaseRun:
         return f"{self.run.within.rounds}.{self.round}" if self.run.within is not None else str(self.round)
 
     @property
+    def carried(self) -> bool:
+        """Whether something stands in for what fails here, in this phase or around the inline workflow."""
+        return self.carriers > 0 or (self.run.within is not None and self.run.within.carried)
+
+    @property
     def entry_type(self) -> str:
         return "re_entry_after_user_input" if self.returned else "first_entry"
 
@@ -224,9 +242,25 @@ class PhaseRun:
         outer = int(self.rounds.partition(".")[0])
         return max((count for number, count in found.items() if number <= outer), default=0)
 
+    def later(self) -> dict[str, str]:
+        """What a record says of a round that is not the first."""
+        return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
+
     def count(self, usage: Usage, price: float | None) -> None:
         self.spent += Spent(1, usage, price)
         self.tell_usage()
+
+    def count_again(self, address: str, fingerprint: str, reply: Reply) -> None:
+        """Count a call that the journal answers: as paid for in this round, or as replayed from an earlier one."""
+        again = (address, fingerprint) in self.run.counted
+        if not again and self.later():
+            sent = self.run.journal.find("sent", address, fingerprint) or {}
+            again = _order(sent.get("round", "1")) < _order(self.rounds)
+        self.run.counted.add((address, fingerprint))
+        if again:
+            self.spent += Spent(replayed=1)
+        else:
+            self.count(reply.usage, reply.price)
 
     def tell_usage(self) -> None:
         """`run.usage` for templates: the phases before this one, and what this one has used so far."""
@@ -234,12 +268,33 @@ class PhaseRun:
         total = Spent.of(self.before.values()) + self.spent
         self.names["run"]["usage"] = {**total.to_dict(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
 
+    @property
+    def title(self) -> str:
+        """The name of the phase; of one of an inline workflow with the path to it."""
+        return self.address().partition("/")[2]
+
+    def warn(self, text: str) -> None:
+        """Put a warning on record, once: the person is told, and the summary has it."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.run.emit(Said(self.name, text, "warn"))
+
+    def degrade(self, reason: str) -> None:
+        """Put on record that the phase is worth less than it would be, and why."""
+        if reason not in self.degraded:
+            self.degraded.append(reason)
+
     def wrote(self, path: str) -> None:
         """Note an artifact, for the summary; also for that of the phase around an inline workflow."""
         if path not in self.artifacts:
             self.artifacts.append(path)
         if self.run.within is not None:
             self.run.within.wrote(path)
+
+
+def _order(rounds: Any) -> tuple[int, ...]:
+    """A round, `2` or `2.1`, so that an earlier one is less."""
+    return tuple(int(part) for part in str(rounds).split(".") if part.isdecimal())
 
 
 @dataclass

@@ -52,9 +52,12 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
         failures |= summary.get("failures") or {}
     breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
     asked = frozenset(question for summary in over for question in summary.get("asked") or [])
+    if run.within is not None:
+        asked |= run.within.asked_before | frozenset(run.within.asked)
     phase = PhaseRun(
         run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, before, asked
     )
+    phase.carriers = int(use.otherwise is not None)
     if previous is not None:
         phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
         phase.artifacts = previous.artifacts

@@ -24,10 +24,20 @@ from skillrun.language.fields import Field
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import admitted, check_decided, shares
 from skillrun.runtime.bodies import fits
-from skillrun.runtime.events import CallEnded, Event, Events, Listener, Notice, Transcript, WentBack
+from skillrun.runtime.events import (
+    Answered,
+    CallEnded,
+    Event,
+    Events,
+    Listener,
+    Notice,
+    PhaseStarted,
+    Transcript,
+    WentBack,
+)
 from skillrun.runtime.files import digest, share, tree_of
 from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.given import given_values, models_in, unknown_names
+from skillrun.runtime.given import fallen_back, given_values, models_in, unknown_names
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits, budgets
@@ -93,8 +103,8 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     with hold(folder), closing(Journal.open(folder, fits)) as journal:
         written, _ = files.read_state()
         sealed = is_sealed(session.program, written, session.project)
-        state, log = await _brought_forward(session.program, RunFolder(folder, journal))
-        said = [] if sealed else admitted(session, state)
+        state, log, told = await _brought_forward(session.program, RunFolder(folder, journal))
+        said = told if sealed else [*told, *admitted(session, state)]
         if sealed:
             state.project = _project(session, folder.path, state)
         state.share = state.share or shares(session)
@@ -128,7 +138,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
                 copy_files(run, folder)
                 journal = Journal.read(run, fits)
             written, _ = RunFolder(folder).read_state()
-            state, log = await _brought_forward(session.program, RunFolder(folder, journal))
+            state, log, _ = await _brought_forward(session.program, RunFolder(folder, journal))
             if not is_sealed(session.program, written, session.project):
                 admitted(replace(session, adopt=bool(session.adopt)), state)
         else:
@@ -140,10 +150,11 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | Non
             return await run_workflow(run_, resumed=base is not None)
 
 
-async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str]]:
-    """The state as today's workflow declares it: phases have their present names, what an older one lacks its default.
+async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str], list[str]]:
+    """The state as today's workflow declares it, its log, and what is to be said of it.
 
-    What a phase has set stays as it is, also where it has unset it.
+    Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
+    unset stays so. A value that is not allowed any more gives way to its `fallback`.
     """
     workflow = program.workflow
     state, log = folder.read_state()
@@ -155,18 +166,26 @@ async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, 
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
             past.append(folder.summary(name) or {})
-    known = {name for summary in past for name in summary.get("set") or {}}
+    sets: dict[str, Any] = {}
+    for summary in past:
+        sets |= summary.get("set") or {}
     names: dict[str, Any] = {"config": program.config}
     inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
     state.inputs = {**inputs, **state.inputs}
     values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
-    state.state = {**{name: value for name, value in values.items() if name not in known}, **state.state}
-    return state, log
+    values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
+    state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
+    told = fallen_back(workflow.inputs, state.inputs, names)
+    told += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
+    return state, log, list(dict.fromkeys(told))
 
 
 @dataclass(frozen=True)
 class WouldAsk:
-    """A call that the journal does not answer. `again`: the same step and member have been asked before."""
+    """A call that the journal does not answer. `again`: the same step and member have been asked before.
+
+    `certain`: nothing before it in its phase, or in those that its phase follows, is a guess.
+    """
 
     address: str
     phase: str
@@ -174,23 +193,33 @@ class WouldAsk:
     tokens: int
     price: float | None
     again: bool
+    certain: bool
 
 
 async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
     """The calls that going on with a run would make, as far as generated replies lead. Changes nothing.
 
-    Where generated replies send it back, a guess, what is asked from there on does not count as asked again.
+    Where generated replies send it back, a guess, what is asked from there on does not count as asked again. Certain is
+    the first step of a phase that asks somebody, unless an answer or a reply before it has been made up.
     """
     path = existing(runs, name)
     found: list[WouldAsk] = []
     known: set[str] = set()
+    guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
+    sure: set[str] = set()  # the phases that began before anything was
 
     def listen(event: Event) -> None:
         if isinstance(event, WentBack):
             known.clear()
+        elif isinstance(event, PhaseStarted) and not guessed:
+            sure.add(event.phase)
+        elif isinstance(event, Answered) and not event.replayed:
+            guessed[event.phase] = ""
         elif isinstance(event, CallEnded) and not event.replayed:
+            step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
+            certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
             tokens, again = event.usage.get("input", 0), event.address in known
-            found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again))
+            found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
     with closing(Journal.read(path, fits)) as journal:

@@ -35,14 +35,19 @@ def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str) -> dict[str, Any]:
-    """The summary's frontmatter, in the order in which it is written."""
+async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, back: bool = False) -> dict[str, Any]:
+    """The summary's frontmatter, in the order in which it is written; `back`: an earlier phase comes next.
+
+    A model says something of the phase only where something later reads it.
+    """
+    program = phase.run.program
+    read = phase.name in (program.remembered if back else program.summarised | program.remembered)
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
-    told = await _told(phase, outputs, given) if phase.prompts and status == "completed" else {}
+    told = await _told(phase, outputs, given) if read and phase.prompts and status == "completed" else {}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if value not in (None, "", False, [], {})}
     if phase.degraded:
-        flags["degraded"] = True
-        flags.setdefault("degraded_because", "; ".join(dict.fromkeys(phase.degraded)))
+        flags = {**flags, "degraded": True}
+        flags.setdefault("degraded_because", degraded_of(phase)["degraded_because"])
     if phase.dropped:
         flags["dropped"] = sum(phase.dropped.values())
     if phase.name in phase.run.lost:
@@ -79,6 +84,11 @@ def record_of(phase: PhaseRun, status: str) -> dict[str, Any]:
         "artifacts": list(phase.artifacts),
         "flags": {},
     }
+
+
+def degraded_of(phase: PhaseRun) -> dict[str, Any]:
+    """The flags of a phase that went on without something, and why."""
+    return {"degraded": True, "degraded_because": "; ".join(phase.degraded)} if phase.degraded else {}
 
 
 def _records(value: Any) -> list[Any]:
@@ -118,7 +128,8 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
             return dict(found.data)
         if found.vain:
             break
-    phase.degraded.append(f"summary: {found.reason}")
+    phase.degrade(f"summary: {found.reason}")
+    phase.warn(f"the summary is what the outputs say: {found.reason}")
     return {}
 
 

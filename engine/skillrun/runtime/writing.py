@@ -9,7 +9,7 @@ from skillrun.language.border import clean
 from skillrun.language.definitions import Step
 from skillrun.language.schemas import shown
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Said, Wrote
+from skillrun.runtime.events import Wrote
 from skillrun.runtime.files import digest
 from skillrun.runtime.folder import Written
 from skillrun.runtime.questions import put
@@ -96,6 +96,5 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
         return "written"
     await folder.keep(path)
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
-    frame.open.warnings.append(note)
-    frame.run.emit(Said(frame.open.name, note, "warn"))
+    frame.open.warn(note)
     return "kept"

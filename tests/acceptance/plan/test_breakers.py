@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.plan.conftest import Plan, Plans, Rule
+from tests.acceptance.plan.conftest import Plan, Plans, Rule, skillrun
 
 LENSES = ("minimal", "clean", "pragmatic")
 
@@ -53,16 +53,21 @@ def test_the_breaker_of_each_context_trips_and_the_plan_ends_well(broken: Plan, 
     assert (broken.folder / "tasks.md").exists()
 
 
-@pytest.mark.row("P14")
+@pytest.mark.row("P2", "P14")
+@pytest.mark.finding("FP11")
 def test_a_second_round_that_fails_leaves_the_first_one(plan: Plans) -> None:
     mode, rule, config, _ = CONTEXTS["deliberation"]
     run = plan(mode, [rule], config=config)
     assert attempts(run, "architecture/proposals/second/*") == 2 * len(LENSES)
     assert run.summary("architecture")["flags"]["degraded"] is True
     assert "The second round failed" in str(run.summary("architecture")["quality_warnings"])
+    assert run.summary("architecture")["outputs"]["deliberation"] == "none"
+    assert run.summary("test-strategy")["outputs"]["deliberation"] == "light"
+    assert attempts(run, "test-strategy/proposals/second/*") == 0
 
 
 @pytest.mark.row("P14")
+@pytest.mark.finding("FP11")
 def test_a_strategy_that_fails_twice_gives_way_to_quick(plan: Plans) -> None:
     mode, rule, _, _ = CONTEXTS["multi_strategy"]
     run = plan(mode, [rule])
@@ -70,6 +75,10 @@ def test_a_strategy_that_fails_twice_gives_way_to_quick(plan: Plans) -> None:
     assert attempts(run, "test-strategy/proposals.otherwise/*/first/*") == 3
     assert run.summary("test-strategy")["flags"]["degraded"] is True
     assert "qa-strategist" in run.summary("test-strategy")["flags"]["degraded_because"]
+    secret = {"address": "plan/research/findings/first/*:code/*", "text": "It touches encryption and payments."}
+    other = plan("advanced", [lost("architecture/proposals/proposal/*"), secret], until="architecture")
+    assert other.summary("architecture")["outputs"]["strategy"] == "quick"
+    assert "strategy_override" not in other.summary("architecture")["flags"]
 
 
 @pytest.mark.row("P14")
@@ -136,3 +145,27 @@ def test_a_success_sets_the_count_back_and_failures_in_a_row_are_counted_across_
     assert attempts(down, "validation/judged/*") == 12
     assert attempts(down, "coverage/judged/*") == 4
     assert down.summary("coverage")["flags"]["consensus_skipped"] is True
+    shown = skillrun("show", str(down.folder)).out
+    assert shown.count("`consensus` has reached its limit of 2: skip") == 2
+
+
+@pytest.mark.row("P14", "P16")
+@pytest.mark.finding("FP8")
+def test_a_step_that_fails_behind_a_panel_throws_no_proposal_away(plan: Plans) -> None:
+    drafts = [lost(f"{phase}/draft/*") for phase in ("architecture", "test-strategy")]
+    said = {"address": "plan/architecture/proposals/first/*", "text": "My own design."}
+    run = plan("advanced", [*drafts, lost("architecture/proposals/contradictions/*"), lost("clarify/gate*"), said])
+    assert run.done.code == 0
+    assert attempts(run, "architecture/proposals*/first/*") == len(LENSES)
+    assert run.artifact("design.md").count("My own design.") == len(LENSES)
+    assert "## Proposed by software-architect:clean" in run.artifact("design.md")
+    assert "## Proposed by qa-security" in run.artifact("test-plan.md")
+    assert "The proposals could not be put together" in str(run.summary("architecture")["quality_warnings"])
+    assert "list of contradictions failed" in str(run.summary("architecture")["quality_warnings"])
+    assert "could not be scored" in str(run.summary("clarify")["quality_warnings"])
+    assert "specify_score" not in run.summary("clarify")["outputs"]
+    assert "specify_score" not in run.story["state"]
+    for phase in ("clarify", "architecture", "test-strategy"):
+        assert run.summary(phase)["flags"]["degraded"] is True
+    nothing = [lost("architecture/proposals*"), lost("architecture/draft/*")]
+    assert plan("standard", nothing, until="architecture").done.code == 1

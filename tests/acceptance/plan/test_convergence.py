@@ -105,10 +105,14 @@ def test_the_artifact_says_score_ratio_stability_and_both_lists(
 
 
 @pytest.mark.row("P4")
-def test_a_test_plan_has_its_convergence_section_too(plan: Plans) -> None:
-    text = section(plan("standard"), "test-plan.md")
-    assert text.startswith("- Score: 0.")
-    assert "- Agreement ratio: N/A\n- Stability: 0." in text
+def test_members_who_look_at_different_sides_are_not_measured_against_each_other(plan: Plans) -> None:
+    run = plan("standard")
+    text = section(run, "test-plan.md")
+    assert text.startswith("Not measured: each tester looked at another side.")
+    assert "### Disagreement" in text
+    assert "convergence" not in run.summary("test-strategy")["outputs"]
+    assert "convergence" in run.summary("architecture")["outputs"]
+    assert "They do not agree" not in run.prompt("plan/research/findings/synthesis/*")
 
 
 @pytest.mark.row("P4")
@@ -143,6 +147,15 @@ def test_an_unattended_run_leaves_the_dispute_to_the_coordinator_and_flags_it(pl
     assert run.story["phases"][3]["status"] == "completed"
     assert "The name." in run.prompt("plan/architecture/draft/*")
     assert run.summary("architecture")["flags"] == {"undecided": True}
+
+
+@pytest.mark.row("P4")
+def test_where_the_chair_names_no_dispute_nobody_is_asked_about_one(plan: Plans) -> None:
+    calm = {"address": SYNTHESIS, "data": {**POINTS, "disagreements": []}}
+    run = plan("standard", [calm, *saying(LOW)], until="architecture", unattended=False)
+    assert measured(run)["level"] == "low"
+    assert run.summary("architecture")["flags"] == {}
+    assert [event for event in run.events if event["event"] == "Asked" and event["phase"] == "architecture"] == []
 
 
 @pytest.mark.row("P4")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.plan.conftest import Plan, Plans, skillrun
 
-CHOICE, CONTEXT = "expert-review/cycle/choice", "expert-review/cycle/context"
+CHOICE, CONTEXT, REASON = "expert-review/cycle/choice", "expert-review/cycle/context", "expert-review/reason"
 
 
 def finding(risk: str, severity: str, confidence: int | None = None) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def mixed(plan: Plans) -> Plan:
 
 @pytest.fixture
 def failed_twice(plan: Plans) -> Plan:
-    """Critical both times; the person is not there."""
-    return plan("standard", [reviewed(FATAL)])
+    """Critical both times; the person is not there, and has prepared nothing."""
+    return plan("standard", [reviewed(FATAL)], alone=True)
 
 
 @pytest.mark.row("P12")
@@ -93,6 +93,7 @@ def test_minor_findings_are_logged_only(mixed: Plan, plan: Plans) -> None:
 
 
 @pytest.mark.row("P12")
+@pytest.mark.finding("FL24")
 def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans) -> None:
     run = plan("standard", [reviewed(FATAL, times=1), reviewed()])
     assert choices(run) == [["redesign", "override", "add context"]]
@@ -100,6 +101,10 @@ def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans
     first, second = run.prompts("plan/architecture/proposals/first/software-architect:clean/*")
     assert "STOLEN tokens end up in the log." not in first
     assert "STOLEN tokens end up in the log." in second
+    sent_back = (run.folder / "round-1" / "design.md").read_text(encoding="utf-8")
+    kept = "keep what is good in the rest:\n"
+    assert all(line in second.partition(kept)[2] for line in sent_back.splitlines()[:8])
+    assert kept not in first
     assert run.summary("expert-review", 1)["outputs"]["outcome"] == "fail"
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass"
     assert run.story["state"]["review_outcome"] == "pass"
@@ -107,16 +112,38 @@ def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans
 
 
 @pytest.mark.row("P12")
-def test_an_override_is_recorded_and_the_risk_is_carried(plan: Plans) -> None:
-    run = plan("standard", [reviewed(FATAL)], answers={CHOICE: "override"})
+@pytest.mark.finding("FP2", "FP4", "FL24")
+def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_the_reason(plan: Plans) -> None:
+    heavy = [finding(f"HEAVY{n} on every page.", "MAJOR", 90) for n in range(9)]
+    answers = {CHOICE: "override", REASON: "The log is gone next week."}
+    run = plan(
+        "standard",
+        [
+            reviewed(*heavy, FATAL),
+            {"address": "plan/completion/tasks/*", "text": f"# Tasks\n\n{' '.join(one['id'] for one in heavy[:8])}"},
+        ],
+        answers=answers,
+    )
     record = run.summary("expert-review")
     assert run.story["round"] == 1
     assert run.story["state"]["review_outcome"] == "pass-with-risk"
-    assert record["flags"]["review_override"] == "1 critical findings were overridden and are carried as risks"
-    assert record["quality_warnings"] == ["1 critical findings were overridden and are carried as risks."]
-    assert [one["id"] for one in record["risks_identified"]] == ["STOLEN"]
-    assert "STOLEN" in run.prompt("plan/completion/tasks/*")
-    assert "review_override" in str(run.story["phases"])
+    why = (
+        "1 critical findings were overridden by a prepared answer and are carried as risks: The log is gone next week."
+    )
+    assert record["flags"]["review_override"] == why
+    assert record["quality_warnings"] == [f"{why}."]
+    names = ["STOLEN", *(f"HEAVY{n}" for n in range(9))]
+    assert [one["id"] for one in record["risks_identified"]] == names
+    told = run.prompt("plan/completion/tasks/*")
+    assert [name for name in names if f"- CRITICAL {name}: " in told or f"- MAJOR {name}: " in told] == names
+    assert told.index("CRITICAL STOLEN") < told.index("MAJOR HEAVY0")
+    assert "with the reason:\n<" in told
+    assert "The log is gone next week." in told.partition("CRITICAL ones were overridden")[2]
+    assert "Why the critical findings stay: The log is gone next week." in run.artifact("review.md")
+    assert "The critical ones were overridden: The log is gone next week." in run.artifact("summary.md")
+    left = "No task names the risks stolen, heavy8, which the review leaves."
+    assert left in run.summary("completion")["quality_warnings"]
+    assert "Named in no task: stolen, heavy8" in run.artifact("summary.md")
 
 
 @pytest.mark.row("P12")
@@ -131,12 +158,26 @@ def test_added_context_is_reviewed_again_in_the_same_round(plan: Plans) -> None:
 
 
 @pytest.mark.row("P12")
-def test_after_two_reviews_a_decision_is_required(failed_twice: Plan) -> None:
+@pytest.mark.finding("FP4")
+def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_person(failed_twice: Plan) -> None:
     assert choices(failed_twice) == [["redesign", "override", "add context"], ["override", "stop"]]
     assert failed_twice.story["round"] == 2
-    assert failed_twice.story["state"]["review_rounds"] == 2
-    assert failed_twice.summary("expert-review")["flags"]["review_override"]
-    assert failed_twice.done.code == 0
+    assert failed_twice.done.code == 75
+    assert failed_twice.story["status"] == "waiting"
+    answered = [event for event in failed_twice.events if event["event"] == "Answered" and not event["replayed"]]
+    (first,) = [event for event in answered if "/choice@" in event["address"]]
+    assert (first["answers"][0]["answer"], first["answers"][0]["answered_by"]) == ("redesign", "default")
+    shown = skillrun("show", str(failed_twice.folder)).out
+    assert "taken by default, nobody was asked: choice = redesign" in shown
+    assert "answered: choice" not in shown
+    again = failed_twice.resumed([reviewed(FATAL)])
+    assert again.done.code == 75
+    (failed_twice.project / "answers.yaml").write_text("choice: override\n", encoding="utf-8")
+    over = failed_twice.resumed([reviewed(FATAL)], "--answers", "answers.yaml")
+    assert over.done.code == 0
+    assert over.story["state"]["review_rounds"] == 2
+    assert "answered by what was prepared: choice = override" in skillrun("show", str(over.folder)).out
+    assert "by a prepared answer" in over.summary("expert-review")["flags"]["review_override"]
 
 
 @pytest.mark.row("P12")
@@ -186,8 +227,15 @@ def slipped(**changes: Any) -> dict[str, Any]:
 @pytest.mark.finding("FP1", "FZ7")
 @pytest.mark.parametrize(
     "slip",
-    [{"severity": "critical"}, {"confidence": "99"}, {"confidence": 99.5}, {"confidence": 101}, {"file": "auth.py"}],
-    ids=["letter-case", "number-in-quotes", "fraction", "out-of-range", "field-too-many"],
+    [
+        {"severity": "critical"},
+        {"confidence": "99"},
+        {"confidence": 99.5},
+        {"mitigation": None, "evidence": None},
+        {"confidence": 101},
+        {"file": "auth.py"},
+    ],
+    ids=["letter-case", "number-in-quotes", "fraction", "no-mitigation", "out-of-range", "field-too-many"],
 )
 def test_a_slip_in_the_form_of_a_critical_finding_does_not_let_the_design_pass(
     plan: Plans, slip: dict[str, Any]
@@ -196,7 +244,7 @@ def test_a_slip_in_the_form_of_a_critical_finding_does_not_let_the_design_pass(
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass-with-risk"
     assert choices(run) == [["redesign", "override", "add context"]]
     assert "CRITICAL: STOLEN accounts" in run.artifact("review.md")
-    read = slip in ({"severity": "critical"}, {"confidence": "99"})
+    read = ("confidence" not in slip and "file" not in slip) or slip in ({"confidence": "99"}, {"confidence": 99.5})
     assert len(run.asked("plan/expert-review/*/security-analyst/*")) == (1 if read else 2)
 
 
@@ -205,15 +253,15 @@ def test_a_slip_in_the_form_of_a_critical_finding_does_not_let_the_design_pass(
 def test_a_finding_that_cannot_be_read_is_asked_for_again_then_on_record_and_the_design_does_not_pass(
     plan: Plans,
 ) -> None:
-    run = plan("standard", [slipped(mitigation=None)], until="expert-review")
+    run = plan("standard", [slipped(severity="FATAL")], until="expert-review")
     first, repair = run.prompts("plan/expert-review/*/security-analyst/*")
-    assert "`mitigation` is missing" not in first
-    assert "`findings[0].mitigation`: `mitigation` is missing" in repair
+    assert "`findings[0].severity`" not in first
+    assert "`findings[0].severity`" in repair
     record = run.summary("expert-review")
     assert record["outputs"]["outcome"] == "pass-with-risk"
     assert record["flags"]["dropped"] == 1
-    warning = "what security-analyst said was not all understood; dropped: findings[0] (`mitigation` is missing)"
-    assert record["quality_warnings"][0] == warning
+    warning = record["quality_warnings"][0]
+    assert warning.startswith("what security-analyst said was not all understood; dropped: findings[0] (")
     assert "1 things that reviewers said could not be read" in record["quality_warnings"][1]
     report = run.artifact("review.md")
     assert "Could not be read: findings[0] of security-analyst" in report
@@ -245,4 +293,5 @@ def test_a_review_does_not_pass_while_a_reviewer_was_not_heard(plan: Plans, stop
     lost = {"address": "plan/expert-review/*/security-analyst/*", "stop": stop, "data": {"findings": []}}
     run = plan("standard", [lost, {"address": "plan/expert-review/*/simplicity-reviewer/*", "data": {"findings": []}}])
     assert run.story["state"]["review_outcome"] == "pass-with-risk"
+    assert "- security-analyst: " in run.prompt("plan/completion/tasks/*").partition("nobody could read")[2]
     assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")

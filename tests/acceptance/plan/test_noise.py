@@ -19,7 +19,7 @@ SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "3")))
 REQUEST: Final = "Let people sign in with a second factor"
 WINDOW: Final = {"standard": 8192, "complete": 32768}
 DROPPED: Final = "context_dropped"  # says of each entry that it was left out
-LISTS: Final = {"rejections": 8, "untested": 10, "risk_flags": 5, "parallel_pairs": 1}
+LISTS: Final = {"rejections": 20, "untested": 20, "risk_flags": 5, "parallel_pairs": 1}
 
 
 def settings() -> dict[str, Any]:
@@ -36,7 +36,9 @@ BREAKERS: Final[dict[str, Any]] = CONFIG["breakers"]
 def noisy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Plan:
     mode, seed = request.param
     project = tmp_path_factory.mktemp("noise")
-    (project / "answers.yaml").write_text(f"{GATE}: [{', '.join(f'Answer {n}.' for n in range(9))}]\n")
+    (project / "answers.yaml").write_text(
+        f"{GATE}: [{', '.join(f'Answer {n}.' for n in range(9))}]\nexpert-review/cycle/choice: [redesign, override]\n"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
         given = ("--mode", mode, "--model", f"scripted:noise-{seed}", "--name", "run")

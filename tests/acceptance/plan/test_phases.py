@@ -54,7 +54,8 @@ def test_each_phase_that_runs_writes_its_artifacts_and_a_summary(plan: Plans, mo
         assert record["status"] == "completed"
         assert record.keys() >= RECORD
         assert record["summary"]
-        assert bool(run.asked(f"plan/{phase}/summary/*")) == bool(asked_in(run, phase)), "rules fill what they can"
+        told = bool(asked_in(run, phase)) and phase != PHASES[-1]
+        assert bool(run.asked(f"plan/{phase}/summary/*")) == told, "rules fill what they can; nobody reads the last"
     for phase in SKIPPED[mode]:
         assert run.summary(phase)["status"] == "skipped"
         assert not any((run.folder / path).exists() for path in ARTIFACTS[phase])

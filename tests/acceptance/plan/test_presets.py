@@ -74,6 +74,59 @@ def test_a_team_with_a_role_that_does_not_exist_is_refused_before_anything_is_sp
 
 
 @pytest.mark.row("P8")
+@pytest.mark.finding("FP6", "FP9")
+def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_before_anything_is_spent(
+    plan: Plans,
+) -> None:
+    config = {
+        "team_presets": {"twins": {"architecture": ["software-architect:clean", "software-architect:clean"]}},
+        "consensus": {"green": 30},
+        "convergence": {"low": 0.9},
+        "expert_review": {"rounds": 5, "confidence_threshold": 200},
+        "specify_gate": {"threshold": 11},
+    }
+    run = plan("standard", config=config)
+    assert run.done.code == 1
+    assert not run.folder.exists()
+    told = [line for line in run.done.err.splitlines() if line.startswith("config/planning.yaml:1:")]
+    assert [line.partition(" ")[2] for line in told] == [
+        "error[duplicate-member]: `software-architect:clean` is seated twice",
+        "error[type]: `green` is `30`; expected a whole number from 0 to 20",
+        "error[check]: `low` is 0.9, above `high`, 0.7: nothing could be medium",
+        "error[check]: 5 reviews offer 4 redesigns, and the breaker `redesign` allows 2",
+        "error[type]: `threshold` is `200`; expected a whole number from 0 to 100",
+        "error[check]: five dimensions give at most 10; a request could never be clear enough",
+    ]
+
+
+@pytest.mark.row("P8")
+@pytest.mark.finding("FP10")
+def test_a_team_that_the_mode_does_not_seat_and_one_that_is_gone_are_said(plan: Plans) -> None:
+    run = plan("rapid", flags=["--preset", "balanced"], until="setup")
+    (said,) = run.summary("setup")["quality_warnings"]
+    assert said.startswith("The balanced team was asked for; rapid mode has the rapid_prototype team, as the feature")
+    assert plan("rapid", until="setup").summary("setup")["quality_warnings"] == []
+    own = {"team_presets": {"solo": {name: [who] for name, who in SOLO.items()}}}
+    gone = plan("standard", flags=["--preset", "solo"], config=own, until="research", alone=True)
+    assert gone.story["state"]["preset"] == "solo"
+    (gone.project / "config" / "planning.yaml").unlink()
+    on = gone.resumed([{"address": "plan/clarify/*", "fail": "auth"}])
+    told = [event["text"] for event in on.events if event["event"] == "Notice"]
+    assert "`preset` is `solo`; allowed: balanced, rapid_prototype; `balanced` is used" in told
+    assert on.story["state"]["preset"] == "balanced"
+
+
+SOLO = {
+    "research": "researcher:code",
+    "architecture": "software-architect:clean",
+    "test_strategy": "qa-strategist",
+    "expert_review": "security-analyst",
+    "validation": "judge:risk",
+    "coverage": "judge:risk",
+}
+
+
+@pytest.mark.row("P8")
 def test_with_teams_switched_off_the_mode_chooses(plan: Plans) -> None:
     config = {"features": {"team_presets": {"enabled": False}}}
     run = plan("standard", flags=["--preset", "rapid_prototype"], config=config)

@@ -82,6 +82,32 @@ def test_the_words_the_files_the_mode_and_the_team_are_told_before_anything_is_s
     assert risky.summary("setup")["usage"]["calls"] == 0
 
 
+@pytest.mark.row("P19", "Q8")
+@pytest.mark.finding("FP12")
+def test_the_price_of_each_mode_is_told_before_the_question_and_turns_with_tools_count(
+    risky: Plan, plan: Plans
+) -> None:
+    (text,) = asked(risky)
+    priced = {mode: (int(calls), int(tokens)) for mode, calls, tokens in PRICED.findall(text)}
+    assert priced.keys() == {"standard", "complete"}
+    assert priced["standard"] < priced["complete"]
+    second = risky.said()[1]
+    assert f"about {priced['standard'][0]} calls, {priced['standard'][1]} tokens" in second
+    for mode in ("rapid", "standard"):
+        run = plan(mode)
+        assert run.story["estimate"]["calls"] == run.story["usage"]["calls"]
+        assert run.story["estimate"]["turns"] == 0
+    tools = plan("rapid", flags=["--repo", "."], until="setup")
+    estimate, without = tools.story["estimate"], plan("rapid").story["estimate"]
+    assert estimate["calls"] == without["calls"]
+    assert estimate["turns"] >= 2
+    assert estimate["tokens"] > without["tokens"] + 6000 * estimate["turns"]
+    assert f"calls and {estimate['turns']} turns with tools" in tools.said()[1]
+
+
+PRICED = re.compile(r"(\w+): about (\d+) calls, (\d+) tokens")
+
+
 @pytest.mark.row("P19")
 def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named(plan: Plans) -> None:
     small = plan("rapid", request=HASTY).summary("setup")["outputs"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.plan.conftest import CLEAR, Plan, Plans, Rule
+from tests.acceptance.plan.conftest import CLEAR, Plan, Plans, Rule, skillrun
 
 VAGUE = {"value": 2, "scope": 0, "acceptance": 1, "constraints": 1, "risk": 1}
 SCOPED = {**VAGUE, "scope": 2}
@@ -151,6 +151,21 @@ def test_thresholds_and_numbers_are_those_of_the_config(plan: Plans) -> None:
     assert [len(one) for one in questions(run)] == [2]
     assert len(run.asked("plan/clarify/gate*/score/*")) == 2
     assert run.summary("clarify")["flags"]["low_specify_score"] is True
+
+
+@pytest.mark.row("P11", "P14")
+@pytest.mark.finding("FP7")
+def test_a_breaker_of_the_gate_that_asks_offers_another_round(plan: Plans) -> None:
+    config = {"breakers": {"specify_gate": {"limit": 1, "then": "ask"}}}
+    rounds = {**answered(), "retry": ["retry", "go on without it"]}
+    run = plan("standard", scores(VAGUE), config=config, answers=rounds, until="clarify", unattended=False)
+    offers = [
+        event["questions"][0] for event in run.events if event["event"] == "Asked" and "retry-" in event["address"]
+    ]
+    assert [one["choices"] for one in offers] == [["retry", "go on without it"]] * 2
+    assert len(run.asked("plan/clarify/gate*/score/*")) == 3
+    assert "Went on at 5/10" in str(run.summary("clarify")["quality_warnings"])
+    assert "`specify_gate` has reached its limit of 1: ask" in skillrun("show", str(run.folder)).out
 
 
 @pytest.mark.row("P10", "P11")

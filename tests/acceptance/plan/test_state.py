@@ -38,11 +38,13 @@ def test_what_did_not_happen_has_a_default_or_is_not_there(plan: Plans) -> None:
 
 
 @pytest.mark.row("P17")
-def test_a_run_that_lacks_newer_fields_gets_their_defaults_and_goes_on(plan: Plans) -> None:
-    run = plan("standard", PAUSED, alone=True)
+@pytest.mark.finding("FP11")
+def test_a_run_that_lacks_newer_fields_gets_their_defaults_and_what_was_set_comes_back(plan: Plans) -> None:
+    run = plan("standard", PAUSED, request="Let people log in", alone=True)
     data, body = from_frontmatter(run.folder / "state.md")
     assert [data["state"].pop(name) for name in LATER] == [[], 0, [], []]
-    del data["inputs"]["preset"]
+    assert data["state"].pop("preset") == "balanced"
+    assert data["state"].pop("risk_flags") == ["security-critical"]
     for name in ("features", "budget", "estimate", "files", "environment"):
         data.pop(name, None)
     (run.folder / "state.md").write_text(to_frontmatter(data, body), encoding="utf-8")
@@ -51,7 +53,8 @@ def test_a_run_that_lacks_newer_fields_gets_their_defaults_and_goes_on(plan: Pla
     assert resumed.done.code == 0
     assert kept(resumed)["review_rounds"] == 1
     assert kept(resumed)["parallel_pairs"] == []
-    assert resumed.story["inputs"]["preset"] == "balanced"
+    assert kept(resumed)["preset"] == "balanced"
+    assert kept(resumed)["risk_flags"] == ["security-critical"]
 
 
 @pytest.mark.row("P17")
@@ -68,7 +71,7 @@ def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("round: 1", "round: one", "`round` is `one`, and that is not what a run writes there"),
+        ("round: 1", "round: one", "`round` is `one`; it is a whole number from 1 to 10,000"),
         ("---\nschema_version: 2", "", "has no frontmatter with a `schema_version`"),
         ("round: 1", "round: [", "mend or restore the file; nothing was changed"),
     ],

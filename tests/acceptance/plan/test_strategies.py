@@ -106,6 +106,26 @@ def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> N
 
 
 @pytest.mark.row("P5", "P16")
+@pytest.mark.finding("FP3")
+def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_without_the_chair(plan: Plans) -> None:
+    config = {"strategy_per_phase": {"architecture": {"complete": "red-team"}}}
+    rules: list[Rule] = []
+    for panel in (ARCHITECTURE, TESTS):
+        rules.append({"address": f"{panel}/challenge/*", "data": {"findings": FINDINGS}})
+        rules.append({"address": f"{panel}/synthesis/*", "fail": "overloaded"})
+    run = plan("complete", rules, config=config)
+    assert run.done.code == 0
+    for phase, path in (("architecture", "design.md"), ("test-strategy", "test-plan.md")):
+        lines = [f"- {one['severity']}: {one['title']}. {one['consequence']}" for one in FINDINGS]
+        assert all(line in run.prompt(f"plan/{phase}/draft/*") for line in lines)
+        assert all(line in run.artifact(path).partition("## Findings of the attack")[2] for line in lines)
+        assert "Not measured: this was an attack and a defence." in run.artifact(path)
+        said = "The chair's synthesis failed; proposal, findings and defence stand as they are."
+        assert said in run.summary(phase)["quality_warnings"]
+
+
+@pytest.mark.row("P5", "P16")
+@pytest.mark.finding("FP11")
 def test_when_the_challenger_fails_the_proposal_stands_alone_and_is_degraded(plan: Plans) -> None:
     rules = [
         {"address": f"{TESTS}/proposal/*", "text": "The proposed tests."},
@@ -115,6 +135,7 @@ def test_when_the_challenger_fails_the_proposal_stands_alone_and_is_degraded(pla
     assert run.done.code == 0
     assert steps(run, TESTS) == ["proposal", "challenge"]
     assert "The proposed tests." in run.artifact("test-plan.md")
+    assert "an attack and a defence" not in run.artifact("test-plan.md")
     summary = run.summary("test-strategy")
     assert summary["outputs"]["strategy"] == "red-team"
     assert summary["flags"]["degraded"] is True
@@ -152,7 +173,7 @@ def test_without_the_choice_of_strategies_every_phase_is_quick(plan: Plans) -> N
 @pytest.mark.row("P6")
 def test_two_security_keywords_in_the_research_make_it_a_red_team(plan: Plans) -> None:
     run = plan("advanced", [SECURITY], until="architecture")
-    assert chosen(run) == ("red-team", "security keywords in the research: encryption, payment")
+    assert chosen(run) == ("red-team", "security keywords in the request or the research: encryption, payments")
     assert steps(run, ARCHITECTURE)[:2] == ["proposal", "challenge"]
 
 
@@ -160,6 +181,30 @@ def test_two_security_keywords_in_the_research_make_it_a_red_team(plan: Plans) -
 def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
     rule = {"address": "plan/research/findings/first/*:code/*", "text": "Encryption, encrypted and decrypting."}
     assert chosen(plan("advanced", [rule], until="architecture"))[0] == "perspectives"
+
+
+@pytest.mark.row("P6")
+@pytest.mark.finding("FP5")
+@pytest.mark.parametrize(
+    ("request_", "strategy", "words"),
+    [
+        (
+            "Add a login with sso, password, authentication and MFA",
+            "red-team",
+            "authentication, login, sso, mfa, password",
+        ),
+        ("Let people log in", "perspectives", ""),
+        ("Send a webhook for each deploy", "red-team", "webhook, deploy"),
+    ],
+    ids=["words of one group", "one word is one, as a keyword and as a flag", "flags of the risk scan"],
+)
+def test_keywords_are_counted_by_words_and_the_flags_of_the_scan_count_too(
+    plan: Plans, request_: str, strategy: str, words: str
+) -> None:
+    run = plan("advanced", request=request_, until="architecture")
+    found, because = chosen(run)
+    assert found == strategy
+    assert set(because.partition(": ")[2].split(", ")) == set(words.split(", "))
 
 
 @pytest.mark.row("P6")
@@ -223,4 +268,4 @@ def test_nobody_is_asked_about_an_override_and_show_tells_it(plan: Plans) -> Non
     run = plan("advanced", [SECURITY], until="architecture", unattended=False)
     assert [event for event in run.events if event["event"] == "Asked" and event["phase"] == "architecture"] == []
     flags = {one["phase"]: one["flags"] for one in run.story["phases"]}
-    assert flags["architecture"]["strategy_override"].startswith("security keywords in the research")
+    assert flags["architecture"]["strategy_override"].startswith("security keywords in the request or the research")

@@ -271,7 +271,12 @@ def test_several_and_words_of_their_own_are_an_answer(tmp_path: Path) -> None:
 @pytest.mark.row("R6")
 def test_what_is_left_open_is_unanswered_or_takes_its_default(tmp_path: Path) -> None:
     questions = [STORE, WORDS, {**STORE, "id": "again", "default": "Nowhere"}, {**WORDS, "default": ""}]
-    assert filled(tmp_path, questions, replaced("[ ] B.", "[x] B.")) == [SERVER, {}, {"answer": "Nowhere"}, {}]
+    assert filled(tmp_path, questions, replaced("[ ] B.", "[x] B.")) == [
+        SERVER,
+        {},
+        {"answer": "Nowhere", "answered_by": "default"},
+        {},
+    ]
 
 
 @pytest.mark.row("R6")

@@ -15,6 +15,7 @@ from skillrun.people.terminal import Terminal
 
 MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
 WHY = {"id": "why", "text": "Why?"}
+RAPID = {"answer": "rapid", "answered_by": "prepared"}
 
 
 def asking(*questions: dict[str, Any]) -> Asking:
@@ -32,12 +33,13 @@ def file(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.row("X6")
+@pytest.mark.finding("FP4")
 def test_unattended_takes_prepared_answers_and_then_defaults(tmp_path: Path) -> None:
     person = open_person(unattended=True, answers=file(tmp_path, "why: so"))
     assert not person.attended
     assert answer(person, WHY, MODE | {"default": "standard"}, MODE | {"default": ""}) == [
-        {"answer": "so"},
-        {"answer": "standard"},
+        {"answer": "so", "answered_by": "prepared"},
+        {"answer": "standard", "answered_by": "default"},
         {},
     ]
 
@@ -64,7 +66,7 @@ def test_unattended_never_asks_a_terminal() -> None:
 
 def test_prepared_answers_without_a_terminal_are_enough(tmp_path: Path) -> None:
     person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=False)
-    assert answer(person, MODE, MODE) == [{"answer": "rapid"}, {"answer": "rapid"}]
+    assert answer(person, MODE, MODE) == [RAPID, RAPID]
 
 
 def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None:
@@ -76,13 +78,13 @@ def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None
             person.terminal = Terminal(keyboard=keyboard, screen=DummyOutput())
             return await person.ask(asking(MODE, WHY, MODE))
 
-    assert asyncio.run(ask()) == [{"answer": "rapid"}, {"answer": "so"}, {"answer": "rapid"}]
+    assert asyncio.run(ask()) == [RAPID, {"answer": "so"}, RAPID]
 
 
 def test_a_list_of_answers_goes_on_behind_those_of_the_journal(tmp_path: Path) -> None:
     person = open_person(unattended=True, answers=file(tmp_path, "setup/first: [rapid, standard]"))
     person.earlier(asking(MODE))
-    assert answer(person, MODE) == [{"answer": "standard"}]
+    assert answer(person, MODE) == [{"answer": "standard", "answered_by": "prepared"}]
 
 
 def test_questions_of_parallel_phases_wait_for_one_another() -> None:

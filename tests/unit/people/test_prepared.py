@@ -8,6 +8,7 @@ import pytest
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.people.prepared import Prepared, read_answers
 
+PREPARED = {"answered_by": "prepared"}
 MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
 WHY = {"id": "why", "text": "Why?"}
 
@@ -21,24 +22,24 @@ def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> Prepared:
 @pytest.mark.parametrize(
     ("text", "key", "question", "record"),
     [
-        ("mode: rapid", "setup/mode-choice", MODE, {"answer": "rapid"}),
-        ("mode: RAPID", "setup/mode-choice", MODE, {"answer": "rapid"}),
-        ("setup/mode-choice: rapid", "setup/mode-choice", MODE, {"answer": "rapid"}),
-        ("gate/cycle/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
-        ("gate/cycle#2/choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
+        ("mode: rapid", "setup/mode-choice", MODE, {**PREPARED, "answer": "rapid"}),
+        ("mode: RAPID", "setup/mode-choice", MODE, {**PREPARED, "answer": "rapid"}),
+        ("setup/mode-choice: rapid", "setup/mode-choice", MODE, {**PREPARED, "answer": "rapid"}),
+        ("gate/cycle/choice: rapid", "gate/cycle#2/choice", MODE, {**PREPARED, "answer": "rapid"}),
+        ("gate/cycle#2/choice: rapid", "gate/cycle#2/choice", MODE, {**PREPARED, "answer": "rapid"}),
         ("gate/cycle#1/choice: rapid", "gate/cycle#2/choice", MODE, None),
-        ("gate: rapid", "intake/gate", MODE, {"answer": "rapid"}),
-        ("choice: rapid", "gate/cycle#2/choice", MODE, {"answer": "rapid"}),
-        ("mode: {answer: rapid, confidence: high}", "a", MODE, {"answer": "rapid", "confidence": "high"}),
-        ("mode: [rapid]", "a", MODE | {"multiple": True}, {"answer": ["rapid"]}),
-        ("mode: rapid", "a", MODE | {"multiple": True}, {"answer": ["rapid"]}),
-        ("mode: slow", "a", MODE | {"other": True}, {"answer": "slow"}),
-        ("mode: 2", "a", {"id": "mode", "choices": [1, 2]}, {"answer": 2}),
-        ("mode: true", "a", {"id": "mode", "choices": [True, False]}, {"answer": True}),
+        ("gate: rapid", "intake/gate", MODE, {**PREPARED, "answer": "rapid"}),
+        ("choice: rapid", "gate/cycle#2/choice", MODE, {**PREPARED, "answer": "rapid"}),
+        ("mode: {answer: rapid, confidence: high}", "a", MODE, {**PREPARED, "answer": "rapid", "confidence": "high"}),
+        ("mode: [rapid]", "a", MODE | {"multiple": True}, {**PREPARED, "answer": ["rapid"]}),
+        ("mode: rapid", "a", MODE | {"multiple": True}, {**PREPARED, "answer": ["rapid"]}),
+        ("mode: slow", "a", MODE | {"other": True}, {**PREPARED, "answer": "slow"}),
+        ("mode: 2", "a", {"id": "mode", "choices": [1, 2]}, {**PREPARED, "answer": 2}),
+        ("mode: true", "a", {"id": "mode", "choices": [True, False]}, {**PREPARED, "answer": True}),
         ("mode: ''", "a", MODE, {}),
         ("mode:", "a", MODE, {}),
-        ("why: 5", "a", WHY, {"answer": "5"}),
-        ("why: |\n  one\n  two\n", "a", WHY, {"answer": "one\ntwo"}),
+        ("why: 5", "a", WHY, {**PREPARED, "answer": "5"}),
+        ("why: |\n  one\n  two\n", "a", WHY, {**PREPARED, "answer": "one\ntwo"}),
         ("other: rapid", "a", MODE, None),
         ("", "a", MODE, None),
     ],
@@ -51,32 +52,40 @@ def test_a_question_takes_the_answer_of_its_id_or_step(
 
 def test_a_list_gives_one_answer_after_the_other_and_then_none(tmp_path: Path) -> None:
     answers = prepared(tmp_path, "mode: [rapid, {answer: standard}, null]")
-    assert [answers.take("a", MODE) for _ in range(4)] == [{"answer": "rapid"}, {"answer": "standard"}, {}, None]
+    assert [answers.take("a", MODE) for _ in range(4)] == [
+        {**PREPARED, "answer": "rapid"},
+        {**PREPARED, "answer": "standard"},
+        {},
+        None,
+    ]
 
 
 def test_an_answer_for_all_times_is_given_once_to_a_question_that_would_be_put_without_end(tmp_path: Path) -> None:
     answers = prepared(tmp_path, "mode: rapid")
-    assert [answers.take("a", MODE) for _ in range(2)] == [{"answer": "rapid"}] * 2
+    assert [answers.take("a", MODE) for _ in range(2)] == [{**PREPARED, "answer": "rapid"}] * 2
     answers = prepared(tmp_path, "mode: rapid")
-    assert [answers.take("a", MODE | {"once": True}) for _ in range(2)] == [{"answer": "rapid"}, None]
+    assert [answers.take("a", MODE | {"once": True}) for _ in range(2)] == [{**PREPARED, "answer": "rapid"}, None]
 
 
 def test_a_list_of_lists_answers_a_question_with_several_answers_each_time(tmp_path: Path) -> None:
     answers = prepared(tmp_path, "mode: [[rapid], [rapid, standard]]")
     question = MODE | {"multiple": True}
-    assert [answers.take("a", question) for _ in range(2)] == [{"answer": ["rapid"]}, {"answer": ["rapid", "standard"]}]
+    assert [answers.take("a", question) for _ in range(2)] == [
+        {**PREPARED, "answer": ["rapid"]},
+        {**PREPARED, "answer": ["rapid", "standard"]},
+    ]
 
 
 def test_the_key_of_a_step_goes_before_the_id_of_a_question(tmp_path: Path) -> None:
     answers = prepared(tmp_path, "mode: rapid\na/b: standard\nc: standard")
-    assert answers.take("a/b", MODE) == {"answer": "standard"}
-    assert answers.take("a/c", MODE) == {"answer": "rapid"}  # a step's id alone comes last
+    assert answers.take("a/b", MODE) == {**PREPARED, "answer": "standard"}
+    assert answers.take("a/c", MODE) == {**PREPARED, "answer": "rapid"}  # a step's id alone comes last
 
 
 def test_a_list_goes_on_behind_the_questions_that_were_answered_before(tmp_path: Path) -> None:
     answers = prepared(tmp_path, "mode: [rapid, standard]")
     answers.skip("a", MODE)
-    assert answers.take("a", MODE) == {"answer": "standard"}
+    assert answers.take("a", MODE) == {**PREPARED, "answer": "standard"}
 
 
 def test_an_answer_that_is_none_of_the_choices_is_refused_with_its_place(tmp_path: Path) -> None:

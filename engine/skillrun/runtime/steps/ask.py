@@ -9,8 +9,9 @@ from typing import Any, Final
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
 from skillrun.people.person import Asking
+from skillrun.people.prepared import PreparedUnfit
 from skillrun.runtime.files import digest
-from skillrun.runtime.questions import GO_ON, paused, put
+from skillrun.runtime.questions import GO_ON, paused, put, unfitting
 from skillrun.runtime.run import Frame
 
 SHARED: Final = ("choices", "multiple", "other", "default")  # keys of the step, for each of its questions
@@ -72,8 +73,11 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
             frame.run.folder.make_folder(written_out)
     if not found and default is not None:
         asked = {"id": step.id or "files", "text": str(frame.main(step)), "choices": [THERE, GO_ON], "default": GO_ON}
-        asking = Asking(frame.at(step).partition("/")[2], frame.open.name, (asked,))
-        given = await frame.run.session.person.ask(asking, now=frame.open.returned)
+        asking = Asking(frame.at(step).partition("/")[2], frame.open.title, (asked,))
+        try:
+            given = await frame.run.session.person.ask(asking, now=frame.open.returned)
+        except PreparedUnfit as unfit:
+            raise unfitting(unfit) from None
         without = given is not None and given[0].get("answer") == GO_ON
         found = [str(default)] if without else frame.run.folder.matching(pattern)
     if not found:

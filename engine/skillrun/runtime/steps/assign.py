@@ -38,7 +38,8 @@ async def act(step: Step, frame: Frame) -> None:
                 raise StepFailed(
                     f"state.{coerced.error.removeprefix('`')}".replace("state.", "`state.", 1), frame.at(step)
                 )
-            frame.open.warnings.extend(coerced.warnings)
+            for text in coerced.warnings:
+                frame.open.warn(text)
             frame.open.state[field.name] = coerced.value
             frame.open.sets[field.name] = coerced.value
         frame.open.version += 1

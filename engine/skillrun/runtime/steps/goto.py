@@ -12,16 +12,17 @@ from skillrun.runtime.run import Frame
 async def act(step: Step, frame: Frame) -> None:
     """Raises Back; past the cap it does what the breaker says, or nothing."""
     run = frame.run
+    if run.session.straight:
+        return
     key = frame.at(step) + f">{step.text}"
     times = run.state.backs.get(key, 0)
     if times < frame.cap(step):
         raise Back(step.text, key)
     name = frame.breaker(step)
     then = frame.open.breakers.limit(name).then if name else "fall back"
-    run.emit(Tripped(name or "at_most", frame.open.name, times, then))
-    if then == "ask" and await offer_retry(
-        frame, f"{key}@{times}", f"It has gone back to {step.text} {times} times already.", can_go_on=True
-    ):
+    run.emit(Tripped(name or "at_most", frame.open.name, times, then, frame.cap(step)))
+    reason = f"It has gone back to {step.text} {times} times already."
+    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, can_go_on=True):
         raise Back(step.text, key)
     if step.otherwise is not None:
         from skillrun.runtime.evaluate import evaluate

@@ -72,7 +72,8 @@ def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, stric
     known = {one.name for one in protocol.inputs}
     taken = {name: value for name, value in given.items() if strict or name in known}
     values, errors, warnings = given_values(protocol.inputs, taken, {"config": frame.names.get("config")})
-    frame.open.warnings.extend(warnings)
+    for text in warnings:
+        frame.open.warn(text)
     if errors:
         raise StepFailed(f"the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
     return values

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from skillrun.language.definitions import Step
+from skillrun.runtime.events import Tripped
+from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """`.times`, and `.exhausted` when the cap ended it."""
+    """`.times`, and `.exhausted` when the cap ended it. At the cap, a breaker that asks offers another pass."""
     from skillrun.runtime.evaluate import evaluate
 
     if step.until is None and "at_most" not in step.values:
@@ -29,7 +31,9 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     outer_address, outer_pass = frame.address, frame.names.get("pass")
     previous: dict[str, Any] = {}
     times, done = 0, False
-    while times < most and not done:
+    while not done:
+        if times >= most and not await _once_more(step, frame, times):
+            break
         times += 1
         frame.names["pass"] = {"index": times, "previous": previous}
         for name in ids:
@@ -48,3 +52,14 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     else:
         frame.names["pass"] = outer_pass
     return {"times": times, "exhausted": not done and step.until is not None}
+
+
+async def _once_more(step: Step, frame: Frame, times: int) -> bool:
+    """Whether the person wants another pass behind the cap; only a breaker whose `then` is `ask` has it asked."""
+    name = step.retry or frame.breaker(step)
+    if name is None or step.until is None or frame.open.breakers.limit(name).then != "ask":
+        return False
+    limit = frame.open.breakers.limit(name).limit
+    frame.run.emit(Tripped(name, frame.open.name, times, "ask", limit))
+    what = f"`{step.id or 'repeat'}` has run {times} times without coming to its end."
+    return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, can_go_on=True)

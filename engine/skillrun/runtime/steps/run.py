@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillrun.language.check import check_workflow
 from skillrun.language.definitions import Step
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.folder import InlineFolder
 from skillrun.runtime.given import given_values
-from skillrun.runtime.run import Frame, Spent
+from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
 from skillrun.runtime.state import State
+from skillrun.runtime.summaries import degraded_of, record_of
+
+if TYPE_CHECKING:
+    from skillrun.runtime.interpreter import Scheduler
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """The workflow's outputs. It is always evaluated from its first phase, over the journal."""
+    """The workflow's outputs. It is always evaluated from its first phase, over the journal.
+
+    What its phases warned of and asked, and what they went on without, is in the summary of the phase around it.
+    """
     from skillrun.runtime.interpreter import Scheduler
 
     outer, address = frame.run, frame.at(step)
@@ -27,10 +34,11 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     given = frame.value(step, "with", {})
     given = given if isinstance(given, Mapping) else {}
     inputs, errors, warnings = given_values(workflow.inputs, given, {"config": program.config})
-    state, more, _ = given_values(workflow.state, {}, {"config": program.config, "inputs": inputs})
+    state, more, warned = given_values(workflow.state, {}, {"config": program.config, "inputs": inputs})
     if errors or more:
         raise StepFailed("; ".join(errors + more), address)
-    frame.open.warnings.extend(warnings)
+    for text in (*warnings, *warned):
+        frame.open.warn(text)
     inner = replace(
         outer,
         program=program,
@@ -48,12 +56,42 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         inline=address,
         within=frame.open,
     )
-    outcome = await Scheduler(inner, final=False).run()
-    ended = inner.folder.ended(inner.state.round, workflow.phases)
-    frame.open.spent += Spent.of(ended)
-    frame.open.prompts += sum(1 for summary in ended if (summary.get("usage") or {}).get("calls"))
+    scheduler = Scheduler(inner, final=False)
+    try:
+        outcome = await scheduler.run()
+    finally:
+        _hand_over(frame, inner, scheduler)
     if outcome.status == "waiting":
-        raise Waiting(outcome.reason, outcome.next_step)
+        pause = next((one.pause for one in scheduler.ended.values() if one.pause), "interactive")
+        raise Waiting(outcome.reason, outcome.next_step, pause)
     if outcome.status != "completed":
         raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
     return dict(outcome.outputs)
+
+
+def _hand_over(frame: Frame, inner: Run, scheduler: Scheduler) -> None:
+    """Put what the phases of an inline workflow have on record on that of the phase around it."""
+    phase = frame.open
+    ended = inner.folder.ended(inner.state.round, inner.program.workflow.phases)
+    phase.spent += Spent.of(ended)
+    phase.prompts += sum(1 for summary in ended if (summary.get("usage") or {}).get("calls"))
+    left = [_record_of(one.left) for one in scheduler.ended.values() if one.left is not None]
+    at = inner.inline.removeprefix(f"{phase.address()}/")
+    for record in (*ended, *left):
+        again = f" (round {record['round']})" if record.get("round", 1) > 1 else ""
+        place, flags = f"{at}/{record['phase']}{again}", record.get("flags") or {}
+        phase.warnings.extend(
+            text for each in record.get("quality_warnings") or () if (text := f"{place}: {each}") not in phase.warnings
+        )
+        if flags.get("degraded"):
+            phase.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
+            frame.degraded.append(place)
+        if flags.get("dropped"):
+            phase.dropped[place] = flags["dropped"]
+        phase.asked.extend(one for one in record.get("asked") or () if one not in phase.asked)
+
+
+def _record_of(failed: PhaseRun) -> dict[str, Any]:
+    """What a phase that has failed would have had in its summary."""
+    record = {**record_of(failed, "failed"), "quality_warnings": failed.warnings, "asked": failed.asked}
+    return {**record, "flags": degraded_of(failed)}

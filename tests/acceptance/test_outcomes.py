@@ -1,0 +1,396 @@
+"""What failed, what was gone without, what was asked and what it cost: said where a person looks, and what to type."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.records_yaml import from_frontmatter
+from tests.acceptance.conftest import Done
+from tests.acceptance.terminal import Terminal
+
+Call = Callable[..., Any]
+SCRIPTED = ("--model", "scripted:default")
+ROLE = {"roles/clerk.md": "---\nname: clerk\ndescription: Answers.\n---\nYou answer.\n"}
+BUSY = '- {address: "*/note/*", fail: overloaded, message: busy}\n'
+
+
+def phase(*steps: str, more: str = "", **sections: str) -> str:
+    listed = "".join(f"  - {step}\n" for step in steps)
+    written = "".join(f"## {name}\n{text}\n" for name, text in sections.items())
+    return f"---\nkind: phase\nsteps:\n{listed}{more}---\n{written}"
+
+
+def workflow(name: str, phases: str, more: str = "") -> str:
+    return f"---\nname: {name}\ndescription: Tried.\n{more}phases:\n{phases}---\n"
+
+
+def laid(folder: Path, files: Mapping[str, str]) -> Path:
+    for path, text in {**ROLE, **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder
+
+
+def summary(folder: Path, name: str) -> dict[str, Any]:
+    return dict(from_frontmatter(folder / "summaries" / f"{name}.md")[0])
+
+
+def sent(folder: Path) -> list[str]:
+    lines = (folder / ".run" / "transcript.ndjson").read_text().splitlines()
+    return [one["address"] for one in map(json.loads, lines) if one["event"] == "CallStarted"]
+
+
+ASKING: Mapping[str, str] = {
+    "workflows/desk.md": workflow("desk", "  one: {retry: whole}\n", "config: desk\n"),
+    "config/desk.yaml": "breakers:\n  again: {limit: 1, then: ask}\n  whole: {limit: 3, then: fall back}\n",
+    "skills/desk/one.md": phase("{id: note, agent: clerk, retry: again}", note="Note it."),
+    "busy.yaml": BUSY,
+}
+
+
+@pytest.fixture
+def desk(project: Call) -> Path:
+    """A project with a phase whose only call has a breaker that asks."""
+    return laid(project(), ASKING)
+
+
+def offered(done: Done) -> tuple[str, list[str], str, list[str]]:
+    """What a run that waits says to type: an answer, the others, the file that takes it, and the command."""
+    found = re.search(r"put `(.+?)` \(or: (.+?)\) into (\S+) and type `skillrun (.+?)`", done.out.splitlines()[-1])
+    assert found is not None, done.out
+    answer, others, file, command = found.groups()
+    return answer, others.split(", "), file, shlex.split(command)
+
+
+@pytest.mark.finding("FL7")
+@pytest.mark.row("P14", "R11")
+def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_goes_on(
+    desk: Path, skillrun: Call
+) -> None:
+    done = skillrun("desk", "--script", "busy.yaml")
+    for tries in (1, 2, 3):
+        assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, tries)
+        answer, others, file, command = offered(done)
+        assert (answer, others, command[:2]) == ("retry: retry", ["stop here"], ["resume", "desk"])
+        (desk / file).write_text(f"{answer}\n")
+        done = skillrun(*command, "--script", "busy.yaml")
+    done = skillrun(*offered(done)[3])
+    assert done.code == 0
+    assert "one: answered: retry = retry" in done.out
+    assert "  one: answered: retry = retry" in skillrun("show", "desk").out, "also those of the processes before"
+    assert skillrun("show", "desk").out.count("answered: retry = retry") == 4
+
+
+@pytest.mark.finding("FL7")
+@pytest.mark.row("P14")
+def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_it_goes_on(
+    desk: Path, skillrun: Call
+) -> None:
+    (desk / "answers.yaml").write_text("retry: stop here\n")
+    done = skillrun("desk", "--script", "busy.yaml", "--answers", "answers.yaml")
+    assert done.code == 1
+    assert "failed: one: stopped here: `note` was not answered (clerk: busy)" in done.out
+    assert done.out.endswith("next: mend what is wrong; then go on with `skillrun resume desk`\n")
+    assert len(sent(desk / "runs" / "desk")) == 1, "the phase's own breaker does not try it again"
+    done = skillrun("resume", "desk", "--script", "busy.yaml")
+    assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, 2), "asked anew, and the person too"
+    assert skillrun("resume", "desk", "--script", "busy.yaml", "--answers", "answers.yaml").code == 1
+    assert skillrun("resume", "desk").code == 0
+
+
+@pytest.mark.finding("FL7")
+def test_an_unattended_run_takes_what_was_prepared_for_a_breaker_and_falls_back_without(
+    desk: Path, skillrun: Call
+) -> None:
+    unattended = ("desk", "--unattended", "--script", "busy.yaml")
+    assert skillrun(*unattended, "--name", "alone").code == 1
+    assert '"Answered"' not in (desk / "runs" / "alone" / ".run" / "transcript.ndjson").read_text()
+    (desk / "answers.yaml").write_text("retry: [retry, retry, stop here]\n")
+    done = skillrun(*unattended, "--name", "prepared", "--answers", "answers.yaml")
+    assert (done.code, len(sent(desk / "runs" / "prepared"))) == (1, 3)
+    assert "stopped here" in done.out
+
+
+@pytest.mark.finding("FL7")
+def test_stopping_at_a_breaker_in_a_terminal_stops(desk: Path) -> None:
+    terminal = Terminal("desk", "--script", "busy.yaml")
+    terminal.until("stop here")
+    terminal.type("1\r")
+    terminal.until(r"retry[\s\S]*`note` was not answered[\s\S]*`note` was not answered[\s\S]*stop here")
+    terminal.type("2\r")
+    assert terminal.end() == 1
+    assert "failed: one: stopped here" in terminal.seen
+
+
+@pytest.mark.finding("FL7")
+def test_where_something_stands_in_further_out_a_person_may_go_on_without(desk: Path, skillrun: Call) -> None:
+    inner = {
+        "workflows/inner.md": workflow("inner", "  two: {skill: desk/one}\n", "config: desk\n"),
+        "skills/desk/around.md": phase("{id: part, run: inner, otherwise: {say: Without it.}}"),
+        "workflows/around.md": workflow("around", "  whole: {skill: desk/around}\n"),
+    }
+    laid(desk, inner)
+    (desk / "answers.yaml").write_text("retry: go on without it\n")
+    done = skillrun("around", "--script", "busy.yaml", "--answers", "answers.yaml")
+    assert done.code == 0
+    assert "whole: Without it." in done.out
+    assert "degraded: whole: two: `note` was not answered (clerk: busy)" in done.out
+    (desk / "answers.yaml").write_text("retry: stop here\n")
+    done = skillrun("around", "--script", "busy.yaml", "--answers", "answers.yaml", "--name", "stopped")
+    assert done.code == 75, "it is none of the choices there"
+
+
+@pytest.mark.finding("FL7", "FL1")
+def test_a_prepared_answer_that_is_no_choice_leaves_the_run_waiting_or_is_refused_before(
+    desk: Path, skillrun: Call, project: Call
+) -> None:
+    skillrun("desk", "--script", "busy.yaml")
+    (desk / "answers.yaml").write_text("retry: rety\n")
+    done = skillrun("resume", "desk", "--script", "busy.yaml", "--answers", "answers.yaml")
+    assert done.code == 75
+    assert "waiting: answers.yaml:1:8: `rety` is none of the choices, for `retry` of `one/note.retry-1`" in done.out
+    assert done.out.endswith(
+        "next: did you mean `retry`? allowed: retry, stop here; "
+        "mend it there, and type `skillrun resume desk --answers answers.yaml`\n"
+    )
+    project("visit")
+    skillrun("visit", *SCRIPTED)
+    before = (desk / "runs" / "visit" / "state.md").read_bytes()
+    (desk / "answers.yaml").write_text("where: the lke\n")
+    done = skillrun("resume", "visit", "--answers", "answers.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "answers.yaml:1:8: error[answer]: `the lke` is none of the choices" in done.err
+    assert (desk / "runs" / "visit" / "state.md").read_bytes() == before
+
+
+INLINE: Mapping[str, str] = {
+    "workflows/outer.md": workflow("outer", "  whole:\n  after:\n", "state: {tone?: string}\n"),
+    "skills/outer/whole.md": phase("{id: part, run: inner}", more='outputs: {place: "{{ part.place }}"}\n'),
+    "skills/outer/after.md": phase("{id: last, agent: clerk}", last="Go on."),
+    "workflows/inner.md": workflow("inner", "  one:\n  two:\n", 'outputs: {place: "{{ phases.two.outputs.place }}"}\n'),
+    "skills/inner/one.md": phase(
+        "{id: note, agent: [clerk, clerk@fast]}", "{say: It is late., level: warn}", note="Note it."
+    ),
+    "skills/inner/two.md": phase(
+        "{id: where, ask: Where to?, choices: [here, there]}",
+        "{say: Once more., level: warn}",
+        "{goto: two, at_most: 1}",
+        more='outputs: {place: "{{ where.answer }}"}\n',
+    ),
+    "busy.yaml": '- {address: "*/note/clerk@fast/*", fail: overloaded, message: busy}\n',
+}
+
+
+@pytest.mark.finding("FL10")
+def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_phase_around_it(
+    project: Call, skillrun: Call
+) -> None:
+    folder = laid(project(), INLINE)
+    done = skillrun("outer", "--script", "busy.yaml")
+    assert done.code == 75
+    assert done.out.count("skillrun resume outer --answers") == 1
+    waits = summary(folder / "runs" / "outer", "whole")
+    assert waits["quality_warnings"][0] == "part/one: note: went on without clerk@fast: busy"
+    (folder / "answers.yaml").write_text("where: here\n")
+    done = skillrun("resume", "outer", "--script", "busy.yaml", "--answers", "answers.yaml")
+    assert done.code == 0
+    assert "degraded: whole: part/one: note: clerk@fast: busy" in done.out.splitlines()[-5:]
+    record = summary(folder / "runs" / "outer", "whole")
+    assert record["quality_warnings"] == [
+        "part/two: Once more.",
+        "part/one: note: went on without clerk@fast: busy",
+        "part/one: It is late.",
+        "part/two (round 2): Once more.",
+    ]
+    assert record["flags"] == {"degraded": True, "degraded_because": "part/one: note: clerk@fast: busy"}
+    assert record["asked"] == ["where"]
+    shown = skillrun("show", "outer").out
+    for line in (
+        "  whole: part/one: warning: It is late.",
+        "  whole: part/two: answered: where = here",
+        "  whole: part/one: note: clerk@fast: busy",
+    ):
+        assert line in shown.splitlines()
+    assert shown.count("part/two: answered: where = here") == 2, "one for each round"
+
+
+@pytest.mark.finding("FL10")
+def test_phases_of_an_inline_workflow_are_not_taken_for_those_of_the_run(project: Call, skillrun: Call) -> None:
+    files = {
+        "workflows/outer.md": workflow("outer", "  one:\n  two:\n"),
+        "skills/outer/one.md": phase("{say: Begun.}"),
+        "skills/outer/two.md": phase("{say: Before.}", "{id: part, run: inner, otherwise: {say: Without.}}"),
+        "workflows/inner.md": workflow("inner", "  two:\n"),
+        "skills/inner/two.md": phase("{say: Strange., level: warn}", "{stop: failed, reason: no good}"),
+    }
+    folder = laid(project(), files)
+    assert skillrun("outer", *SCRIPTED).code == 0
+    record = summary(folder / "runs" / "outer", "two")
+    assert record["flags"] == {"degraded": True, "degraded_because": "no good"}
+    told = skillrun("show", "outer", "--json").json
+    assert [(one["phase"], one["status"]) for one in told["phases"]] == [("one", "completed"), ("two", "completed")]
+    lines = [one["text"] for one in told["happened"] if one["phase"] == "two"]
+    assert lines == [
+        "Before.",
+        "part/two: warning: Strange.",
+        "part/two: stopped in 0.0 s: no good",
+        "part: no good",
+        "Without.",
+    ]
+
+
+@pytest.mark.finding("FL10")
+@pytest.mark.row("D8")
+def test_a_conversation_that_could_not_be_kept_and_a_value_that_was_replaced_are_said_at_once(
+    project: Call, skillrun: Call
+) -> None:
+    files = {
+        "workflows/long.md": workflow(
+            "long", "  one:\n", "state: {tone: {type: enum, values: [plain, warm], default: plain, fallback: plain}}\n"
+        ),
+        "skills/long/one.md": phase(
+            "{id: first, agent: clerk, session: persistent}",
+            "{id: second, agent: clerk, session: persistent}",
+            '{set: {tone: "{{ first.text }}"}}',
+            first="Say much.",
+            second="Say more.",
+        ),
+        "config/models.yaml": 'models: {"openai:small": {window: 1200, max_output: 400}}\n',
+        "script.yaml": f'- {{address: "*/first/*", text: "{"words and words " * 400}"}}\n',
+    }
+    folder = laid(project(), files)
+    done = skillrun("long", "--model", "openai:small", "--script", "script.yaml")
+    assert done.code == 0, done.out + done.err
+    lost = "clerk lost its conversation: it no longer fits the window of openai:small"
+    assert f"one: warning: {lost}" in done.out
+    assert lost in summary(folder / "runs" / "long", "one")["quality_warnings"]
+    assert f"  one: warning: {lost}" in skillrun("show", "long").out
+    assert re.search(r"one: warning: `tone` is .*; `plain` is used", done.out), done.out
+
+
+@pytest.mark.finding("FL13")
+def test_show_counts_the_calls_that_were_paid_for_and_names_those_that_were_replayed(
+    project: Call, skillrun: Call
+) -> None:
+    files = {
+        "workflows/loop.md": workflow("loop", "  one:\n  two:\n"),
+        "skills/loop/one.md": phase(
+            "{id: note, agent: clerk}", "{id: anew, agent: clerk, fresh: true}", note="Note it.", anew="Anew."
+        ),
+        "skills/loop/two.md": phase("{id: sure, ask: Sure?}", "{goto: one, at_most: 3}"),
+    }
+    folder = laid(project(), files)
+    (folder / "answers.yaml").write_text("sure: [yes, yes, yes, yes]\n")
+    assert skillrun("loop", "--name", "r", *SCRIPTED).code == 75
+    assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
+    told = skillrun("show", "r", "--json").json
+    table = [(one["usage"].get("calls"), one["usage"].get("replayed")) for one in told["phases"] if one["usage"]]
+    ones = [(2, None), (1, 1), (1, 1), (1, 1)]
+    assert [row for row in table if row != (0, None)] == ones
+    assert (told["usage"]["calls"], told["usage"]["replayed"]) == (5, 3)
+    assert sum(one["usage"]["input"] for one in told["phases"]) == told["usage"]["input"]
+    lines = skillrun("show", "r").out.splitlines()
+    assert next(line for line in lines if line.startswith("phase ")).split()[-1] == "replayed"
+    assert re.fullmatch(r"5 calls, .* out, \$0\.00; 3 more replayed", lines[-1])
+
+
+@pytest.mark.finding("FL22")
+@pytest.mark.row("P16")
+def test_a_summary_that_nobody_reads_is_not_paid_for(project: Call, skillrun: Call) -> None:
+    files = {
+        "workflows/one.md": workflow("one", "  note: {skill: desk/note}\n"),
+        "workflows/two.md": workflow("two", "  note: {skill: desk/note}\n  file: {skill: desk/file}\n"),
+        "workflows/three.md": workflow("three", "  note: {skill: desk/note}\n  note2: {skill: desk/note}\n"),
+        "workflows/four.md": workflow("four", "  note: {skill: desk/note}\n  tell: {skill: desk/tell}\n"),
+        "workflows/five.md": workflow("five", "  note: {skill: desk/note}\n  flags: {skill: desk/flags}\n"),
+        "skills/desk/note.md": phase("{id: note, agent: clerk, writes: note.md}", note="Note it."),
+        "skills/desk/file.md": phase("{id: copy, write: copy.md}", copy="Filed."),
+        "skills/desk/tell.md": phase('{say: "{{ phases.note.summary.summary | default() }}"}'),
+        "skills/desk/flags.md": phase('{say: "{{ phases.note.summary.flags }}"}'),
+    }
+    folder = laid(project(), files)
+    calls = {}
+    for name in ("one", "two", "three", "four", "five"):
+        assert skillrun(name, *SCRIPTED).code == 0
+        calls[name] = [address.split("/", 1)[1] for address in sent(folder / "runs" / name)]
+    note, told = "note/note/clerk/1.1", "note/summary/fast/1.1"
+    assert calls["one"] == calls["two"] == calls["five"] == [note]
+    assert calls["three"] == [note, told, "note2/note/clerk/1.1"]
+    assert calls["four"] == [note, told]
+    record = summary(folder / "runs" / "one", "note")
+    assert (record["status"], record["artifacts"], record["summary"]) == (
+        "completed", ["note.md"], "note wrote note.md.")  # fmt: skip
+
+
+@pytest.mark.finding("FL22")
+def test_a_run_that_went_on_without_something_says_so_in_its_last_lines(project: Call, skillrun: Call) -> None:
+    files = {
+        "workflows/two.md": workflow("two", "  note:\n  last:\n"),
+        "skills/two/note.md": phase("{id: note, agent: clerk}", note="Note it."),
+        "skills/two/last.md": phase("{id: last, agent: clerk}", last="Go on."),
+        "script.yaml": '- {address: "*/summary/*", text: "no JSON"}\n',
+    }
+    laid(project(), files)
+    done = skillrun("two", "--script", "script.yaml")
+    assert done.code == 0
+    end = done.out.splitlines()
+    assert end[end.index("completed") + 1].startswith("degraded: note: summary: the reply ")
+    assert any(line.startswith("note: warning: the summary is what the outputs say: ") for line in end)
+
+
+LOOP: Mapping[str, str] = {
+    "workflows/loop.md": workflow("loop", "  one:\n"),
+    "skills/loop/one.md": phase(
+        "{id: note, agent: [clerk, clerk@fast]}",
+        "{id: sure, ask: Sure?}",
+        "{id: passes, until: false, at_most: 4, repeat: [{id: again, agent: clerk}]}",
+        note="Note it.",
+        again="Pass {{ pass.index }}: {{ note.text | untrusted }}",
+    ),
+    "answers.yaml": "sure: yes\n",
+}
+
+
+@pytest.mark.finding("FL23")
+@pytest.mark.row("Q8")
+def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Call, skillrun: Call) -> None:
+    folder = laid(project(), LOOP)
+    assert skillrun("loop", *SCRIPTED).code == 75
+    assert skillrun("resume", "loop", "--preview").out.splitlines()[-1].startswith("It follows replies that were made")
+    file = folder / "skills" / "loop" / "one.md"
+    file.write_text(file.read_text().replace("Note it.", "Note it well."))
+    told = skillrun("resume", "loop", "--preview", "--json").json["would_ask"]
+    assert [(one["address"].split("/", 2)[2], one["certain"]) for one in told] == [
+        ("note/clerk/1.1", True),
+        ("note/clerk@fast/1.1", True),
+        *((f"passes#{number}/again/clerk/1.1", False) for number in (1, 2, 3, 4)),
+    ]
+    lines = skillrun("resume", "loop", "--preview").out.splitlines()
+    assert lines[0].endswith("tokens): asked again")
+    assert re.fullmatch(r"certain: 2 calls, [0-9,]+ tokens in, about \$0\.00", lines[2])
+    assert lines[3].endswith("tokens): new, perhaps")
+    assert re.fullmatch(r"a guess: 4 calls, [0-9,]+ tokens in, about \$0\.00", lines[7])
+    done = skillrun("resume", "loop", "--answers", "answers.yaml")
+    assert done.code == 1
+    assert "error: going on asks 2 calls again; nothing was asked yet" in done.err
+    assert skillrun("resume", "loop", "--answers", "answers.yaml", "--yes").code == 0
+
+
+@pytest.mark.finding("FL23")
+def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -> None:
+    from skillrun.cli.resume import _lines
+    from skillrun.runtime.session import WouldAsk
+
+    known, unknown = (
+        WouldAsk("a/b/c/d/1.1", "b", "m:n", 1000, price, again=True, certain=True) for price in (0.5, None)
+    )
+    assert _lines([unknown])[-1] == "certain: 1 call, 1,000 tokens in, price unknown"
+    assert _lines([known, unknown])[-1] == (
+        "certain: 2 calls, 2,000 tokens in, about $0.5000, and 1 call of unknown price"
+    )
+    assert _lines([]) == ["nothing would be asked"]
