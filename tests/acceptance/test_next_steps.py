@@ -19,6 +19,7 @@ from tests.acceptance.conftest import Call, Done, Make
 
 WORKED = frozenset({0, 75})
 COMMAND = re.compile(r"`(skillrun(?: [^`]+)?)`")
+ANSWERS = re.compile(r"put `([^`]+)`[^`]* into ([\w-]+\.yaml)")
 FAILING = '[{address: "greeting/draft/words/*", fail: KIND}]'
 GREET = ("greeting", "Ada", "--model", "scripted:x")
 ASKING = {
@@ -256,6 +257,8 @@ def test_a_command_that_a_message_names_works_when_it_is_typed(told: Callable[..
     expected, codes = SCENES[told]
     done: Any = told(scene)
     commands = typed(done)
+    for line, name in ANSWERS.findall(" ".join(done.out.split())):  # what it says to write is written
+        scene.write({name: line})
     assert any(shlex.join(["skillrun", *words]).startswith(expected) for words in commands), done.out + done.err
     for words in commands:
         again = scene.skillrun(*words)
