@@ -4,12 +4,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FEATURE ?= Add dark mode to the settings page
-CHAOS_SECONDS ?= 90
 CHAOS_SEED ?= 8
+FUZZ_SECONDS ?= 90
 DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench chaos clean
+.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench chaos fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -44,8 +44,11 @@ format: .venv/.installed-dev ## put the code into ruff's format, and mend what r
 bench: .venv/.installed ## measure against the peers and print a table
 	$(BIN)/python -m bench
 
-chaos: .chaos-venv/.installed ## fuzz the parsers and templates for CHAOS_SECONDS (90) from CHAOS_SEED (8)
-	CHAOS_SECONDS=$(CHAOS_SECONDS) CHAOS_SEED=$(CHAOS_SEED) .chaos-venv/bin/python tests/chaos/fuzz.py $(INPUT)
+chaos: .venv/.installed-dev ## faults of disks, providers, processes and people, by the thousand, from CHAOS_SEED (8)
+	CHAOS_SEED='$(CHAOS_SEED)' CHAOS_ONLY='$(CHAOS_ONLY)' CHAOS_CASE='$(CHAOS_CASE)' $(BIN)/python -m tests.faults
+
+fuzz: .chaos-venv/.installed ## fuzz the parsers and templates for FUZZ_SECONDS (90) from CHAOS_SEED (8)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) CHAOS_SEED=$(CHAOS_SEED) .chaos-venv/bin/python tests/chaos/fuzz.py $(INPUT)
 
 clean: ## remove the environments and the caches; runs/ stays
 	rm -rf .venv .bench-venv .chaos-venv .chaos dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

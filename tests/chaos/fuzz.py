@@ -1,7 +1,7 @@
-"""A fuzzer that is guided by what it reaches: `make chaos`. No bytes in a file or reply may make the language raise.
+"""A fuzzer that is guided by what it reaches: `make fuzz`. No bytes in a file or reply may make the language raise.
 
 The first byte of an input says what reads the rest: a reply's parser, or a markdown file's with the check of its
-templates and their rendering. What fails is written to `.chaos/`; `make chaos INPUT=.chaos/crash-…` runs it again.
+templates and their rendering. What fails is written to `.chaos/`; `make fuzz INPUT=.chaos/crash-…` runs it again.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def corpus(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run for CHAOS_SECONDS from CHAOS_SEED, or the one input that is named."""
-    seconds, seed = os.environ.get("CHAOS_SECONDS", "90"), os.environ.get("CHAOS_SEED", "8")
-    sys.stderr.write(f"chaos: seed {seed}, {seconds} seconds\n")
+    """Run for FUZZ_SECONDS from CHAOS_SEED, or the one input that is named."""
+    seconds, seed = os.environ.get("FUZZ_SECONDS", "90"), os.environ.get("CHAOS_SEED", "8")
+    sys.stderr.write(f"fuzz: seed {seed}, {seconds} seconds\n")
     limits = [f"-seed={seed}", f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-max_len=4000"]
     inputs = sys.argv[1:]
     if not inputs:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -32,10 +32,22 @@ def folder_mode(*, shared: bool) -> int:
     return SHARED if shared else PRIVATE
 
 
-def write_atomic(folder: Tree, name: str, content: str | bytes, *, shared: bool = False) -> None:
+class FileChanged(Exception):
+    """A file is another one than it was when its new content was made."""
+
+
+def write_atomic(
+    folder: Tree,
+    name: str,
+    content: str | bytes,
+    *,
+    shared: bool = False,
+    last: Callable[[], None] = lambda: None,
+) -> None:
     """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
 
     It can be read by its owner alone, or with `shared` by whom the umask allows; so are folders made on the way.
+    `last` is asked at the last moment; where it raises FileChanged, the file stays.
     """
     data = _bytes(content)
     with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
@@ -49,6 +61,7 @@ def write_atomic(folder: Tree, name: str, content: str | bytes, *, shared: bool 
                 os.fsync(file.fileno())
             folder.check()
             reached(f"rename {leaf}: before")
+            last()
             os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             with contextlib.suppress(OSError):

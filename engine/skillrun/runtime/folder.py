@@ -16,7 +16,17 @@ from skillrun.language.border import clean
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
 from skillrun.language.source import MAX_BYTES
-from skillrun.runtime.files import LARGEST, digest, folder_mode, folders, move, sweep, tree_of, write_atomic
+from skillrun.runtime.files import (
+    LARGEST,
+    FileChanged,
+    digest,
+    folder_mode,
+    folders,
+    move,
+    sweep,
+    tree_of,
+    write_atomic,
+)
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.recorded import SUMMARIES, artifact, is_artifact, names_beside, summary_fields
 from skillrun.runtime.records_yaml import from_frontmatter, line_of, to_frontmatter
@@ -112,10 +122,9 @@ class RunFolder:
         when the round ends.
         `conflict`: the text is new, and nothing was written. The hash is in the ledger before the file is.
         """
-        content = self._content(artifact(name))
+        current = self._digest(artifact(name))
         self._put.add(name)
         new = digest(text)
-        current = None if content is None else digest(content)
         before = self._written.get(name, [])
         if current == new:
             if new not in before:
@@ -128,8 +137,19 @@ class RunFolder:
             return "kept"
         if before[-1:] != [new]:
             await self._note(name, new)
-        self._write(name, text)
+        try:
+            write_atomic(self.tree, name, text, shared=self.shared, last=lambda: self._unchanged(name, current))
+        except FileChanged:  # by a person, since it was looked at
+            return "conflict"
         return "written"
+
+    def _unchanged(self, name: str, current: str | None) -> None:
+        if self._digest(name) != current:
+            raise FileChanged(name)
+
+    def _digest(self, name: str) -> str | None:
+        content = self._content(name)
+        return None if content is None else digest(content)
 
     async def keep(self, name: str) -> None:
         """Have what a person has made of an artifact stay where it is when a round ends, instead of moving there."""

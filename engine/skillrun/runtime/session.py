@@ -42,7 +42,7 @@ from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits, budgets
 from skillrun.runtime.lock import hold
-from skillrun.runtime.opening import copy_files, existing, new_folder, open_journal, scratch, undone
+from skillrun.runtime.opening import called, copy_files, existing, new_folder, open_journal, scratch, undone
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.seal import is_sealed, own_key
 from skillrun.runtime.state import STATE, State
@@ -84,8 +84,9 @@ async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str)
     state = initial_state(session, inputs)
     folder = new_folder(runs, name, shared=state.share)
     if folder.known(STATE) is not None:
+        typed = called(folder.path, session.project)
         raise UsageError(
-            f"there is a run `{name}` already", f"go on with `skillrun resume {name}`, or choose another `--name`"
+            f"there is a run `{name}` already", f"go on with `skillrun resume {typed}`, or choose another `--name`"
         )
     RunFolder(folder).check()
     with hold(folder), undone(folder), closing(open_journal(folder)) as journal:

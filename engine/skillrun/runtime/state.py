@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from skillrun.language.diagnostics import SkillrunError, printable
@@ -63,7 +64,8 @@ def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
     data, body = from_frontmatter(path, content)
     version = data.get("schema_version")
     if version == 1:
-        raise SkillrunError(f"{path} is of schema version 1", "`skillrun resume` brings the run forward")
+        typed = f"skillrun resume {quote(str(path.parent))}"
+        raise SkillrunError(f"{path} is of schema version 1", f"`{typed}` brings the run forward")
     if version is None:
         raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE)
     if not is_whole(version) or version > SCHEMA_VERSION:

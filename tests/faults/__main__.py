@@ -1,0 +1,132 @@
+"""The long form of the fault bench, `make chaos`: all kinds of faults from one seed, and a table at the end.
+
+`CHAOS_SEED` gives the seed, `CHAOS_ONLY` the faults that are tried, by name, and `CHAOS_CASE` one case of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any, Final
+
+from tests.faults import cut_responses, damage, disk, edits, kills, owners, providers
+from tests.faults.processes import Forks, failing_disk
+from tests.faults.providers import Providers
+from tests.faults.world import World
+
+MOST: Final[dict[str, int | None]] = {
+    "disk": None,  # all
+    "kills": 300,
+    "flips": 500,
+    "cuts": 500,
+    "owners": 400 // owners.PROCESSES,
+    "edits": 200,
+    "providers": None,
+    "cut-responses": 900,
+}
+
+
+@dataclass
+class Places:
+    """A place and processes for a kind of fault, made when the first of it is tried."""
+
+    folder: Path
+    stack: ExitStack
+    library: Path | None = None
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def world(self) -> World:
+        if "world" not in self.found:
+            forks = self.stack.enter_context(Forks(self.folder / "home", self.library))
+            (self.folder / "world").mkdir()
+            self.found["world"] = World(self.folder / "world", forks)
+        world: World = self.found["world"]
+        return world
+
+    def providers(self) -> Providers:
+        if "providers" not in self.found:
+            forks = self.stack.enter_context(Forks(self.folder / "providers-home"))
+            self.found["providers"] = self.stack.enter_context(Providers(self.folder / "providers", forks))
+        known: Providers = self.found["providers"]
+        return known
+
+
+Cases = Callable[[Places, Random], Iterable[str]]
+Hold = Callable[[Places, str], None]
+FAULTS: Final[dict[str, tuple[Cases, Hold]]] = {
+    "disk": (lambda at, r: disk.cases(at.world(), r), lambda at, case: disk.hold(at.world(), case)),
+    "kills": (lambda at, r: kills.cases(at.world(), r), lambda at, case: kills.hold(at.world(), case)),
+    "flips": (lambda at, r: damage.flips(at.world(), r), lambda at, case: damage.hold(at.world(), case)),
+    "cuts": (lambda at, r: damage.cuts(at.world(), r), lambda at, case: damage.hold(at.world(), case)),
+    "owners": (lambda at, r: owners.cases(at.world(), r), lambda at, case: owners.hold(at.world(), case)),
+    "edits": (lambda at, r: edits.cases(at.world(), r), lambda at, case: edits.hold(at.world(), case)),
+    "providers": (
+        lambda at, r: providers.cases(at.providers(), r),
+        lambda at, case: providers.hold(at.providers(), case),
+    ),
+    "cut-responses": (lambda _, r: cut_responses.cases(r), lambda _, case: cut_responses.hold(case)),
+}
+
+
+@cache
+def memory() -> str | None:
+    """A folder in memory where the system has one: what is tried here outlives no power cut."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def main(environ: dict[str, str]) -> int:
+    """Try the faults; 1 where one did not hold."""
+    seed = environ.get("CHAOS_SEED") or "8"
+    only, case = environ.get("CHAOS_ONLY", ""), environ.get("CHAOS_CASE", "")
+    names = only.split() or list(FAULTS)
+    unknown = [name for name in names if name not in FAULTS]
+    if unknown or (case and len(names) != 1):
+        print_line(f"CHAOS_ONLY takes of {', '.join(FAULTS)}; with CHAOS_CASE it is one of them")
+        return 2
+    print_line(f"chaos: seed {seed}")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=memory(), prefix="chaos-")))
+        places = Places(folder, stack, failing_disk(folder))
+        if places.library is None:
+            print_line("no C compiler is here, or no Linux: what needs a disk that fails is left out")
+        if places.library is None:
+            names = [name for name in names if name != "disk"]
+        rows = [tried(name, places, seed, [case] if case else None) for name in names]
+    print_line(f"\n{'fault':16}{'tries':>8}{'held':>8}{'failed':>8}{'seconds':>9}")
+    for name, tries, failed, seconds in rows:
+        print_line(f"{name:16}{tries:8}{tries - failed:8}{failed:8}{seconds:9.0f}")
+    return int(any(failed for _, _, failed, _ in rows))
+
+
+def tried(name: str, places: Places, seed: str, given: list[str] | None) -> tuple[str, int, int, float]:
+    """Name, tries, failures and seconds of one kind of fault."""
+    cases, hold = FAULTS[name]
+    started, tries, failed = monotonic(), 0, 0
+    for case in given or islice(cases(places, Random(f"{seed} {name}")), MOST[name]):
+        tries += 1
+        try:
+            hold(places, case)
+        except AssertionError as error:
+            failed += 1
+            print_line(f"\n{name}: {case}\n{error}\nagain: make chaos CHAOS_ONLY={name} CHAOS_CASE='{case}'")
+    many = owners.PROCESSES if name == "owners" else 1
+    print_line(f"{name}: {tries * many} tried, {failed} failed")
+    return name, tries * many, failed, monotonic() - started
+
+
+def print_line(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(dict(os.environ)))
