@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.seal import own_key
 from tests.property.runs import folder
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
@@ -52,6 +53,7 @@ class Crashes:
             (self.project / "config").mkdir()
             (self.project / "config" / "planning.yaml").write_text(self.case["config"])
         log = here / "points"
+        own_key()  # is made once, and none of these runs is the first
         self.whole = self.run([{"folder": str(here / "whole"), "kill_log": str(log)}])[0]
         self.points = log.read_text().splitlines()
 
