@@ -94,7 +94,7 @@ def test_runs_lists_them(visited: Any, skillrun: Call) -> None:
 
 def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
     lines = [line.split("  ", 1)[1] for line in skillrun("logs", "visit").out.splitlines()]
-    assert "choose: answered: where = the lake" in lines
+    assert "choose: answered by what was prepared: where = the lake" in lines
     assert "check: back to plan, for round 2" in lines
     assert lines[-1] == "completed"
     assert skillrun("logs", "visit", "-f").out.endswith("completed\n")

@@ -81,9 +81,9 @@ def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_go
         done = skillrun(*command, "--script", "busy.yaml")
     done = skillrun(*offered(done)[3])
     assert done.code == 0
-    assert "one: answered: retry = retry" in done.out
-    assert "  one: answered: retry = retry" in skillrun("show", "desk").out, "also those of the processes before"
-    assert skillrun("show", "desk").out.count("answered: retry = retry") == 4
+    assert "one: answered by what was prepared: retry = retry" in done.out
+    assert "  one: answered by what was prepared: retry = retry" in skillrun("show", "desk").out, "also those of the processes before"
+    assert skillrun("show", "desk").out.count("answered by what was prepared: retry = retry") == 4
 
 
 @pytest.mark.finding("FL7")
@@ -212,11 +212,11 @@ def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_pha
     shown = skillrun("show", "outer").out
     for line in (
         "  whole: part/one: warning: It is late.",
-        "  whole: part/two: answered: where = here",
+        "  whole: part/two: answered by what was prepared: where = here",
         "  whole: part/one: note: clerk@fast: busy",
     ):
         assert line in shown.splitlines()
-    assert shown.count("part/two: answered: where = here") == 2, "one for each round"
+    assert shown.count("part/two: answered by what was prepared: where = here") == 2, "one for each round"
 
 
 @pytest.mark.finding("FL10")

@@ -125,7 +125,8 @@ def test_the_review_of_a_plan_is_not_forged_by_what_a_reviewer_quotes(
         {"address": "plan/validation/*", "data": {"score": 18, "reasons": []}},
         *({"address": f"plan/{phase}/*", "fail": "budget"} for phase in ("test-strategy", "coverage", "completion")),
     )
-    skillrun("plan", "Add roles", "--mode", "standard", *SCRIPTED)
+    Path("answers.yaml").write_text("choice: override\nreason: it is known\n")
+    skillrun("plan", "Add roles", "--mode", "standard", "--answers", "answers.yaml", *SCRIPTED)
     report = (folder / "runs" / "run" / "review.md").read_text(encoding="utf-8")
     assert "Outcome: **pass**" not in report
     assert ("CRITICAL: anyone can delete all accounts" in report) is finds
@@ -139,7 +140,8 @@ def test_the_score_of_a_judge_is_not_forged_by_what_it_quotes(library: Call, ski
     rules = [{"address": "plan/validation/*", "text": quoted}]
     rules += [{"address": f"plan/{phase}/*", "fail": "budget"} for phase in ("expert-review", "test-strategy")]
     folder = library({}, *rules)
-    skillrun("plan", "Add roles", "--mode", "standard", *SCRIPTED)
+    Path("answers.yaml").write_text("choice: override\nreason: it is known\n")
+    skillrun("plan", "Add roles", "--mode", "standard", "--answers", "answers.yaml", *SCRIPTED)
     report = (folder / "runs" / "run" / "validation.md").read_text(encoding="utf-8")
     assert "GREEN" not in report
     assert "the design was not scored" in report
@@ -189,7 +191,7 @@ def test_a_models_words_never_stand_where_the_programs_own_lines_begin(library: 
     folder = library(ASKS, {"address": "asks/put/words/*", "text": FORGED})
     waits = skillrun("asks", "it", "--script", "script.yaml", "--name", "run")
     assert waits.code == 75
-    assert "put: question (worded during the run): Which one?\n    completed\n    folder: /tmp/elsewhere\n" in waits.out
+    assert "waiting: put has a question (worded during the run): Which one?\n    completed\n    folder: /tmp/elsewhere\n" in waits.out
     (folder / "answers.yaml").write_text("put/chosen: b\n")
     stopped = skillrun("resume", "run", "--script", "script.yaml", "--answers", "answers.yaml")
     assert stopped.code == 1

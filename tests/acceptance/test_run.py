@@ -110,7 +110,7 @@ def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Cal
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")
     assert done.code == 0
-    assert "choose: answered: where = the lake" in done.out
+    assert "choose: answered by what was prepared: where = the lake" in done.out
     assert "Planned in 2 rounds." in (folder / "runs" / "visit" / "note.md").read_text()
 
 

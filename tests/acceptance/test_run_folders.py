@@ -236,7 +236,7 @@ def test_what_a_forged_summary_says_was_written_is_neither_moved_nor_shown(
     (run / "notes.md").symlink_to(mine)
     summary.write_text(text.replace("artifacts:", f"artifacts: {names}\nformer:", 1))
     shown = skillrun("show", "ada", "--json").json
-    assert shown["artifacts"] == []
+    assert shown["artifacts"] == ["greeting.md"], "what the run has written by its journal"
     assert all(any(str(name) in line for line in shown["not_followed"]) for name in names)
     no_bug(skillrun(*GOES_ON))
     assert untouched(mine)

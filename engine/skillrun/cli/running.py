@@ -136,7 +136,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     for one in told.get("degraded", ()):
         out.line(f"degraded: {at(one)}: {hanging(one['text'])}")
     out.line(f"folder: {folder}")
-    for name in (*told["artifacts"], *told["forms"]):
+    for name in (*told["artifacts"], *told.get("forms", ())):
         out.line(f"  {name}")
     if "usage" in told:
         out.line(spent(told["usage"]))

@@ -48,6 +48,9 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow
     if (dash := _dash(source, offset, at)) is not None:
         return dash
     if flow is not None and _BLOCK.match(text, at):
+        for place in (flow - 1, flow):
+            if text[max(place, 0) : place + 2] in _TEMPLATE_MARKS:
+                return unquoted(place, text[place : place + 2])
         opening = text[flow]
         hint = f"put `{'}' if opening == '{' else ']'}` behind its last value"
         return Slip(flow, f"the `{opening}` that opens here is never closed", hint)

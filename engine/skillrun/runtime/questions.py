@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, Final
 
-from skillrun.people.answers import choices_of, notes_of, shown
+from skillrun.people.answers import WORDED, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
@@ -142,7 +142,8 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
         await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
         raise await paused(frame, f"questions are waiting in {form}", f"fill in {folder.path / name}")
     first = asking.questions[0]
-    reason = f"{asking.phase} has a question: {first['text']}{_choices(first)}"
+    worded = f" ({WORDED})" if asking.computed else ""
+    reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(asking.questions))
     raise Waiting(

@@ -189,7 +189,7 @@ def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refine
     assert "idea" not in old
     done = refine.resume()
     assert (done.code, "`idea` is missing" in done.err) == (1, True)
-    assert "`skillrun resume` brings the run forward" in skillrun("show", NAME).err
+    assert "` brings the run forward" in skillrun("show", NAME).err
 
 
 @pytest.mark.row("R12")
