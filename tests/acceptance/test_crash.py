@@ -70,7 +70,7 @@ class Crashes:
         return self.run([{"folder": str(self.here / str(number)), "kill_at": number} for number in numbers])
 
     def sample(self) -> list[int]:
-        """Of the small run two of each kind of checkpoint, of the large one some around commits and calls; and every
+        """Of the small run one of each kind of checkpoint, of the large one some around commits and calls; and every
         so many."""
         if ALL:
             return list(range(1, len(self.points) + 1))
@@ -78,9 +78,9 @@ class Crashes:
         for number, name in enumerate(self.points, 1):
             places.setdefault(name, []).append(number)
         if self.name == "rapid":
-            chosen = {one for found in places.values() for one in (found[0], found[len(found) // 2])}
+            chosen = {found[len(found) // 2] for found in places.values()}
         else:
-            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::90]}
+            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::160]}
         return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 9)))
 
 

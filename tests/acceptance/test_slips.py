@@ -32,6 +32,8 @@ UNKNOWABLE: Final = {
     "skills/protocols/red-team.md": {"`CRITICAL` → `CIRTICAL`", "`MAJOR` → `MJAOR`", "`MINOR` → `MNIOR`"},
     # What the flags of an earlier round held, and a free answer.
     "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
+    # A phase that names a file while it runs may write any.
+    "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`"},
     "skills/refine/research.md": {"`none` → `nnoe`"},
     "skills/refine/rounds.md": {"`validation_decision` → `vlaidation_decision`"},
     "skills/refine/rounds-digest.md": {"`analysis_mode` → `analysis_mod`", "`id` → `idd`"},

@@ -134,7 +134,7 @@ def _wrong(layer: Layer, names: ModelNames) -> Iterator[tuple[Span, Wrong]]:
     for name, entry in _entries(layer.get("models")):
         provider, _, model = name.partition(":")
         no_name = Wrong("name", f"`{name}` names no provider", "write `provider:model`")
-        wrong = names.no_provider(provider) if model else no_name
+        wrong = names.no_provider(provider, scripted=True) if model else no_name
         yield from _at(entry.key, wrong)
 
 
