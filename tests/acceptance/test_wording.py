@@ -115,3 +115,19 @@ def test_the_readmes_sample_is_what_a_run_prints(project: Call, skillrun: Call) 
     assert lines
     for line in lines:
         assert re.search("^" + re.escape(line).replace("…", ".*") + "$", done.out, re.MULTILINE), line
+
+
+def test_the_model_that_was_typed_holds_in_a_workflow_inside_another_after_resume(
+    library: Library, skillrun: Call
+) -> None:
+    folder = library(
+        "{id: one, run: inner, with: {request: x}}",
+        workflows__inner=WORKFLOW.format(name="inner"),
+        skills__inner__ask=PHASE.replace("{step}", "{id: sure, ask: Sure?}\n  - {id: one, agent: pinned}")
+        + "## one\nAsk.\n",
+        roles__pinned=ROLE.format("Asks.").replace("name: asker\n", "name: pinned\nmodel: opus\n"),
+    )
+    (folder / "answers.yaml").write_text("sure: yes\n")
+    assert skillrun("ask", "x", "--model", "scripted:default", "--name", "a").code == 75
+    done = skillrun("resume", "a", "--answers", "answers.yaml", "--json")
+    assert (done.code, json.loads(done.out)["models"]["opus"]) == (0, "scripted:default")

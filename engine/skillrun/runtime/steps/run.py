@@ -51,6 +51,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
             environment=outer.state.environment,
             models=outer.state.models,
             project=outer.state.project,
+            override=outer.state.override,
         ),
         lost=set(),
         inline=address,
