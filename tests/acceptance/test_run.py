@@ -297,3 +297,27 @@ def test_a_new_version_is_put_beside_what_a_person_changed_and_over_nothing_of_t
     assert "notes.md was changed by hand and stays as it is; the new version is in notes.new-2.md" in done.out
     texts = {path.name: path.read_text(encoding="utf-8") for path in run.glob("notes*")}
     assert texts == {"notes.md": "Mine.\n", "notes.new.md": "Mine as well.\n", "notes.new-2.md": "Two.\n"}
+
+
+def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project: Call, skillrun: Call) -> None:
+    folder = project()
+    second = "---\nkind: phase\nsteps:\n  - {id: note, write: notes.md}\n  - {id: sure, ask: Sure?}\n---\n## note\n"
+    for path, text in {
+        "workflows/log.md": "---\nname: log\ninputs: {topic: string}\nphases:\n  first:\n  second:\n---\n",
+        "skills/log/first.md": "---\nkind: phase\nsteps:\n  - {id: note, write: notes.md}\n"
+        "  - {id: go, ask: Go on?}\n---\n## note\nOne.\n",
+        "skills/log/second.md": f"{second}Two.\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    notes = folder / "runs" / "r" / "notes.md"
+    assert skillrun("log", "tea", "--name", "r", *SCRIPTED).code == 75
+    notes.write_text("Mine.\n", encoding="utf-8")
+    (folder / "answers.yaml").write_text("go: yes\nkeep-notes.md: take the new one\n", encoding="utf-8")
+    assert skillrun("resume", "r", "--answers", "answers.yaml").code == 75
+    assert notes.read_text(encoding="utf-8") == "Two.\n"
+    notes.write_text("Mine again.\n", encoding="utf-8")
+    (folder / "skills" / "log" / "second.md").write_text(f"{second}Three.\n", encoding="utf-8")
+    done = skillrun("resume", "r")
+    assert "notes.md was changed by hand" in done.out, done.out
+    assert notes.read_text(encoding="utf-8") == "Mine again.\n"

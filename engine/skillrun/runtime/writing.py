@@ -88,6 +88,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
         "choices": [KEEP, TAKE],
         "default": KEEP,
         "round": frame.open.round,
+        "version": digest(text)[:16],  # what was decided of another one does not count
     }
     answers = (await put(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
