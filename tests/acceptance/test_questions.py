@@ -189,3 +189,26 @@ def test_the_folder_to_put_files_into_is_made_as_far_as_it_is_written_out(
     assert skillrun("trip", "--model", "scripted:default").code == 75
     folders = {path.relative_to(trip).as_posix() for path in trip.rglob("*") if path.is_dir()}
     assert folders - {".run", "summaries"} == {made, Path(made).parent.as_posix()} - {"."}
+
+
+def test_files_that_a_later_round_has_read_are_not_told_as_late(project: Call, skillrun: Call) -> None:
+    folder = project()
+    for path, text in {
+        "workflows/mail.md": "---\nname: mail\ninputs: {topic: string}\nphases:\n  post:\n  back:\n  last:\n---\n",
+        "skills/mail/post.md": '---\nkind: phase\nsteps:\n  - {id: letters, ask: Put them in., files: "in/*.md"}\n'
+        "  - {say: \"read {{ letters.answer or 'none' }}\"}\n---\n",
+        "skills/mail/back.md": "---\nkind: phase\nsteps:\n  - {id: more, ask: More?, choices: [again, enough]}\n"
+        "  - {when: more.answer == 'again', goto: post, at_most: 1}\n---\n",
+        "skills/mail/last.md": "---\nkind: phase\nsteps:\n  - {id: sure, ask: Sure?}\n---\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    assert skillrun("mail", "tea", "--name", "r", "--model", "scripted:default").code == 75
+    letters = folder / "runs" / "r" / "in"
+    (letters / "a.md").write_text("A.\n", encoding="utf-8")
+    assert skillrun("resume", "r").code == 75
+    (letters / "b.md").write_text("B.\n", encoding="utf-8")
+    (folder / "answers.yaml").write_text("more: [again, enough]\n", encoding="utf-8")
+    done = skillrun("resume", "r", "--answers", "answers.yaml")
+    assert (done.code, "read in/a.md, in/b.md" in done.out) == (75, True), done.out
+    assert "came after" not in skillrun("resume", "r").out

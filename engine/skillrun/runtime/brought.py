@@ -61,14 +61,13 @@ def _below(run: Run, folder: str) -> Iterator[tuple[str, str]]:
 
 def tell_late(run: Run, done: Collection[str]) -> None:
     """Say which files have come since a phase that waited for some has ended."""
+    read: dict[tuple[str, str], set[str]] = {}  # by phase and pattern, in all rounds and passes
     for entry in run.journal.entries("tool"):
-        pattern, known = entry.body.get("pattern"), entry.body.get("files")
-        address, _, rounds = entry.address.rpartition("@")
-        if not isinstance(pattern, str) or not isinstance(known, list):
-            continue
-        parts, number = address.split("/"), rounds.partition(".")[0]
-        if len(parts) < 2 or not number.isdigit() or (int(number) == run.state.round and parts[1] not in done):
-            continue
+        pattern, files = entry.body.get("pattern"), entry.body.get("files")
+        phase = f"{entry.address}/".split("/")[1]
+        if isinstance(pattern, str) and isinstance(files, list) and phase in done:
+            read.setdefault((phase, pattern), set()).update(files)
+    for (_, pattern), known in read.items():
         for text in late(run, pattern, known):
             run.emit(Notice(text, "warn"))
 
