@@ -116,6 +116,14 @@ def test_an_unattended_run_takes_what_was_prepared_for_a_breaker_and_falls_back_
     assert "stopped here" in done.out
 
 
+def test_a_dry_run_takes_what_was_prepared_for_a_breaker_as_a_run_does(desk: Path, skillrun: Call) -> None:
+    (desk / "busy.yaml").write_text(f"{BUSY.strip().rstrip('}')}, times: 1}}\n")
+    (desk / "workflows" / "desk.md").write_text(workflow("desk", "  one:\n", "config: desk\n"))
+    (desk / "answers.yaml").write_text("retry: retry\n")
+    prepared = ("desk", "--script", "busy.yaml", "--answers", "answers.yaml")
+    assert (skillrun(*prepared, "--dry-run").code, skillrun(*prepared).code) == (0, 0)
+
+
 @pytest.mark.finding("FL7")
 def test_stopping_at_a_breaker_in_a_terminal_stops(desk: Path) -> None:
     terminal = Terminal("desk", "--script", "busy.yaml")

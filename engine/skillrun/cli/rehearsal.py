@@ -59,11 +59,11 @@ class StandIn:
             found = self.prepared.take(key, question)
         return found or answered(chosen, answered_by=DEFAULT)
 
-    def prepares(self, asking: Asking) -> bool:  # noqa: ARG002 (nothing is)
-        return False
+    def prepares(self, asking: Asking) -> bool:
+        return all(self.prepared.ready(asking.key, question) for question in asking.questions)
 
     def earlier(self, asking: Asking) -> None:
-        """Nothing is prepared."""
+        """What a rehearsal goes on with is not prepared."""
 
 
 class LongWinded(ScriptedGateway):
