@@ -321,3 +321,10 @@ def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project:
     done = skillrun("resume", "r")
     assert "notes.md was changed by hand" in done.out, done.out
     assert notes.read_text(encoding="utf-8") == "Mine again.\n"
+
+
+def test_a_run_with_other_words_is_not_said_to_have_the_same(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    assert skillrun("greeting", "tea", *SCRIPTED, "--budget", "calls=1").code == 75
+    assert "the same words" not in skillrun("greeting", "tea time", *SCRIPTED).err
+    assert "the run `tea` has the same words" in skillrun("greeting", "tea", *SCRIPTED).err

@@ -20,7 +20,7 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.opening import called, new_slug
+from skillrun.runtime.opening import base_slug, called, new_slug
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
 
@@ -35,7 +35,8 @@ def run_new(job: Job, out: Output) -> int:
     estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed, job.prepared))
     name = job.slug or new_slug(job.runs, words, shared=job.share)
     if not job.slug:
-        _mention(job.runs, name.rpartition("-")[0], out)
+        base = base_slug(words)
+        _mention(job.runs, base if base != name else "", out)
 
     left: list[str] = []
 

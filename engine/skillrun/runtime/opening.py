@@ -26,9 +26,14 @@ MOST_COPIED: Final = 500_000_000  # bytes
 NOT_BEGUN: Final = "nothing was begun; mend that, and type the command again"
 
 
+def base_slug(words: str) -> str:
+    """The slug of a request; a run that finds it taken has a number behind it."""
+    return (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
+
+
 def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
     """A slug that no run has yet, made from the request; its folder is made too, so that no other process takes it."""
-    base = (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
+    base = base_slug(words)
     runs.mkdir(SHARED, parents=True, exist_ok=True)
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
