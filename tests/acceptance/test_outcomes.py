@@ -116,6 +116,14 @@ def test_an_unattended_run_takes_what_was_prepared_for_a_breaker_and_falls_back_
     assert "stopped here" in done.out
 
 
+def test_a_phase_that_failed_and_has_a_stand_in_is_said_to_have_failed(project: Call, skillrun: Call) -> None:
+    phases = "  one: {otherwise: {say: It failed.}}\n  two:\n"
+    reads, says = phase("{id: notes, read: notes.md}"), phase("{say: Done.}")
+    laid(project(), {"workflows/w.md": workflow("w", phases), "skills/w/one.md": reads, "skills/w/two.md": says})
+    done = skillrun("w", "--model", "scripted:default", "--name", "w")
+    assert (done.code, "one: completed" in done.out, "one: failed" in done.out) == (0, False, True), done.out
+
+
 def test_a_dry_run_takes_what_was_prepared_for_a_breaker_as_a_run_does(desk: Path, skillrun: Call) -> None:
     (desk / "busy.yaml").write_text(f"{BUSY.strip().rstrip('}')}, times: 1}}\n")
     (desk / "workflows" / "desk.md").write_text(workflow("desk", "  one:\n", "config: desk\n"))

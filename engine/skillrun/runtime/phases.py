@@ -143,4 +143,4 @@ async def _evaluated(
     summary = await summary_of(phase, outputs, status, back=back is not None)
     if back is not None:
         summary["goto"] = {"target": back.target, "step": back.step}
-    return Ended("back" if back is not None else "completed", summary)
+    return Ended("back" if back is not None else status, summary)
