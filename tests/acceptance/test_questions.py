@@ -212,3 +212,24 @@ def test_files_that_a_later_round_has_read_are_not_told_as_late(project: Call, s
     done = skillrun("resume", "r", "--answers", "answers.yaml")
     assert (done.code, "read in/a.md, in/b.md" in done.out) == (75, True), done.out
     assert "came after" not in skillrun("resume", "r").out
+
+
+def test_an_answer_that_does_not_fit_waits_also_where_a_form_was_changed_after_it_was_read(
+    project: Call, skillrun: Call
+) -> None:
+    folder = project()
+    for path, text in {
+        "workflows/ask.md": "---\nname: ask\ninputs: {third: string}\nphases:\n  one:\n---\n",
+        "skills/ask/one.md": "---\nkind: phase\nsteps:\n  - set: {options: \"{{ ['red', 'blue', inputs.third] }}\"}\n"
+        '  - {id: colour, ask: Which?, choices: "{{ options }}", form: form.md}\n  - {id: sure, ask: Sure?}\n---\n',
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    assert skillrun("ask", "green", "--name", "r", "--model", "scripted:default").code == 75
+    form = folder / "runs" / "r" / "form.md"
+    form.write_text(form.read_text(encoding="utf-8").replace("[ ] A", "[x] A"), encoding="utf-8")
+    assert "Sure?" in skillrun("resume", "r").out
+    form.write_text(form.read_text(encoding="utf-8").replace("[ ] B", "[x] B"), encoding="utf-8")
+    (folder / "answers.yaml").write_text("colour: violet\n", encoding="utf-8")
+    done = skillrun("resume", "r", "--answers", "answers.yaml")
+    assert (done.code, "type `skillrun resume r --answers answers.yaml`" in done.out) == (75, True), done.out

@@ -55,7 +55,10 @@ async def put(
     known = run.journal.find("answer", where, fingerprint)
     if known is not None:
         person.earlier(asking)
-        known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
+        try:
+            known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
+        except PreparedUnfit as unfit:
+            raise unfitting(unfit) from None
         run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
         return _told(frame, known)
     if offered and not person.attended and not person.prepares(asking):
