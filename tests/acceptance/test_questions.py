@@ -233,3 +233,19 @@ def test_an_answer_that_does_not_fit_waits_also_where_a_form_was_changed_after_i
     (folder / "answers.yaml").write_text("colour: violet\n", encoding="utf-8")
     done = skillrun("resume", "r", "--answers", "answers.yaml")
     assert (done.code, "type `skillrun resume r --answers answers.yaml`" in done.out) == (75, True), done.out
+
+
+def test_a_run_that_waits_for_several_phases_says_what_each_waits_for(project: Call, skillrun: Call) -> None:
+    folder = project()
+    asks = "---\nkind: phase\nsteps:\n  - {id: NAME, ask: What of NAME?}\n---\n"
+    for path, text in {
+        "workflows/pair.md": "---\nname: pair\nparallel: true\nphases:\n  first:\n  one: {after: first}\n"
+        "  two: {after: first}\n---\n",
+        "skills/pair/first.md": "---\nkind: phase\nsteps:\n  - {say: Begun.}\n---\n",
+        **{f"skills/pair/{name}.md": asks.replace("NAME", name) for name in ("one", "two")},
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    done = skillrun("pair", "--name", "r", "--model", "scripted:default")
+    assert done.code == 75
+    assert [done.out.count(f"What of {name}?") for name in ("one", "two")] == [1, 1], done.out

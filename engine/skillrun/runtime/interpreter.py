@@ -323,8 +323,9 @@ class Scheduler:
         if failed:
             way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
             return Outcome("failed", "; ".join(failed), _then_resumed(way))
+        reason = "; ".join(dict.fromkeys(one.reason for one in ended.values()))  # phases side by side may all wait
         for one in ended.values():
-            return Outcome("waiting", one.reason, _then_resumed(one.next_step, ", ") if one.next_step else RESUME)
+            return Outcome("waiting", reason, _then_resumed(one.next_step, ", ") if one.next_step else RESUME)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
