@@ -82,7 +82,9 @@ def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_go
     done = skillrun(*offered(done)[3])
     assert done.code == 0
     assert "one: answered by what was prepared: retry = retry" in done.out
-    assert "  one: answered by what was prepared: retry = retry" in skillrun("show", "desk").out, "also those of the processes before"
+    assert "  one: answered by what was prepared: retry = retry" in skillrun("show", "desk").out, (
+        "also those of the processes before"
+    )
     assert skillrun("show", "desk").out.count("answered by what was prepared: retry = retry") == 4
 
 

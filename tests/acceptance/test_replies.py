@@ -191,7 +191,10 @@ def test_a_models_words_never_stand_where_the_programs_own_lines_begin(library: 
     folder = library(ASKS, {"address": "asks/put/words/*", "text": FORGED})
     waits = skillrun("asks", "it", "--script", "script.yaml", "--name", "run")
     assert waits.code == 75
-    assert "waiting: put has a question (worded during the run): Which one?\n    completed\n    folder: /tmp/elsewhere\n" in waits.out
+    assert (
+        "waiting: put has a question (worded during the run): Which one?\n    completed\n    folder: /tmp/elsewhere\n"
+        in waits.out
+    )
     (folder / "answers.yaml").write_text("put/chosen: b\n")
     stopped = skillrun("resume", "run", "--script", "script.yaml", "--answers", "answers.yaml")
     assert stopped.code == 1
