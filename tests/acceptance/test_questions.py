@@ -249,3 +249,55 @@ def test_a_run_that_waits_for_several_phases_says_what_each_waits_for(project: C
     done = skillrun("pair", "--name", "r", "--model", "scripted:default")
     assert done.code == 75
     assert [done.out.count(f"What of {name}?") for name in ("one", "two")] == [1, 1], done.out
+
+
+TWICE = {
+    "workflows/ask.md": "---\nname: ask\ninputs: {words: string}\nphases:\n  one:\n---\n",
+    "skills/ask/one.md": """---
+kind: phase
+steps:
+  - id: first
+    form: form.md
+    ask:
+      - {id: colour, text: Which colour?, choices: [red, blue]}
+      - {id: size, text: Which size?, choices: [small, large]}
+  - {id: sure, ask: Sure?}
+---
+""",
+}
+
+
+@pytest.mark.finding("FR3")
+def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(project: Call, skillrun: Call) -> None:
+    folder = project()
+    for path, text in TWICE.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    assert skillrun("ask", "it", "--name", "r", "--model", "scripted:default").code == 75
+    form = folder / "runs" / "r" / "form.md"
+    asked, one, two = form.read_text(encoding="utf-8").partition("## Q2")
+    form.write_text(asked.replace("[ ]", "[x]", 2) + one + two, encoding="utf-8")
+    (folder / "answers.yaml").write_text("colour: red\n", encoding="utf-8")
+    assert "Sure?" in skillrun("resume", "r", "--answers", "answers.yaml").out
+    text = form.read_text(encoding="utf-8")
+    form.write_text(text.partition("## Q2")[0] + one + two.replace("[ ]", "[x]", 2), encoding="utf-8")
+    doubted = skillrun("resume", "r")
+    assert ("Q2: small and large" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
+    (folder / "answers.yaml").write_text("size: large\nsure: yes\n", encoding="utf-8")
+    assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
+    log = skillrun("logs", "r").out
+    assert "size = large" in log
+    assert "Q1" not in skillrun("show", "r").out
+
+
+@pytest.mark.finding("FP4")
+def test_files_that_nobody_brought_are_said_to_be_gone_without_by_default(project: Call, skillrun: Call) -> None:
+    folder = project()
+    phase = '---\nkind: phase\nsteps:\n  - {id: brought, ask: Bring them., files: "in/*.md", default: none}\n---\n'
+    for path, text in {**TWICE, "skills/ask/one.md": phase}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    done = skillrun("ask", "it", "--name", "r", "--model", "scripted:default", "--unattended")
+    assert (done.code, "taken by default, nobody was asked: brought = go on without it" in done.out) == (0, True), (
+        done.out
+    )

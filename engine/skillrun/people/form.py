@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -81,12 +81,22 @@ class UnclearAnswers(SkillrunError):
         *,
         untouched: bool = False,
     ) -> None:
-        lines = [f"{path}:{number}: {text}" for number, text in sorted(unclear)]
+        self.path, self.unclear = path, tuple(sorted(unclear))
+        lines = [f"{path}:{number}: {text}" for number, text in self.unclear]
         super().__init__("\n".join(lines), f"fill in {path}" if untouched else f"mend {path} there")
         self.answers, self.notes = read
         self.why = why
         self.written = written
         self.untouched = untouched
+
+    def besides(self, settled: Iterable[int]) -> UnclearAnswers:
+        """The same without the questions at these places, which somebody has settled meanwhile."""
+        without = set(settled)
+        names = tuple(f"Q{at + 1}: " for at in without)
+        lines = [line for line in self.unclear if not line[1].startswith(names)]
+        why = [() if at in without else one for at, one in enumerate(self.why)]
+        read = Filled(self.answers, self.notes)
+        return UnclearAnswers(self.path, lines, read, why, self.written, untouched=self.untouched)
 
 
 def write_form(

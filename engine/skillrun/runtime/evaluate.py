@@ -165,7 +165,7 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
     if tried.failure is None:
         _degraded(frame, name, f"{name}: {tried.reason}", f"{name}: went on without {tried.reason}")
         return tried.result
-    if skip and step.otherwise is None:
+    if skip and not _stands_in(step.otherwise, frame):
         text = f"{name} was skipped: {tried.reason}"
         _degraded(frame, name, text, text)
         return None

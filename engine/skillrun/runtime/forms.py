@@ -100,8 +100,8 @@ def revised(
     now = reading(run, name, questions)
     if now is None or now.hash == before["hash"]:
         return None, None
-    pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
-    changed = [at for at, (was, doubts, one, why) in enumerate(pairs) if was != one or list(doubts) != list(why)]
+    same = settled(known, now)
+    changed = [at for at in range(len(questions)) if at not in same]
     unclear = now.unclear
     if unclear is not None and changed and (unclear.untouched or any(now.why[at] for at in changed)):
         if over:
@@ -120,6 +120,14 @@ def revised(
         run.emit(Notice(f"{name} was changed after it was read: {', '.join(told)}"))
     body = {**known, "answers": answers, "form": now.to_dict()}
     return clean(body | {"notes": notes} if notes or "notes" in known else body), None
+
+
+def settled(known: Mapping[str, Any], now: Reading) -> dict[int, dict[str, Any]]:
+    """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
+    before = known["form"]
+    pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
+    as_before = (at for at, (was, doubts, one, why) in enumerate(pairs) if was == one and list(doubts) == list(why))
+    return {at: known["answers"][at] for at in as_before}
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

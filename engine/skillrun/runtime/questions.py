@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
+from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun.people.answers import WORDED, choices_of, notes_of, shown
@@ -15,7 +16,7 @@ from skillrun.people.prepared import PreparedUnfit
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.files import digest, folder_mode
-from skillrun.runtime.forms import Reading, phrases_of, reading, record_of, revised
+from skillrun.runtime.forms import Reading, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.run import Frame
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
@@ -101,10 +102,12 @@ async def _brought_up_to_date(
         return known
     body, doubtful = revised(frame.run, known, asking.questions, over=False)
     if doubtful is not None:
-        found = await _asked_again(frame, asking, doubtful)
         assert doubtful.unclear is not None
+        same = settled(known, doubtful)
+        left = doubtful.unclear.besides(same)
+        found = await _asked_again(frame, asking, replace(doubtful, unclear=left), same)
         if found is None:
-            raise await paused(frame, doubtful.unclear.message, doubtful.unclear.next_step)
+            raise await paused(frame, left.message, left.next_step)
         body = _body(frame, asking, found, doubtful.name)
     if body is None:
         return known
@@ -185,10 +188,12 @@ async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
     return Waiting(reason, next_step, "exit")
 
 
-async def _asked_again(frame: Frame, asking: Asking, form: Reading) -> Given | None:
+async def _asked_again(
+    frame: Frame, asking: Asking, form: Reading, before: Mapping[int, dict[str, Any]] = MappingProxyType({})
+) -> Given | None:
     """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
 
-    The words that stand in the form stay in the record.
+    The words that stand in the form stay in the record, and so do the answers of `before`, by their place.
     """
     person, unclear = frame.run.session.person, form.unclear
     assert unclear is not None
@@ -206,7 +211,7 @@ async def _asked_again(frame: Frame, asking: Asking, form: Reading) -> Given | N
     if given is None:
         return None
     mended = {number: _beside(one, unclear, number) for number, one in zip(left, given, strict=True)}
-    answers = [mended.get(number, answer) for number, answer in enumerate(unclear.answers)]
+    answers = [mended.get(number, before.get(number, answer)) for number, answer in enumerate(unclear.answers)]
     return Given(answers, unclear.notes, form)
 
 

@@ -308,15 +308,28 @@ async def _evaluated(
             else:  # it may have begun as a private one
                 share(folder)
         run.folder.clean()
-        for address, _ in lost:
-            text = f"{address} was sent before the run stopped and its answer is unknown; it is asked again"
-            run.emit(Notice(text, "warn"))
+        for address, fingerprint in lost:
+            await _tell_lost(run, address, fingerprint)
         await _pin(run)
         return await _interruptible(run_workflow(run, resumed=resumed))
     finally:
         error = transcript.close()
         if error is not None:
             run.events.drop(transcript.heard, error)
+
+
+async def _tell_lost(run: Run, address: str, fingerprint: str) -> None:
+    """Say once of a call that nobody knows its answer; of one that is sent again and lost again, once more."""
+    sent = [
+        entry for entry in run.journal.entries("sent") if (entry.address, entry.fingerprint) == (address, fingerprint)
+    ]
+    noted = run.journal.find("note", f"{address}/unknown", fingerprint)
+    if noted is None or noted.get("sent") != len(sent):
+        text = (
+            f"{address} was sent before the run stopped and its answer is unknown; what is still wanted is asked again"
+        )
+        run.emit(Notice(text, "warn"))
+        await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
 
 
 def _sealing(run: Run) -> list[str]:

@@ -12,8 +12,9 @@ from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.runtime.brought import late, passed_over, place
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Said
+from skillrun.runtime.events import Answered, Said
 from skillrun.runtime.files import digest
+from skillrun.runtime.forms import phrases_of, record_of
 from skillrun.runtime.questions import GO_ON, paused, put, unfitting
 from skillrun.runtime.run import Frame
 
@@ -92,6 +93,9 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
+        answers = tuple(record_of(asked, one, phrases_of(frame.run)) for one in given or ())
+        if answers:
+            frame.run.emit(Answered(where, frame.open.name, answers, replayed=False))
         without = given is not None and given[0].get("answer") == GO_ON
         files = [] if without else frame.run.folder.matching(pattern)
         found = [str(default)] if without else files
