@@ -32,6 +32,7 @@ from skillrun.runtime.summaries import NEEDS_INPUT
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.live import Live
 
 MARKS: Final = {
     "completed": "✓",
@@ -160,12 +161,15 @@ class LiveView(PlainView):
     """The picture at the bottom of the terminal; lines scroll above it."""
 
     def __init__(self, out: Output, screen: Console) -> None:
-        from rich.live import Live
-
         super().__init__(out)
         self.picture = Picture()
         self.screen = screen
-        self.live = Live(console=screen, get_renderable=self._shown, refresh_per_second=4, transient=True)
+        self.live = self._drawn()
+
+    def _drawn(self) -> Live:
+        from rich.live import Live
+
+        return Live(console=self.screen, get_renderable=self._shown, refresh_per_second=4, transient=True)
 
     def heard(self, event: Event) -> None:
         self.picture.heard(event)
@@ -182,6 +186,7 @@ class LiveView(PlainView):
             with super().around():
                 yield
         finally:
+            self.live = self._drawn()  # the one before erases as many lines as it had, wherever it is
             self.live.start()
 
     def _shown(self) -> RenderableType:

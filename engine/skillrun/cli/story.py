@@ -110,8 +110,9 @@ class _Told:
                 self.ended[key] = event
             if event["event"] in HAPPENED or event.get("reason"):
                 again = {"replayed": False} if event["event"] == "Answered" else {}  # it was given, and is told once
-                text = line_of({**event, **again}).removeprefix(f"{phase}: ").removeprefix(f"{phase}/")
-                self.lines.setdefault(key, []).extend(filter(None, text.split("\n")))
+                said = line_of({**event, **again}).split("\n")
+                told = [one.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for one in said]
+                self.lines.setdefault(key, []).extend(filter(None, told))
 
 
 def _phases(files: RunFolder, state: State, told: _Told, paid: Paid) -> list[Record]:

@@ -35,6 +35,16 @@ def test_what_is_no_answer_decides_nothing_is_in_the_log_and_may_be_asked_again(
     assert refine.form(2).read_text().count("\n## Q") == 6
 
 
+def test_what_was_answered_and_what_was_left_open_are_told_of_their_phase_once(refine: Refinement) -> None:
+    refine.begin()
+    refine.fill(answer="TBD", skip=[3, 4, 5, 6])
+    change(refine, "working/QUESTIONS-001.md", "Answer: TBD", "Answer: Ten seats.")
+    assert refine.resume().code == 75
+    told = skillrun("show", str(refine.folder), "--json").json["happened"]
+    said = [one["text"] for one in told if one["phase"] == "answers"]
+    assert said[:2] == ["answered: Q-1 = Ten seats.", "left open: Q-2 = TBD"]
+
+
 @pytest.mark.finding("FR1")
 def test_prepared_words_that_are_no_answer_leave_the_question_open(refine: Refinement) -> None:
     refine.begin()

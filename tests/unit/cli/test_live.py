@@ -1,10 +1,12 @@
 """The picture of a run, and lines that wait while somebody is asked."""
 
+import io
 import re
 
 import pytest
+from rich.console import Console
 
-from skillrun.cli.live import Picture, PlainView
+from skillrun.cli.live import LiveView, Picture, PlainView
 from skillrun.cli.printing import Output
 from skillrun.runtime.events import CallEnded, CallStarted, Event, PhaseEnded, PhaseStarted, RunStarted, Said, WentBack
 
@@ -58,3 +60,19 @@ def test_lines_wait_while_somebody_is_asked(capsys: pytest.CaptureFixture[str]) 
         view.heard(Said("one", "later"))
         assert capsys.readouterr().out == ""
     assert capsys.readouterr().out == "one: later\n"
+
+
+def test_a_picture_that_made_room_for_a_question_erases_nothing_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    written = io.StringIO()
+    view = LiveView(Output(), Console(file=written, force_terminal=True, width=80))
+    view.heard(STARTED)
+    view.live.start()
+    view.live.refresh()
+    with view.around():
+        asked = len(written.getvalue())
+    view.live.refresh()
+    after = written.getvalue()[asked:]
+    view.live.stop()
+    assert "  three" in after
+    assert "\x1b[1A" not in after  # a line up, which is the question's or what stood before it
