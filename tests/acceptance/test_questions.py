@@ -137,6 +137,32 @@ def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call)
 
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillrun: Call, in_terminal: bool) -> None:
+    terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
+    terminal.until("The town")
+    terminal.type("2\r")
+    terminal.until("A boat")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "next: go on with `skillrun resume trip`" in terminal.seen
+    if in_terminal:
+        again = Terminal("resume", "trip")
+        again.until("(?s)2 of 3.*A boat")
+        again.type(" \r")
+        again.until("(?s)3 of 3.*Who")
+        again.type("\r")
+        assert again.end() == 0
+    else:
+        assert skillrun("resume", "trip").code == 75
+        form = trip / "QUESTIONS-001.md"
+        form.write_text(form.read_text().replace("- [ ] A. Boots", "- [x] A. Boots"))
+        assert skillrun("resume", "trip").code == 0
+    assert (trip / "trip.md").read_text() == 'where: The hills\nwhat: ["Boots"]\nwho: -\n'
+
+
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR9")
 def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skillrun: Call) -> None:
     terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
     terminal.until("(?s)1 of 3.*leave it open")
