@@ -308,7 +308,7 @@ def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(p
     text = form.read_text(encoding="utf-8")
     form.write_text(text.partition("## Q2")[0] + one + two.replace("[ ]", "[x]", 2), encoding="utf-8")
     doubted = skillrun("resume", "r")
-    assert ("Q2: small and large" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
+    assert ("Q2: `small` and `large`" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
     (folder / "answers.yaml").write_text("size: large\nsure: yes\n", encoding="utf-8")
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
     log = skillrun("logs", "r").out
