@@ -148,6 +148,32 @@ def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call)
 
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillrun: Call, in_terminal: bool) -> None:
+    terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
+    terminal.until("The town")
+    terminal.type("2\r")
+    terminal.until("A boat")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "next: go on with `skillrun resume trip`" in terminal.seen
+    if in_terminal:
+        again = Terminal("resume", "trip")
+        again.until("(?s)2 of 3.*A boat")
+        again.type(" \r")
+        again.until("(?s)3 of 3.*Who")
+        again.type("\r")
+        assert again.end() == 0
+    else:
+        assert skillrun("resume", "trip").code == 75
+        form = trip / "QUESTIONS-001.md"
+        form.write_text(form.read_text().replace("- [ ] A. Boots", "- [x] A. Boots"))
+        assert skillrun("resume", "trip").code == 0
+    assert (trip / "trip.md").read_text() == 'where: The hills\nwhat: ["Boots"]\nwho: -\n'
+
+
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR9")
 def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skillrun: Call) -> None:
     terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
     terminal.until("(?s)1 of 3.*leave it open")
@@ -319,7 +345,7 @@ def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(p
     text = form.read_text(encoding="utf-8")
     form.write_text(text.partition("## Q2")[0] + one + two.replace("[ ]", "[x]", 2), encoding="utf-8")
     doubted = skillrun("resume", "r")
-    assert ("Q2: small and large" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
+    assert ("Q2: `small` and `large`" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
     (folder / "answers.yaml").write_text("size: large\nsure: yes\n", encoding="utf-8")
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
     log = skillrun("logs", "r").out

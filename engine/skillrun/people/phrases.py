@@ -33,7 +33,8 @@ class Phrases:
 
     def leaves_open(self, words: str) -> bool:
         """Whether the words are no answer, and say so: `TBD`, `?`, `don't know`."""
-        return bool(words.strip()) and bool(self.open & {bare(words), bare(_BULLET.sub("", words.strip(), count=1))})
+        forms = {bare(words), bare(_BULLET.sub("", words.strip(), count=1)), bare(words.rstrip("? "))}
+        return bool(words.strip()) and bool(self.open & forms)
 
     def chosen(self, words: str) -> str:
         """The words behind `I choose` and the like; all of them where they begin otherwise."""

@@ -51,6 +51,10 @@ def read(folder: Path, questions: list[dict[str, Any]], *changes: tuple[str, str
         "- TBD",
         "…",
         "weiß nicht",
+        "TBD?",
+        "NA",
+        "Don't know yet",
+        "not yet decided",
     ],
 )
 def test_what_is_no_answer_leaves_the_question_open_and_stays_on_record(tmp_path: Path, words: str) -> None:
