@@ -37,6 +37,17 @@ outputs:
 }
 
 
+class Starting(str):
+    """Is the same as a line that begins so."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and other.startswith(str(self))
+
+    __hash__ = str.__hash__
+
+
 @pytest.fixture
 def trip(project: Call) -> Path:
     folder: Path = project()
@@ -181,6 +192,32 @@ def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp
     (tmp_path / "answers.yaml").write_text("where: The lake\nwhat: [Boots]\nwho: Ann\n")
     assert skillrun("resume", "trip", "--answers", str(tmp_path / "answers.yaml")).code == 0
     assert (trip / "trip.md").read_text() == 'where: The lake\nwhat: ["Boots"]\nwho: Ann\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{where: The town, sure: yes}", ["`where` was answered before, with `The lake`: the prepared `The town`"]),
+        ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was answered before, with `Boots`: the"]),
+        ("{what: [A boat]}", ["`what` was answered before, with `Boots`: the prepared `A boat` was not used"]),
+        ("{who: Ann}", ["`who` was answered before, and left open: the prepared `Ann` was not used"]),
+        ("{where: The lake, what: [Boots], who: TBD}", []),
+        ("{where: [The town, The hills]}", []),
+    ],
+)
+def test_a_prepared_answer_to_what_was_answered_otherwise_before_is_told_at_the_end(
+    trip: Path, skillrun: Call, text: str, told: list[str]
+) -> None:
+    phase = Path("skills/trip/asking.md")
+    phase.write_text(phase.read_text().replace("  - {id: note", "  - {id: sure, ask: Sure?}\n  - {id: note"))
+    Path("a.yaml").write_text("{where: The lake, what: [Boots], who: ''}")
+    done = skillrun("trip", "--model", "scripted:default", "--answers", "a.yaml")
+    assert (done.code, "was answered before" in done.out) == (75, False), done.out
+    Path("a.yaml").write_text(text)
+    done = skillrun("resume", "trip", "--answers", "a.yaml")
+    assert [line.removeprefix("warning: ") for line in done.out.splitlines() if "was answered before" in line] == [
+        *map(Starting, told)
+    ], done.out
 
 
 def test_a_name_in_the_answers_that_is_nearly_a_questions_is_said_at_the_start(trip: Path, skillrun: Call) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
@@ -60,6 +61,7 @@ async def put(
             known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
+        person.came_late(asking, known["answers"], partial(record_of, phrases=phrases_of(run)))
         run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
         return _told(frame, known)
     if offered and not person.attended and not person.prepares(asking):
