@@ -4,9 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+
+from skillrun.runtime.lock import hold
+from skillrun.tools.tree import Tree
 
 Call = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
@@ -123,6 +126,86 @@ def waiting(project: Call, skillrun: Call) -> Any:
     assert skillrun("greeting", "Ada", *SCRIPTED).code == 75
     (folder / "answers.yaml").write_text("fine: it is\n")
     return folder
+
+
+SURE: Final = """---
+kind: phase
+description: Draft it and be sure.
+steps:
+  - {id: sure, ask: Is it sure?, choices: [yes, no]}
+  - {say: This may be wrong., level: warn}
+  - {id: first, agent: writer, writes: first.md}
+  - {id: second, agent: writer}
+outputs:
+  fine: "{{ sure.answer }}"
+---
+## first
+The first.
+## second
+The second.
+"""
+
+
+@pytest.fixture
+def unsure(project: Call) -> Any:
+    """A project whose workflow begins with a question, a warning and two calls."""
+    folder = project("greeting")
+    (folder / "skills" / "greeting" / "sure.md").write_text(SURE)
+    (folder / "workflows" / "unsure.md").write_text(
+        "---\nname: unsure\ndescription: Be sure.\nphases:\n  sure: {skill: greeting/sure}\n---\nIs sure.\n"
+    )
+    (folder / "answers.yaml").write_text("sure: yes\n")
+    return folder
+
+
+def of_open_phase(told: Any) -> Any:
+    (one,) = told["phases"]
+    return one["phase"], one["status"], one["usage"].get("calls"), one["warnings"], one["artifacts"]
+
+
+def test_show_tells_the_phase_that_a_spent_budget_has_left_open(unsure: Any, skillrun: Call) -> None:
+    run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
+    assert skillrun("unsure", *run).code == 75
+    told = skillrun("show", "it", "--json").json
+    assert of_open_phase(told) == ("sure", "waiting", 1, ["This may be wrong."], ["first.md"])
+    assert {one["text"] for one in told["happened"]} == {
+        "answered by what was prepared: sure = yes",
+        "warning: This may be wrong.",
+    }
+    lines = skillrun("show", "it").out.splitlines()
+    assert next(line for line in lines if line.startswith("sure ")).split()[:4] == ["sure", "waiting", "1", "1"]
+
+
+def test_show_tells_the_phase_in_which_a_run_was_killed(unsure: Any, skillrun: Call) -> None:
+    run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
+    assert skillrun("unsure", *run).code == 75
+    state = unsure / "runs" / "it" / "state.md"
+    state.write_text(
+        re.sub("^reason: .*\n", "", state.read_text().replace("status: waiting", "status: running"), flags=re.M)
+    )
+    told = skillrun("show", "it", "--json").json
+    assert of_open_phase(told) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
+    with hold(Tree(unsure / "runs" / "it")):
+        told = skillrun("show", "it", "--json").json
+    assert of_open_phase(told)[:2] == ("sure", "running")
+
+
+def test_a_phase_that_waited_and_goes_on_stands_as_the_run_does(unsure: Any, skillrun: Call) -> None:
+    assert skillrun("unsure", "--name", "it", *SCRIPTED).code == 75
+    (one,) = skillrun("show", "it", "--json").json["phases"]
+    assert one["status"] == "needs-user-input"
+    assert skillrun("resume", "it", "--answers", "answers.yaml", "--budget", "calls=1").code == 75
+    (one,) = skillrun("show", "it", "--json").json["phases"]
+    assert (one["status"], one["flags"]) == ("waiting", {})
+
+
+def test_an_interrupted_run_is_said_to_be_so_once(unsure: Any, skillrun: Call) -> None:
+    run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
+    assert skillrun("unsure", *run).code == 75
+    state = unsure / "runs" / "it" / "state.md"
+    text = re.sub("^reason: .*$", "reason: interrupted", state.read_text(), flags=re.M)
+    state.write_text(text.replace("status: waiting", "status: interrupted"))
+    assert skillrun("show", "it").out.startswith("it · unsure · interrupted\n")
 
 
 def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, skillrun: Call) -> None:

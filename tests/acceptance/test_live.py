@@ -40,7 +40,7 @@ def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> No
     assert terminal.end() == 130
     assert "next: go on with `skillrun resume visit`" in terminal.seen
     told = skillrun("show", "visit", "--json").json
-    assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", [])
+    assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", ["interrupted"])
     terminal = Terminal("resume", "visit")
     terminal.until(r"going on with visit in [\s\S]*the lake")
     terminal.type("2\r")

@@ -48,6 +48,11 @@ def because(reason: str) -> str:
     return f": {hanging(reason)}" if reason else ""
 
 
+def standing(status: str, reason: str) -> str:
+    """`failed: why`; a reason that only says the same is left out."""
+    return f"{status}{because(reason if reason != status else '')}"
+
+
 def at(one: Data) -> str:
     """The phase of something that is told, with its round where it is a later one."""
     return str(one["phase"]) if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
@@ -166,5 +171,5 @@ LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "CallEnded": lambda event: (
         f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
     ),
-    "RunEnded": lambda event: f"{event['status']}{because(event['reason'])}",
+    "RunEnded": lambda event: standing(event["status"], event["reason"]),
 }
