@@ -181,7 +181,7 @@ def test_show_tells_the_phase_in_which_a_run_was_killed(unsure: Any, skillrun: C
     assert skillrun("unsure", *run).code == 75
     state = unsure / "runs" / "it" / "state.md"
     state.write_text(
-        re.sub("^reason: .*\n", "", state.read_text().replace("status: waiting", "status: running"), flags=re.M)
+        re.sub("^reason: .*\n", "", state.read_text().replace("status: waiting", "status: running"), flags=re.MULTILINE)
     )
     told = skillrun("show", "it", "--json").json
     assert of_open_phase(told) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
@@ -203,9 +203,30 @@ def test_an_interrupted_run_is_said_to_be_so_once(unsure: Any, skillrun: Call) -
     run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
     assert skillrun("unsure", *run).code == 75
     state = unsure / "runs" / "it" / "state.md"
-    text = re.sub("^reason: .*$", "reason: interrupted", state.read_text(), flags=re.M)
+    text = re.sub("^reason: .*$", "reason: interrupted", state.read_text(), flags=re.MULTILINE)
     state.write_text(text.replace("status: waiting", "status: interrupted"))
     assert skillrun("show", "it").out.startswith("it · unsure · interrupted\n")
+
+
+def test_show_lists_artifacts_that_were_removed_by_hand(visited: Any, skillrun: Call) -> None:
+    assert skillrun("show", "visit", "--json").json["removed_by_hand"] == []
+    (visited / "runs" / "visit" / "visit.md").unlink()
+    lines = skillrun("show", "visit").out.splitlines()
+    assert lines[lines.index("changed by hand:") + 1] == "  visit.md (removed)"
+    told = skillrun("show", "visit", "--json").json
+    assert (told["changed_by_hand"], told["removed_by_hand"]) == ([], ["visit.md"])
+
+
+def test_calls_that_got_no_answer_are_told_beside_those_that_did(unsure: Any, skillrun: Call) -> None:
+    (unsure / "script.yaml").write_text("- {address: '*/second/*', fail: invalid_request, message: no}\n")
+    done = skillrun("unsure", "--answers", "answers.yaml", "--name", "it", "--script", "script.yaml")
+    assert done.code == 1
+    lost = skillrun("show", "it", "--json").json["usage"]["without_answer"]
+    assert lost > 0
+    assert f"$0.00; {lost} more without an answer" in done.out
+    assert skillrun("show", "it").out.splitlines()[-1].endswith(f"; {lost} more without an answer")
+    spent = skillrun("resume", "it", "--answers", "answers.yaml", "--budget", f"calls={1 + lost}")
+    assert f"the budget of {1 + lost} calls is spent" in spent.out  # it counts the same calls
 
 
 def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, skillrun: Call) -> None:

@@ -44,7 +44,10 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "about the run": told["notices"],
         "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
         "degraded": [f"{at(one)}: {one['text']}" for one in told["degraded"]],
-        "changed by hand": told.get("changed_by_hand"),
+        "changed by hand": [
+            *told.get("changed_by_hand", ()),
+            *(f"{name} (removed)" for name in told.get("removed_by_hand", ())),
+        ],
         "sent, answer unknown": told.get("unanswered"),
         "not followed": told["not_followed"],
     }

@@ -56,6 +56,8 @@ def _story(folder: Tree) -> Record:
         counted["usage"]["replayed"] = again
     recorded = (name for one in phases for name in one["artifacts"])
     artifacts = [name for name in dict.fromkeys((*recorded, *files.artifacts())) if files.has(name)]
+    if "changed_by_hand" in counted:
+        counted["removed_by_hand"] = files.removed() if not state.going else []  # else it may be half moved to a round
     return {
         "run": folder.path.name,
         "workflow": state.workflow,
@@ -156,7 +158,7 @@ def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid
 
 
 def _so_far(told: _Told, key: tuple[str, int], status: str, summary: Record | None, *, is_open: bool) -> Record | None:
-    """What there is of a phase in this round. One that is open stands as the run does, also where it has waited before."""
+    """What there is of a phase in this round. An open one stands as the run does, also where it has waited."""
     before = summary is not None and (summary.get("status") != NEEDS_INPUT or key not in told.open)
     if is_open and key not in told.ended and not before:
         return {"status": status, **told.open.get(key, {})}
@@ -202,8 +204,10 @@ def _paid(journal: Journal) -> Paid:
 
 
 def _counted(files: RunFolder, journal: Journal, paid: Paid) -> Record:
+    total = sum(paid.values(), Spent())
+    lost = {"without_answer": number} if (number := journal.calls - total.calls) > 0 else {}
     return {
-        "usage": sum(paid.values(), Spent()).to_dict(),
+        "usage": {**total.to_dict(), **lost},
         "forms": [name for entry in journal.entries("note") if is_artifact(name := entry.body.get("form"))],
         "changed_by_hand": files.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],

@@ -35,13 +35,14 @@ def counted(number: int, what: str) -> str:
 
 
 def spent(usage: Data) -> str:
-    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42`."""
+    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without an answer`."""
     given = usage["input"]
     cached = round(100 * usage["cache_read"] / given) if given else 0
     share = f" ({cached} % cached)" if cached else ""
     calls = counted(usage["calls"], "call")
     again = f"; {usage['replayed']:,} more replayed" if usage.get("replayed") else ""
-    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{again}"
+    lost = f"; {usage['without_answer']:,} more without an answer" if usage.get("without_answer") else ""
+    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{lost}{again}"
 
 
 def because(reason: str) -> str:
