@@ -4,9 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+
+from skillrun.runtime.lock import hold
+from skillrun.tools.tree import Tree
 
 Call = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
@@ -123,6 +126,107 @@ def waiting(project: Call, skillrun: Call) -> Any:
     assert skillrun("greeting", "Ada", *SCRIPTED).code == 75
     (folder / "answers.yaml").write_text("fine: it is\n")
     return folder
+
+
+SURE: Final = """---
+kind: phase
+description: Draft it and be sure.
+steps:
+  - {id: sure, ask: Is it sure?, choices: [yes, no]}
+  - {say: This may be wrong., level: warn}
+  - {id: first, agent: writer, writes: first.md}
+  - {id: second, agent: writer}
+outputs:
+  fine: "{{ sure.answer }}"
+---
+## first
+The first.
+## second
+The second.
+"""
+
+
+@pytest.fixture
+def unsure(project: Call) -> Any:
+    """A project whose workflow begins with a question, a warning and two calls."""
+    folder = project("greeting")
+    (folder / "skills" / "greeting" / "sure.md").write_text(SURE)
+    (folder / "workflows" / "unsure.md").write_text(
+        "---\nname: unsure\ndescription: Be sure.\nphases:\n  sure: {skill: greeting/sure}\n---\nIs sure.\n"
+    )
+    (folder / "answers.yaml").write_text("sure: yes\n")
+    return folder
+
+
+def of_open_phase(told: Any) -> Any:
+    (one,) = told["phases"]
+    return one["phase"], one["status"], one["usage"].get("calls"), one["warnings"], one["artifacts"]
+
+
+def test_show_tells_the_phase_that_a_spent_budget_has_left_open(unsure: Any, skillrun: Call) -> None:
+    run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
+    assert skillrun("unsure", *run).code == 75
+    told = skillrun("show", "it", "--json").json
+    assert of_open_phase(told) == ("sure", "waiting", 1, ["This may be wrong."], ["first.md"])
+    assert {one["text"] for one in told["happened"]} == {
+        "answered by what was prepared: sure = yes",
+        "warning: This may be wrong.",
+    }
+    lines = skillrun("show", "it").out.splitlines()
+    assert next(line for line in lines if line.startswith("sure ")).split()[:4] == ["sure", "waiting", "1", "1"]
+
+
+def test_show_tells_the_phase_in_which_a_run_was_killed(unsure: Any, skillrun: Call) -> None:
+    run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
+    assert skillrun("unsure", *run).code == 75
+    state = unsure / "runs" / "it" / "state.md"
+    state.write_text(
+        re.sub("^reason: .*\n", "", state.read_text().replace("status: waiting", "status: running"), flags=re.MULTILINE)
+    )
+    told = skillrun("show", "it", "--json").json
+    assert of_open_phase(told) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
+    with hold(Tree(unsure / "runs" / "it")):
+        told = skillrun("show", "it", "--json").json
+    assert of_open_phase(told)[:2] == ("sure", "running")
+
+
+def test_a_phase_that_waited_and_goes_on_stands_as_the_run_does(unsure: Any, skillrun: Call) -> None:
+    assert skillrun("unsure", "--name", "it", *SCRIPTED).code == 75
+    (one,) = skillrun("show", "it", "--json").json["phases"]
+    assert one["status"] == "needs-user-input"
+    assert skillrun("resume", "it", "--answers", "answers.yaml", "--budget", "calls=1").code == 75
+    (one,) = skillrun("show", "it", "--json").json["phases"]
+    assert (one["status"], one["flags"]) == ("waiting", {})
+
+
+def test_an_interrupted_run_is_said_to_be_so_once(unsure: Any, skillrun: Call) -> None:
+    run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
+    assert skillrun("unsure", *run).code == 75
+    state = unsure / "runs" / "it" / "state.md"
+    text = re.sub("^reason: .*$", "reason: interrupted", state.read_text(), flags=re.MULTILINE)
+    state.write_text(text.replace("status: waiting", "status: interrupted"))
+    assert skillrun("show", "it").out.startswith("it · unsure · interrupted\n")
+
+
+def test_show_lists_artifacts_that_were_removed_by_hand(visited: Any, skillrun: Call) -> None:
+    assert skillrun("show", "visit", "--json").json["removed_by_hand"] == []
+    (visited / "runs" / "visit" / "visit.md").unlink()
+    lines = skillrun("show", "visit").out.splitlines()
+    assert lines[lines.index("changed by hand:") + 1] == "  visit.md (removed)"
+    told = skillrun("show", "visit", "--json").json
+    assert (told["changed_by_hand"], told["removed_by_hand"]) == ([], ["visit.md"])
+
+
+def test_calls_that_got_no_answer_are_told_beside_those_that_did(unsure: Any, skillrun: Call) -> None:
+    (unsure / "script.yaml").write_text("- {address: '*/second/*', fail: invalid_request, message: no}\n")
+    done = skillrun("unsure", "--answers", "answers.yaml", "--name", "it", "--script", "script.yaml")
+    assert done.code == 1
+    lost = skillrun("show", "it", "--json").json["usage"]["without_answer"]
+    assert lost > 0
+    assert f"$0.00; {lost} more without an answer" in done.out
+    assert skillrun("show", "it").out.splitlines()[-1].endswith(f"; {lost} more without an answer")
+    spent = skillrun("resume", "it", "--answers", "answers.yaml", "--budget", f"calls={1 + lost}")
+    assert f"the budget of {1 + lost} calls is spent" in spent.out  # it counts the same calls
 
 
 def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, skillrun: Call) -> None:

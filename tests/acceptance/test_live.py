@@ -13,9 +13,7 @@ def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
     project("visit")
     terminal = Terminal("visit", "--model", "scripted:default")
     terminal.until(r"Where do you want to go\?")
-    assert re.search(
-        r"starting visit in [\s\S]*models: strong = scripted:default, fast = scripted:default", terminal.seen
-    )
+    assert re.search(r"starting visit in [\s\S]*models: strong = scripted:default, fast = ", terminal.seen)
     terminal.until("the lake")
     terminal.type("2\r")
     assert terminal.end() == 0
@@ -42,7 +40,7 @@ def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> No
     assert terminal.end() == 130
     assert "next: go on with `skillrun resume visit`" in terminal.seen
     told = skillrun("show", "visit", "--json").json
-    assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", [])
+    assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", ["interrupted"])
     terminal = Terminal("resume", "visit")
     terminal.until(r"going on with visit in [\s\S]*the lake")
     terminal.type("2\r")

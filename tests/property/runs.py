@@ -100,6 +100,9 @@ class Human:
     def _answer(self, asking: Asking, question: Mapping[str, Any]) -> dict[str, Any]:
         if str(question["id"]).startswith("keep-"):
             return {"answer": question["default"]}
+        failed, again, number = asking.key.partition(".retry-")
+        if again:  # up to so often, in whichever process: a failed run that is resumed puts the question anew
+            return {"answer": question["choices"][int(number) > _number(failed) % 3]}
         options = [*question.get("choices", ["blue", "green"]), question.get("default", "")]
         return {"answer": options[_number(f"{asking.key} {question['id']}") % len(options)]}
 

@@ -12,7 +12,7 @@ import click
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import estimated
-from skillrun.cli.words import because, counted, line_of
+from skillrun.cli.words import counted, line_of, standing
 from skillrun.cli.workflow import Job, prepare, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
@@ -160,7 +160,7 @@ def _report(found: Turn, shown: dict[str, list[str]], seconds: float, out: Outpu
         if len(lines) > 2 + MOST_LINES:
             out.line(f"  … {len(lines) - 2 - MOST_LINES} more lines")
     out.line(
-        f"{outcome.status}{because(outcome.reason)} in {seconds:.2f} s; "
+        f"{standing(outcome.status, outcome.reason)} in {seconds:.2f} s; "
         f"{found.reused} reused, {len(found.asked)} asked, {counted(len(changed), 'artifact')} changed"
     )
     if outcome.status == "failed":

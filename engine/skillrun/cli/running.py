@@ -13,7 +13,7 @@ from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
-from skillrun.cli.words import at, because, spent
+from skillrun.cli.words import at, spent, standing
 from skillrun.cli.workflow import Job, first_input
 from skillrun.language.diagnostics import SkillrunError, hanging
 from skillrun.models.scripted import ScriptedGateway
@@ -135,7 +135,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
         told = story(folder)
     out.line()
-    out.line(f"{outcome.status}{because(outcome.reason if outcome.reason != outcome.status else '')}")
+    out.line(standing(outcome.status, outcome.reason))
     for one in told.get("degraded", ()):
         out.line(f"degraded: {at(one)}: {hanging(one['text'])}")
     out.line(f"folder: {folder}")

@@ -11,7 +11,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
-from skillrun.cli.words import at, because, counted, duration, money, shown, spent, table
+from skillrun.cli.words import at, counted, duration, money, shown, spent, standing, table
 from skillrun.language.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
@@ -44,11 +44,14 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "about the run": told["notices"],
         "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
         "degraded": [f"{at(one)}: {one['text']}" for one in told["degraded"]],
-        "changed by hand": told.get("changed_by_hand"),
+        "changed by hand": [
+            *told.get("changed_by_hand", ()),
+            *(f"{name} (removed)" for name in told.get("removed_by_hand", ())),
+        ],
         "sent, answer unknown": told.get("unanswered"),
         "not followed": told["not_followed"],
     }
-    lines = [f"{told['run']} · {told['workflow']} · {told['status']}{because(told['reason'])}"]
+    lines = [f"{told['run']} · {told['workflow']} · {standing(told['status'], told['reason'])}"]
     lines += [f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
     for title, found in parts.items():
         if found:

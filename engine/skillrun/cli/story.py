@@ -20,6 +20,7 @@ from skillrun.runtime.lock import is_held
 from skillrun.runtime.recorded import is_artifact
 from skillrun.runtime.run import Spent
 from skillrun.runtime.state import State
+from skillrun.runtime.summaries import NEEDS_INPUT
 from skillrun.runtime.transcript import KINDS, Record, events
 from skillrun.tools.tree import Tree
 
@@ -48,16 +49,19 @@ def _story(folder: Tree) -> Record:
     counted, paid, files = _from_journal(folder)
     state, _ = files.read_state()
     told = _Told(folder)
-    phases = _phases(files, state, told, paid)
+    held = state.status == "running" and not is_held(folder)
+    status = "interrupted" if held else state.status
+    phases = _phases(files, state, status, told, paid)
     if "usage" in counted and (again := sum(one["usage"].get("replayed", 0) for one in phases)):
         counted["usage"]["replayed"] = again
     recorded = (name for one in phases for name in one["artifacts"])
     artifacts = [name for name in dict.fromkeys((*recorded, *files.artifacts())) if files.has(name)]
-    held = state.status == "running" and not is_held(folder)
+    if "changed_by_hand" in counted:
+        counted["removed_by_hand"] = files.removed() if not state.going else []  # else it may be half moved to a round
     return {
         "run": folder.path.name,
         "workflow": state.workflow,
-        "status": "interrupted" if held else state.status,
+        "status": status,
         "reason": state.reason,
         "round": state.round,
         "started_at": state.started_at,
@@ -88,6 +92,7 @@ class _Told:
         self.order: list[str] = []
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
+        self.open: dict[tuple[str, int], Record] = {}  # what a summary would say so far
         self.lines: dict[tuple[str, int], list[str]] = {}
         self.notices: dict[str, None] = {}  # warnings about the run as a whole
         rounds: dict[str, int] = {}
@@ -105,9 +110,16 @@ class _Told:
                 self.notices[str(event["text"])] = None
             elif event["event"] == "PhaseStarted" and own:
                 self.lines[key] = []
+                self.ended.pop(key, None)
+                self.open[key] = {"quality_warnings": [], "artifacts": []}
             elif event["event"] == "PhaseEnded" and own and not event["final"]:
                 self.seconds[key] += event["seconds"]
                 self.ended[key] = event
+                self.open.pop(key, None)
+            elif key in self.open and event["event"] == "Said" and event["level"] == "warn":
+                self.open[key]["quality_warnings"].append(event["text"])
+            elif key in self.open and event["event"] == "Wrote" and is_artifact(event["path"]):
+                self.open[key]["artifacts"] = list(dict.fromkeys([*self.open[key]["artifacts"], event["path"]]))
             if event["event"] in HAPPENED or event.get("reason"):
                 again = {"replayed": False} if event["event"] == "Answered" else {}  # it was given, and is told once
                 said = line_of({**event, **again}).split("\n")
@@ -115,14 +127,16 @@ class _Told:
                 self.lines.setdefault(key, []).extend(filter(None, told))
 
 
-def _phases(files: RunFolder, state: State, told: _Told, paid: Paid) -> list[Record]:
-    """Every phase of every round that has ended or waits, in the order of the workflow; a failed one has no summary.
+def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid) -> list[Record]:
+    """Every phase of every round that has begun, in the order of the workflow; a failed or open one has no summary.
 
     What it used is what the journal says was paid for; its summary says so where there is no journal.
     """
+    begun = [name for name in state.phase if SLUG.fullmatch(name)]
+    names = told.order or dict.fromkeys([*files.summarized(), *begun])  # without the transcript nothing tells an order
     current = {
-        name: {**told.ended.get((name, state.round), {}), **(files.told_summary(name) or {})} or None
-        for name in told.order or files.summarized()  # a transcript that may not be read tells no order
+        name: _so_far(told, (name, state.round), status, files.told_summary(name), is_open=name in begun)
+        for name in names
     }
     found = []
     for past in [*files.history(state.round), {"phases": current, "round": state.round}]:
@@ -141,6 +155,14 @@ def _phases(files: RunFolder, state: State, told: _Told, paid: Paid) -> list[Rec
             found.append(one)
     places = {name: number for number, name in enumerate(told.order)}
     return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))
+
+
+def _so_far(told: _Told, key: tuple[str, int], status: str, summary: Record | None, *, is_open: bool) -> Record | None:
+    """What there is of a phase in this round. An open one stands as the run does, also where it has waited."""
+    before = summary is not None and (summary.get("status") != NEEDS_INPUT or key not in told.open)
+    if is_open and key not in told.ended and not before:
+        return {"status": status, **told.open.get(key, {})}
+    return {**told.ended.get(key, {}), **(summary or {})} or None
 
 
 def _of(phase: Record, text: str) -> Record:
@@ -182,8 +204,10 @@ def _paid(journal: Journal) -> Paid:
 
 
 def _counted(files: RunFolder, journal: Journal, paid: Paid) -> Record:
+    total = sum(paid.values(), Spent())
+    lost = {"without_answer": number} if (number := journal.calls - total.calls) > 0 else {}
     return {
-        "usage": sum(paid.values(), Spent()).to_dict(),
+        "usage": {**total.to_dict(), **lost},
         "forms": [name for entry in journal.entries("note") if is_artifact(name := entry.body.get("form"))],
         "changed_by_hand": files.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],

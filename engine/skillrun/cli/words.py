@@ -35,17 +35,23 @@ def counted(number: int, what: str) -> str:
 
 
 def spent(usage: Data) -> str:
-    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42`."""
+    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without an answer`."""
     given = usage["input"]
     cached = round(100 * usage["cache_read"] / given) if given else 0
     share = f" ({cached} % cached)" if cached else ""
     calls = counted(usage["calls"], "call")
     again = f"; {usage['replayed']:,} more replayed" if usage.get("replayed") else ""
-    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{again}"
+    lost = f"; {usage['without_answer']:,} more without an answer" if usage.get("without_answer") else ""
+    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{lost}{again}"
 
 
 def because(reason: str) -> str:
     return f": {hanging(reason)}" if reason else ""
+
+
+def standing(status: str, reason: str) -> str:
+    """`failed: why`; a reason that only says the same is left out."""
+    return f"{status}{because(reason if reason != status else '')}"
 
 
 def at(one: Data) -> str:
@@ -166,5 +172,5 @@ LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "CallEnded": lambda event: (
         f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
     ),
-    "RunEnded": lambda event: f"{event['status']}{because(event['reason'])}",
+    "RunEnded": lambda event: standing(event["status"], event["reason"]),
 }

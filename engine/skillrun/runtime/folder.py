@@ -208,6 +208,18 @@ class RunFolder:
         edited = [place for place, name in summaries if self._is_edited(place, name)]
         return [*(name for name in self.artifacts() if not self._own(name)), *edited]
 
+    def removed(self) -> list[str]:
+        """The artifacts that this round's summaries name and that are not there any more."""
+        summaries = filter(None, map(self.told_summary, self.summarized()))
+        names = dict.fromkeys(name for summary in summaries for name in summary.get("artifacts") or ())
+        return list(filter(self._is_gone, names))
+
+    def _is_gone(self, name: str) -> bool:
+        try:
+            return self.tree.known(name) is None
+        except (PathRefused, IsADirectoryError):  # something else stands there
+            return False
+
     def is_edited(self, phase: str) -> bool:
         """Whether the summary of a phase is other than the run has written it."""
         name = f"{self._summaries}/{phase}.md"
