@@ -312,7 +312,7 @@ class _Reading:
             if not below and (found := _ANSWER.fullmatch(text)):
                 at, below = line, line
                 words.append(found["rest"])
-            elif not boxes.take(line, text, below=bool(below)):
+            elif not boxes.take(line, text, below=bool(below)) and not boxes.goes_on(text):
                 if below or not text.lstrip().startswith(">"):
                     if below and line > below + 1 and _OWN_HEADING.fullmatch(text) and not any(words):
                         self._two_ways(line, text)
@@ -412,6 +412,7 @@ class _Boxes:
         self.withdrawn: list[Any] = []  # ticked and struck out
         self.bold: list[Any] = []
         self.other: str | None = None
+        self.in_other = False  # the last box was that of own words
         self.words: list[str] = []  # beside the choices
         self.seen = 0
 
@@ -423,6 +424,8 @@ class _Boxes:
     def take(self, line: int, text: str, *, below: bool) -> bool:
         """Whether the line is a box; one that no choice belongs to is none below `Answer:`."""
         box = _BOX.fullmatch(text) if self.labels else None
+        if box is not None:
+            self.in_other = False
         if box is None or (below and choice_like(self.question, text) is not None):
             return False
         mark, around, label = self._marks(box)
@@ -438,7 +441,7 @@ class _Boxes:
         if mark and not set(mark) <= TICKS:
             self.unclear.append((line, f"`[{mark}]` is neither ticked nor empty"))
         elif other and (mark or other["words"]):
-            self.other = other["words"] or ""
+            self.other, self.in_other = other["words"] or "", True
         elif around == "~~":
             (self.withdrawn if mark else self.struck).extend(meant)
         elif mark:
@@ -447,6 +450,15 @@ class _Boxes:
         elif around:
             self.bold += meant
         return True
+
+    def goes_on(self, text: str) -> bool:
+        """Whether the line belongs to the own words of the box above it: it is indented below them."""
+        if not self.in_other or not text.strip():
+            return False
+        self.in_other = text.startswith(("  ", "\t")) and not text.lstrip().startswith(">")
+        if self.in_other:
+            self.other = f"{self.other}\n{text.strip()}".strip()
+        return self.in_other
 
     def _marks(self, box: re.Match[str]) -> tuple[str, str, str]:
         """What stands in the box, what stands around its label (`~~`, `**`), and the label without it."""

@@ -63,8 +63,12 @@ def answer_of(
     """
     several, words = is_multiple(question), words.strip()
     alone = words if other is None else "" if other and words else other or words
-    if not ticked and phrases.leaves_open(alone) and choice_like(question, alone) is None:
-        return answered("", comment=alone)
+    if not ticked and (phrase := phrases.left_open(alone)) and not _is_choice(question, alone, phrase):
+        like = _begun_by(question, phrase)
+        if not like:
+            return answered("", comment=alone)
+        unclear(f"`{shown(alone)}` may leave the question open, or mean `{shown(like[0])}`; tick one, or write `-`")
+        return {}
     if not choices_of(question):
         return answered([words] if words and several else words)
     named, about = _spoken(question, words, phrases, begun=not ticked and not is_open(question))
@@ -94,6 +98,29 @@ def answer_of(
     return answered(given[0] if given else "", comment=words)
 
 
+def is_undecided(question: Question, words: str, phrases: Phrases) -> bool:
+    """Whether words that were given as an answer leave the question open."""
+    phrase = phrases.left_open(words)
+    return bool(phrase) and not _is_choice(question, words, phrase)
+
+
+def _is_choice(question: Question, words: str, phrase: str) -> bool:
+    """Whether the words, or the phrase that they begin with, are a choice's own text."""
+    if choice_like(question, words) is not None or choice_like(question, phrase) is not None:
+        return True
+    return any(len(text) > len(phrase) and squeezed(words).startswith(text) for text in _texts(question))
+
+
+def _begun_by(question: Question, phrase: str) -> list[Any]:
+    """The choices whose texts begin with the words of a phrase."""
+    found = re.compile(rf"{re.escape(phrase)}(?!\w)", re.IGNORECASE)
+    return [choice for choice, text in zip(choices_of(question), _texts(question), strict=True) if found.match(text)]
+
+
+def _texts(question: Question) -> list[str]:
+    return [squeezed(shown(choice)) for choice in choices_of(question)]
+
+
 def _spoken(question: Question, words: str, phrases: Phrases, *, begun: bool) -> tuple[list[Any], str]:
     """The choices that the words name, and what they say about them; none where they are something else."""
     found = _named(question, words, begun=begun)
@@ -105,7 +132,11 @@ def _spoken(question: Question, words: str, phrases: Phrases, *, begun: bool) ->
     plain = phrases.chosen(words)
     if plain != words and (found := _named(question, plain, begun=begun)):
         return found, ""
-    return _with_words(question, plain, phrases)
+    thought = phrases.thought(plain)
+    if thought == plain:
+        return _with_words(question, plain, phrases)
+    found = _named(question, thought, begun=begun) or _with_words(question, thought, phrases)[0]
+    return found, words if found else ""
 
 
 def _with_words(question: Question, words: str, phrases: Phrases) -> tuple[list[Any], str]:
@@ -120,9 +151,11 @@ def _with_words(question: Question, words: str, phrases: Phrases) -> tuple[list[
         is_sign = bool(_LETTER.fullmatch(plain) or _NUMBER.fullmatch(plain))
         allowed = {
             "(": True, "line": True, ")": is_sign or closed, "because": is_sign or closed, ".": closed,
-            ",": (is_sign or closed) and not is_multiple(question), " ": is_sign and closed,
+            ",": (is_sign or closed) and not is_multiple(question), "think": is_sign or closed,
+            " ": is_sign and closed and not _reads_on(head, rest),
         }[kind]  # fmt: skip
-        if allowed and not (kind != "because" and _takes_back(question, named, rest, phrases)):
+        aside = is_sign and kind == "(" and words[end:].rstrip().endswith(")")
+        if allowed and not (kind != "because" and _takes_back(question, named, rest, phrases, aside=aside)):
             found = named, rest
     return found
 
@@ -140,6 +173,7 @@ def _breaks(words: str, phrases: Phrases) -> Iterator[tuple[int, str, str]]:
         if len(places) == _FAR:
             break
     places += [(place, words[place:], "because") for place in phrases.reasons(words)[:_FAR]]
+    places += [(place, words[place:], "think") for place in phrases.thoughts(words)[:_FAR]]
     for end, rest, kind in sorted(places):
         if rest.strip():
             yield end, _unbracketed(rest.strip()), kind
@@ -150,16 +184,26 @@ def _unbracketed(words: str) -> str:
     return inner.strip() if words.startswith("(") and words.endswith(")") and "(" not in inner else words
 
 
-def _takes_back(question: Question, named: Sequence[Any], rest: str, phrases: Phrases) -> bool:
-    """Whether the words behind a choice leave doubt about it: they offer another one, or nothing but a letter."""
+def _reads_on(head: str, rest: str) -> bool:
+    """Whether a letter may be a word of what follows: `A bit`, `I think`."""
+    return _undressed(head).strip() in ("A", "I") and rest[:1].islower()
+
+
+def _takes_back(question: Question, named: Sequence[Any], rest: str, phrases: Phrases, *, aside: bool) -> bool:
+    """Whether the words behind a choice leave doubt about it: they offer another one, or nothing but a letter.
+
+    `aside`: they stand in brackets, and may speak of other choices as long as they do not end with one.
+    """
     if phrases.doubts(rest) or _LONE.fullmatch(rest) or meant_by(question, rest, begun=True):
         return True
     others = [number for number, choice in enumerate(choices_of(question)) if choice not in named]
     plain = squeezed(rest)
     texts = [squeezed(shown(choices_of(question)[number])) for number in others]
     letters = [re.escape(letter(number)) for number in others]
-    by_letter = re.search(rf"(?<!\w)(?:{'|'.join(letters)})(?!\w)", rest) if letters else None
-    return bool(by_letter) or any(len(text) >= _SHORTEST and text in plain for text in texts)
+    end = r"\W*$" if aside else ""
+    by_letter = re.search(rf"(?<!\w)(?:{'|'.join(letters)})(?!\w){end}", rest) if letters else None
+    in_plain = plain.rstrip("?!., ").endswith if aside else plain.__contains__
+    return bool(by_letter) or any(len(text) >= _SHORTEST and in_plain(text) for text in texts)
 
 
 def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -> tuple[list[Any], list[str], str]:
@@ -171,12 +215,33 @@ def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -
         found = meant_by(question, head["head"])
         if len(found) == 1 and not is_open(question) and not _LETTER.fullmatch(head["rest"]):
             found += [choice for choice in meant_by(question, head["rest"], begun=True) if choice not in found]
+    if not found:
+        found = _lettered(question, words)
+        found = found if len(found) > 1 or not is_open(question) else []
     if not found and is_open(question) and not _LONE.fullmatch(words):
         return [], [words], ""
     may = " or ".join(f"`{shown(choice)}`" for choice in found)
     own = "; tick one, or write `other:` in front of words of your own" if is_open(question) else "; tick one"
     unclear(f"`{shown(words)}` {f'may mean {may}' if may else 'is none of the choices'}{own}")
     return [], [], ""
+
+
+def _lettered(question: Question, words: str) -> list[Any]:
+    """The choices whose letters stand in the words; where they begin with one, also those whose texts do."""
+    found: list[Any] = []
+    first = False
+    for number, choice in enumerate(choices_of(question)):
+        for place in re.finditer(rf"(?<![\w'’.-]){letter(number)}(?![\w'’-]|\.\w)", words):
+            behind = words[place.end() :]
+            joined = re.match(r"\s+(?:and|or)\b", behind) or re.search(r"\b(?:and|or)\s+$", words[: place.start()])
+            article = _reads_on(place[0], behind.lstrip()) and not joined and is_open(question)
+            if not article and choice not in found:
+                found.append(choice)
+                first = first or not place.start()
+    for choice, text in zip(choices_of(question), _texts(question), strict=True) if first else ():
+        if choice not in found and len(text) >= _SHORTEST and text in squeezed(words):
+            found.append(choice)
+    return found
 
 
 def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
@@ -225,6 +290,8 @@ def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
         same = by_letter and by_letter["letter"].upper() == letter(number) and text.startswith(rest)
         if same and choices[number] not in found:
             found.append(choices[number])
+    if not found:
+        found = [choices[number] for number, text in enumerate(texts) if plain == f"{letter(number).casefold()} {text}"]
     if not found:
         found = _numbered(question, words)
     if not found and begun and plain:

@@ -1,6 +1,6 @@
 """How people write answers, as `answers` in `config/skillrun.yaml` lists it. Owns no words itself.
 
-What leaves a question open, what may stand in front of a choice, and between a choice and words about it.
+What leaves a question open, what may stand in front of a choice and behind it, and between it and words about it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from typing import Any, Final
 _AROUND: Final = " .!,;:*_`\"'()[]…“”„‘‚«»"
 _DASHES: Final = frozenset("-–—")
 _BULLET: Final = re.compile(r"[-*+•–]\s+")
+_WORD: Final = re.compile(r"[^\W\d_]")
+_OPENING: Final = r"[\s*_`\"'(\[“„‘«]*"
+_GOES_ON: Final = (
+    r"[*_`\"'”’»]*"
+    r"(?:[.!?…]*[*_`\"'”’»)\]]*$|[.!?…)\]]+[\s,;]|\s*[,;(\[–—\n]|:\s|\s+-|-\s)"
+)
 
 
 @dataclass(frozen=True)
 class Phrases:
     """The lists, each word in the form that `bare` gives."""
 
-    open: frozenset[str] = frozenset()
+    open: tuple[str, ...] = ()
+    alone: frozenset[str] = frozenset()
     choose: tuple[str, ...] = ()
+    think: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
     either: tuple[str, ...] = ()
 
@@ -28,18 +36,40 @@ class Phrases:
     def of(cls, settings: Mapping[str, Any] | None) -> Phrases:
         """The phrases of `config/skillrun.yaml`, read as plain data."""
         lists = (settings or {}).get("answers") or {}
-        found = {name: [bare(str(one)) for one in lists.get(name) or []] for name in cls.__dataclass_fields__}
-        return cls(frozenset(found["open"]), *(tuple(found[name]) for name in ("choose", "because", "either")))
+        found = {name: tuple(bare(str(one)) for one in lists.get(name) or []) for name in cls.__dataclass_fields__}
+        alone = frozenset(found.pop("alone"))
+        return cls(alone=alone, **found)
 
     def leaves_open(self, words: str) -> bool:
-        """Whether the words are no answer, and say so: `TBD`, `?`, `don't know`."""
-        forms = {bare(words), bare(_BULLET.sub("", words.strip(), count=1)), bare(words.rstrip("? "))}
-        return bool(words.strip()) and bool(self.open & forms)
+        """Whether the words are no answer, and say so: `TBD`, `?`, `don't know`, `TBD - ask Anna`."""
+        return bool(self.left_open(words))
+
+    def left_open(self, words: str) -> str:
+        """The phrase which says that the words are no answer: all of them, or what they begin with; else empty."""
+        words = words.strip()
+        for text in (words, _BULLET.sub("", words, count=1), words.rstrip("? ")):
+            if words and (bare(text) in self.alone or bare(text) in self.open):
+                return bare(text)
+            said = [phrase for phrase in self.open if _WORD.search(phrase)]
+            if said and (found := _pattern(tuple(said), _GOES_ON, _OPENING).match(text)):
+                return bare(found["phrase"])
+        return ""
 
     def chosen(self, words: str) -> str:
         """The words behind `I choose` and the like; all of them where they begin otherwise."""
         found = _pattern(self.choose, r"[\s:]+").match(words) if self.choose else None
         return words[found.end() :] if found else words
+
+    def thought(self, words: str) -> str:
+        """The words behind `I think` and the like; all of them where they begin otherwise."""
+        found = _pattern(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
+        return words[found.end() :] if found else words
+
+    def thoughts(self, words: str) -> list[int]:
+        """Where words such as `please` or `I think` end what is said."""
+        if not self.think:
+            return []
+        return [found.start() for found in re.finditer(_pattern(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
 
     def doubts(self, words: str) -> bool:
         """Whether words behind a choice take it back: they begin with `or` and the like."""
@@ -69,5 +99,7 @@ def bare(words: str) -> str:
 
 
 def _pattern(words: tuple[str, ...], behind: str, before: str = "") -> re.Pattern[str]:
-    one_of = "|".join(r"\s+".join(re.escape(part) for part in word.split()) for word in words)
-    return re.compile(f"{before}(?:{one_of}){behind}".replace("'", "['’]"), re.IGNORECASE)
+    longest_first = sorted(words, key=len, reverse=True)
+    one_of = "|".join(r"\s+".join(re.escape(part) for part in word.split()) for word in longest_first)
+    one_of = one_of.replace("'", "['’]")
+    return re.compile(f"{before}(?P<phrase>{one_of}){behind}", re.IGNORECASE)

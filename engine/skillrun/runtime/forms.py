@@ -13,8 +13,9 @@ from typing import Any, Final
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.source import MAX_BYTES
-from skillrun.people.answers import PERSON, Question, answered, by_default, choice_like, default_of
+from skillrun.people.answers import PERSON, Question, answered, by_default, default_of
 from skillrun.people.form import Filled, UnclearAnswers, read_form
+from skillrun.people.meaning import is_undecided
 from skillrun.people.phrases import Phrases
 from skillrun.runtime.events import Notice
 from skillrun.runtime.files import digest
@@ -73,11 +74,7 @@ def record_of(question: Mapping[str, Any], given: Mapping[str, Any], phrases: Ph
 def _decided(question: Question, given: Mapping[str, Any], phrases: Phrases) -> Mapping[str, Any]:
     answer = given.get("answer")
     items = answer if isinstance(answer, list) else [answer]
-    empty = [
-        item
-        for item in items
-        if isinstance(item, str) and phrases.leaves_open(item) and choice_like(question, item) is None
-    ]
+    empty = [item for item in items if isinstance(item, str) and is_undecided(question, item, phrases)]
     if not empty or answer == default_of(question):
         return given
     comment = "\n".join(filter(None, [*empty, str(given.get("comment", ""))]))

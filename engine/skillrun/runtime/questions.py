@@ -116,6 +116,8 @@ async def _brought_up_to_date(
         if found is None:
             raise await paused(frame, left.message, left.next_step)
         body = _body(frame, asking, found, doubtful.name)
+        new = [one for at, one in enumerate(body["answers"]) if at not in same]
+        frame.run.emit(Answered(where, frame.open.name, tuple(new), replayed=False))
     if body is None:
         return known
     await frame.run.journal.record("answer", where, fingerprint, body)

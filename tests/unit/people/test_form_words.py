@@ -55,6 +55,16 @@ def read(folder: Path, questions: list[dict[str, Any]], *changes: tuple[str, str
         "NA",
         "Don't know yet",
         "not yet decided",
+        "TBD - ask Anna",
+        "TBD (ask Anna)",
+        "TBD – ask Anna",
+        "I don't know, ask Maria",
+        "No idea, sorry",
+        "N/A. Ask Anna",
+        "~",
+        "later",
+        "Open.",
+        "pass",
     ],
 )
 def test_what_is_no_answer_leaves_the_question_open_and_stays_on_record(tmp_path: Path, words: str) -> None:
@@ -70,6 +80,41 @@ def test_a_choice_or_a_tick_is_an_answer_whatever_stands_beside_it(tmp_path: Pat
     ticked = read(tmp_path, [OPEN], ("[ ] B", "[x] B"), ("Answer:", "Answer: TBD"))
     assert ticked.answers == [{"answer": "People first", "comment": "TBD"}]
     assert read(tmp_path, [WORDS], ("Answer:", "Answer: skip the line")).answers == [{"answer": "skip the line"}]
+
+
+@pytest.mark.finding("FR1")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Open source",
+        "Pass the ball",
+        "Later, in spring",
+        "Skip-level talks",
+        "None of them, because it rains",
+        "I don't know how, so we ask",
+        "- ask, then go",
+    ],
+)
+def test_words_that_only_begin_like_no_answer_are_one(tmp_path: Path, words: str) -> None:
+    assert read(tmp_path, [WORDS], ("Answer:", f"Answer: {words}")).answers == [{"answer": words}]
+
+
+@pytest.mark.finding("FR1")
+def test_no_answer_goes_on_in_marks_and_lines_of_its_own(tmp_path: Path) -> None:
+    for words in ("**TBD** - ask Anna", "(TBD) ask Anna", "TBD\nask Anna", "- TBD: ask Anna"):
+        assert read(tmp_path, [WORDS], ("Answer:", f"Answer: {words}")).answers == [{"comment": words}]
+
+
+@pytest.mark.finding("FR1")
+def test_a_choice_that_is_spelled_like_no_answer_is_chosen_or_asked_about(tmp_path: Path) -> None:
+    later = {**PLAN, "choices": ["Later", "Unknown, ask Anna", "Open source"]}
+    for words, choice in (("later", "Later"), ("Unknown, ask Anna", "Unknown, ask Anna"), ("C", "Open source")):
+        assert read(tmp_path, [later], ("Answer:", f"Answer: {words}")).answers == [{"answer": choice}]
+    named = read(tmp_path, [later], ("Answer:", "Answer: later, when it is warm"))
+    assert named.answers == [{"answer": "Later", "comment": "when it is warm"}]
+    for question in (later, {**later, "other": True}):
+        with pytest.raises(UnclearAnswers, match="`open` may leave the question open, or mean `Open source`"):
+            read(tmp_path, [question], ("Answer:", "Answer: open"))
 
 
 @pytest.mark.finding("FR4")
@@ -97,6 +142,14 @@ def test_a_choice_or_a_tick_is_an_answer_whatever_stands_beside_it(tmp_path: Pat
         ("~~A~~ B", "~~A~~ B"),
         ("B <!-- it is kind -->", "it is kind"),
         ("B\n<!-- it is\nkind -->", "it is\nkind"),
+        ("B (A is too expensive)", "A is too expensive"),
+        ("I think B", "I think B"),
+        ("I’d go for B", "I’d go for B"),
+        ("I would go with B", "I would go with B"),
+        ("I think B because A is dear", "I think B because A is dear"),
+        ("B please", "please"),
+        ("B i think", "i think"),
+        ("B People first", ""),
     ],
 )  # fmt: skip
 def test_a_letter_with_words_is_its_choice_with_a_comment(tmp_path: Path, words: str, comment: str) -> None:
@@ -115,6 +168,40 @@ def test_a_letter_that_is_taken_back_is_asked_about_or_kept_as_it_is(tmp_path: P
     with pytest.raises(UnclearAnswers) as raised:
         read(tmp_path, [PLAN], ("Answer:", f"Answer: {words}"))
     assert raised.value.written == [words]
+
+
+@pytest.mark.finding("FR4")
+@pytest.mark.parametrize(
+    "words",
+    ["B or maybe C", "Both A and C", "A and C are fine", "C and A are fine", "I think B or C", "B (rather C)",
+     "B please or C", "A People first"],
+)  # fmt: skip
+def test_words_that_name_two_choices_are_asked_about_where_one_is_allowed(tmp_path: Path, words: str) -> None:
+    for question in (PLAN, OPEN):
+        with pytest.raises(UnclearAnswers, match=r"Land|People first|Money") as raised:
+            read(tmp_path, [question], ("Answer:", f"Answer: {words}"))
+        assert raised.value.written == [words]
+    both = read(tmp_path, [SEVERAL], ("Answer:", "Answer: Both A and C"))
+    assert both.answers == [{"answer": ["Land", "Money"]}]
+
+
+@pytest.mark.finding("FR4")
+@pytest.mark.parametrize("words", ["A bit of everything", "A lost hour is worst"])
+def test_an_article_is_no_letter_where_it_is_in_doubt(tmp_path: Path, words: str) -> None:
+    with pytest.raises(UnclearAnswers, match=f"`{words}` may mean `Land`"):
+        read(tmp_path, [PLAN], ("Answer:", f"Answer: {words}"))
+    assert read(tmp_path, [OPEN], ("Answer:", f"Answer: {words}")).answers == [{"answer": words}]
+
+
+@pytest.mark.finding("FR4")
+def test_indented_lines_below_other_belong_to_the_answer(tmp_path: Path) -> None:
+    box = "- [ ] Other:"
+    for question in (OPEN, {**SEVERAL, "multiple": False}):
+        two = read(tmp_path, [question], (box, "- [x] Other: line one\n      line two\n\n  line three"))
+        assert two.answers == [{"answer": "line one\nline two\nline three"}]
+    assert read(tmp_path, [OPEN], (box, "- [x] Other:\n  below")).answers == [{"answer": "below"}]
+    beside = read(tmp_path, [OPEN], (box, "- [x] Other: line one\n"), ("Answer:", "Answer: a remark"))
+    assert beside.answers == [{"answer": "line one", "comment": "a remark"}]
 
 
 @pytest.mark.finding("FR4")
@@ -187,6 +274,7 @@ def forms() -> st.SearchStrategy[list[dict[str, Any]]]:
 
 WRITTEN = st.sampled_from(
     ["zq", "zq ", "\nzq\n", "\n\n## zq\n\nzq\n", "<!-- zq -->", "<!--\nzq\n-->", " (zq)", "~~zq~~", "**zq**", "> zq\n",
+     "  zq\n", "I think B zq", "TBD - zq", "B zq please", "B (zq)",
      "B) zq", "- [x] zq\n", "# zq\n", "TBD zq", "\nAnswer: zq\n", "[zq]", "☒ zq", "```\nzq\n```\n"]
 )  # fmt: skip
 
@@ -196,7 +284,7 @@ WRITTEN = st.sampled_from(
 @given(
     forms(),
     st.lists(st.tuples(st.floats(0, 1), WRITTEN), min_size=1, max_size=3),
-    st.sampled_from(["", "[x] B", "[x] C"]),
+    st.sampled_from(["", "[x] B", "[x] C", "[x] Other"]),
 )
 def test_words_written_anywhere_are_in_the_record_or_named(
     tmp_path_factory: pytest.TempPathFactory,
