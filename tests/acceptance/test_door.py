@@ -139,7 +139,7 @@ def test_a_budget_of_calls_holds_back_those_that_queue_and_its_command_goes_on(c
         assert (done.code, crowd.asked().total()) == (75, 10)
         assert crowd.recorded("sent") == crowd.recorded("reply") == crowd.asked()
         assert "waiting: the budget of 10 calls is spent" in done.out
-        assert next_command(done) == ["resume", "it", "--budget", "calls=60"]
+        assert next_command(done) == ["resume", "it", "--unattended", "--budget", "calls=60"]
         done = crowd.skillrun(*next_command(done))
         assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS))
         assert done.code == 0
@@ -174,7 +174,7 @@ def test_the_time_is_looked_at_again_by_who_has_waited_for_a_place(crowd: Crowd,
         assert crowd.asked().total() <= 4
         assert crowd.recorded("sent") == crowd.asked()
         assert "the budget of 1 minute is spent" in done.out
-        assert next_command(done) == ["resume", "it", "--budget", "minutes=2"]
+        assert next_command(done) == ["resume", "it", "--unattended", "--budget", "minutes=2"]
 
 
 # -- the journal ---------------------------------------------------------------------------------------------------

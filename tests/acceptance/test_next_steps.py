@@ -264,3 +264,23 @@ def test_a_command_that_a_message_names_works_when_it_is_typed(told: Callable[..
         again = scene.skillrun(*words)
         assert again.code in codes, (words, again.out + again.err)
         assert "Traceback" not in again.out + again.err
+
+
+def test_the_next_command_repeats_what_the_run_was_given(scene: Scene) -> None:
+    scene.write(
+        {
+            name: text.replace("FORM", ", default: \"{{ 'The lake' if run.round > 9 }}\"")
+            for name, text in ASKING.items()
+        }
+    )
+    scene.write({"my answers.yaml": "{}\n"})
+    given = ("--unattended", "--answers", "my answers.yaml")
+    done = scene.skillrun("trip", "--model", "scripted:x", "--name", "run", *given)
+    assert "into 'my answers.yaml' and type" in done.out
+    assert "or come to a terminal and leave `--unattended` out" in done.out
+    assert typed(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
+    done = scene.skillrun("resume", "run")
+    assert typed(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], done.out
+    spent = scene.run("--name", "spent", "--budget", "calls=0", "--answers", "my answers.yaml")
+    assert typed(spent)[-1][:5] == ["resume", "spent", "--unattended", "--answers", "my answers.yaml"], spent.out
+    assert typed(spent)[-1][5] == "--budget"

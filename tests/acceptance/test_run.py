@@ -202,7 +202,7 @@ def test_a_spent_budget_pauses_the_run(project: Call, skillrun: Call) -> None:
     (folder / "answers.yaml").write_text("where: the lake\n")
     done = skillrun("visit", "--answers", "answers.yaml", "--budget", "calls=1", *SCRIPTED)
     assert done.code == 75
-    assert "skillrun resume visit --budget calls=2" in done.out
+    assert "skillrun resume visit --answers answers.yaml --budget calls=2" in done.out
     done = skillrun("resume", "visit", "--budget", "calls=9", "--json")
     assert (done.code, done.json["usage"]["calls"]) == (0, 4)
 
@@ -260,7 +260,7 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
         run.send_signal(signal.SIGINT)
         rest = run.stdout.read()
     assert run.returncode == 130
-    assert rest.endswith("next: go on with `skillrun resume visit`\n")
+    assert rest.endswith("next: go on with `skillrun resume visit --answers answers.yaml`\n")
     assert skillrun("runs").out.splitlines()[1].split()[:3] == ["visit", "visit", "interrupted"]
     done = skillrun("resume", "visit", "--json")
     assert done.code == 0

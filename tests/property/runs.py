@@ -81,6 +81,7 @@ class Human:
 
     attended: bool
     away: bool
+    typed: Mapping[str, str] = field(default_factory=dict)
 
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
         await asyncio.sleep(0)

@@ -41,6 +41,7 @@ class StandIn:
     prepared: Prepared = field(default_factory=Prepared)
     met: dict[str, list[Any]] = field(default_factory=dict)
     attended = False
+    typed: Mapping[str, str] = field(default_factory=dict)
 
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:  # noqa: ARG002 (nobody is asked)
         """A default that is none is no answer here either: what a person decides is taken to be the first choice."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from skillrun.language.border import clean
@@ -67,6 +68,12 @@ class Person:
                 )
         rest = iter(answers)
         return clean([next(rest) if answer is None else answer for answer in given])
+
+    @property
+    def typed(self) -> dict[str, str]:
+        """The flags that bring the same person again, with what stands behind each."""
+        flags = {} if self.attended else {"--unattended": ""}
+        return flags | ({"--answers": quote(str(self.prepared.path))} if self.prepared.path is not None else {})
 
     def prepares(self, asking: Asking) -> bool:
         """Whether each of these questions has an answer that was prepared."""

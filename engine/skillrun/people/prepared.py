@@ -42,7 +42,8 @@ class PreparedUnfit(SkillrunError):
 class Prepared:
     """The answers of a file; a list gives one after the other."""
 
-    def __init__(self, entries: AbstractMapping[str, Entry] | None = None) -> None:
+    def __init__(self, entries: AbstractMapping[str, Entry] | None = None, path: Path | None = None) -> None:
+        self.path = path
         self._entries = entries or {}
         self._used: Counter[str] = Counter()
         self._taken: set[str] = set()
@@ -151,7 +152,7 @@ def read_answers(path: Path) -> Prepared:
     if problems.errors:
         text = "\n".join(map(render, problems))
         raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"mend {path}, then run again")
-    return Prepared(node.entries if isinstance(node, Mapping) else {})
+    return Prepared(node.entries if isinstance(node, Mapping) else {}, path)
 
 
 def _each_time(node: Node, question: Question) -> tuple[Node, ...] | None:

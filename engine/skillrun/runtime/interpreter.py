@@ -7,6 +7,7 @@ with a summary is final, the open ones are evaluated over the journal.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -81,7 +82,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except (OSError, SkillrunError) as error:
         outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
     here = called(run.folder.path, run.session.project)
-    outcome = replace(outcome, next_step=outcome.next_step.replace("resume RUN", f"resume {here}"))
+    outcome = replace(outcome, next_step=_typed(outcome.next_step, here, run.session.person.typed))
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
 
@@ -112,6 +113,17 @@ def _then_resumed(way: str, between: str = "; ") -> str:
     """What to do, and how to go on behind it; said once, also where a workflow inside this one has said it."""
     way = way.rstrip(". ") or "mend what is wrong"
     return way if "resume" in way else f"{way}{between}then {RESUME}"
+
+
+def _typed(way: str, here: str, again: Mapping[str, str]) -> str:
+    """The way with the run's name in its commands, and with the flags that this process was given."""
+
+    def command(found: re.Match[str]) -> str:
+        own = found[0].removeprefix("resume RUN")
+        flags = [f" {' '.join(filter(None, one))}" for one in again.items() if one[0] not in own]
+        return f"resume {here}{''.join(flags)}{own}"
+
+    return re.sub(r"resume RUN[^`]*", command, way)
 
 
 def now() -> str:

@@ -161,13 +161,12 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     worded = f" ({WORDED})" if asking.computed else ""
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
-        raise await paused(frame, reason, _how_to_answer(asking.questions))
-    raise Waiting(
-        reason, f"{_how_to_answer(asking.questions)}, or come to a terminal and go on with `skillrun resume RUN`"
-    )
+        raise await paused(frame, reason, _how_to_answer(frame, asking.questions))
+    there = "go on with `skillrun resume RUN`" if frame.run.session.person.attended else "leave `--unattended` out"
+    raise Waiting(reason, f"{_how_to_answer(frame, asking.questions)}, or come to a terminal and {there}")
 
 
-def _how_to_answer(questions: Sequence[Mapping[str, Any]]) -> str:
+def _how_to_answer(frame: Frame, questions: Sequence[Mapping[str, Any]]) -> str:
     """What to put into a file of prepared answers, and what to type then."""
     lines = []
     for question in questions[:MOST_NAMED]:
@@ -175,7 +174,8 @@ def _how_to_answer(questions: Sequence[Mapping[str, Any]]) -> str:
         others = [one for one in others if one != "…"]
         lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
-    return f"put {' and '.join(lines)} into {ANSWERS} and type `skillrun resume RUN --answers {ANSWERS}`"
+    file = frame.run.session.person.typed.get("--answers", ANSWERS)
+    return f"put {' and '.join(lines)} into {file} and type `skillrun resume RUN --answers {file}`"
 
 
 def unfitting(unfit: PreparedUnfit) -> Waiting:

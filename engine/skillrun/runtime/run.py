@@ -34,6 +34,11 @@ class Person(Protocol):
 
     attended: bool
 
+    @property
+    def typed(self) -> Mapping[str, str]:
+        """The flags that bring the same person again, with what stands behind each."""
+        ...
+
     async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
         ...

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.plan.conftest import Plan, Plans, skillrun
 
-CHOICE, CONTEXT, REASON = "expert-review/cycle/choice", "expert-review/cycle/context", "expert-review/reason"
+CHOICE, CONTEXT, REASON = "expert-review/cycle/choice", "expert-review/cycle/context", "expert-review/why/reason"
 
 
 def finding(risk: str, severity: str, confidence: int | None = None) -> dict[str, Any]:
@@ -172,7 +172,11 @@ def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_pers
     assert "answered: choice" not in shown
     again = failed_twice.resumed([reviewed(FATAL)])
     assert again.done.code == 75
-    (failed_twice.project / "answers.yaml").write_text("choice: override\n", encoding="utf-8")
+    for text in ("choice: override\n", "choice: override\nreason: …\n", "reason: …\n"):
+        (failed_twice.project / "answers.yaml").write_text(text, encoding="utf-8")
+        open_ = failed_twice.resumed([reviewed(FATAL)], "--answers", "answers.yaml")
+        assert (open_.done.code, "Why may the critical findings stay?" in open_.story["reason"]) == (75, True), text
+    (failed_twice.project / "answers.yaml").write_text("choice: override\nreason: So.\n", encoding="utf-8")
     over = failed_twice.resumed([reviewed(FATAL)], "--answers", "answers.yaml")
     assert over.done.code == 0
     assert over.story["state"]["review_rounds"] == 2
@@ -240,7 +244,7 @@ def slipped(**changes: Any) -> dict[str, Any]:
 def test_a_slip_in_the_form_of_a_critical_finding_does_not_let_the_design_pass(
     plan: Plans, slip: dict[str, Any]
 ) -> None:
-    run = plan("standard", [slipped(**slip)], until="expert-review", answers={CHOICE: "override"})
+    run = plan("standard", [slipped(**slip)], until="expert-review", answers={CHOICE: "override", REASON: "So."})
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass-with-risk"
     assert choices(run) == [["redesign", "override", "add context"]]
     assert "CRITICAL: STOLEN accounts" in run.artifact("review.md")

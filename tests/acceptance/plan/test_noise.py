@@ -38,6 +38,7 @@ def noisy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     project = tmp_path_factory.mktemp("noise")
     (project / "answers.yaml").write_text(
         f"{GATE}: [{', '.join(f'Answer {n}.' for n in range(9))}]\nexpert-review/cycle/choice: [redesign, override]\n"
+        "reason: So.\n"
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
