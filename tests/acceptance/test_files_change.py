@@ -109,6 +109,9 @@ def test_a_run_whose_files_are_moved_stops_and_goes_on_with_the_command_that_it_
     assert (done.code, message.format(runs=run.parent) in done.out, "Traceback" in done.err) == (1, True, False), done
     if what.startswith("the lock"):
         assert (run / "state.md").read_text().splitlines() == before
+    if what == ".run, moved":  # typed too early, it leaves room for what is moved back
+        early = skillrun("resume", "ada")
+        assert (early.code, "Nothing was changed" in early.err, (run / ".run").exists()) == (1, True, False), early
     done = type_next(done, skillrun)
     assert done.code == 0, done
     assert what != "the folder" or "answer is unknown" not in done.out, "what was under way is recorded where it is now"

@@ -13,6 +13,9 @@ def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
     project("visit")
     terminal = Terminal("visit", "--model", "scripted:default")
     terminal.until(r"Where do you want to go\?")
+    assert re.search(
+        r"starting visit in [\s\S]*models: strong = scripted:default, fast = scripted:default", terminal.seen
+    )
     terminal.until("the lake")
     terminal.type("2\r")
     assert terminal.end() == 0
@@ -40,3 +43,7 @@ def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> No
     assert "next: go on with `skillrun resume visit`" in terminal.seen
     told = skillrun("show", "visit", "--json").json
     assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", [])
+    terminal = Terminal("resume", "visit")
+    terminal.until(r"going on with visit in [\s\S]*the lake")
+    terminal.type("2\r")
+    assert terminal.end() == 0

@@ -37,6 +37,17 @@ outputs:
 }
 
 
+class Starting(str):
+    """Is the same as a line that begins so."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and other.startswith(str(self))
+
+    __hash__ = str.__hash__
+
+
 @pytest.fixture
 def trip(project: Call) -> Path:
     folder: Path = project()
@@ -137,6 +148,32 @@ def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call)
 
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillrun: Call, in_terminal: bool) -> None:
+    terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
+    terminal.until("The town")
+    terminal.type("2\r")
+    terminal.until("A boat")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "next: go on with `skillrun resume trip`" in terminal.seen
+    if in_terminal:
+        again = Terminal("resume", "trip")
+        again.until("(?s)2 of 3.*A boat")
+        again.type(" \r")
+        again.until("(?s)3 of 3.*Who")
+        again.type("\r")
+        assert again.end() == 0
+    else:
+        assert skillrun("resume", "trip").code == 75
+        form = trip / "QUESTIONS-001.md"
+        form.write_text(form.read_text().replace("- [ ] A. Boots", "- [x] A. Boots"))
+        assert skillrun("resume", "trip").code == 0
+    assert (trip / "trip.md").read_text() == 'where: The hills\nwhat: ["Boots"]\nwho: -\n'
+
+
+@pytest.mark.row("R5")
+@pytest.mark.finding("FR9")
 def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skillrun: Call) -> None:
     terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
     terminal.until("(?s)1 of 3.*leave it open")
@@ -155,6 +192,32 @@ def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp
     (tmp_path / "answers.yaml").write_text("where: The lake\nwhat: [Boots]\nwho: Ann\n")
     assert skillrun("resume", "trip", "--answers", str(tmp_path / "answers.yaml")).code == 0
     assert (trip / "trip.md").read_text() == 'where: The lake\nwhat: ["Boots"]\nwho: Ann\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{where: The town, sure: yes}", ["`where` was answered before, with `The lake`: the prepared `The town`"]),
+        ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was answered before, with `Boots`: the"]),
+        ("{what: [A boat]}", ["`what` was answered before, with `Boots`: the prepared `A boat` was not used"]),
+        ("{who: Ann}", ["`who` was answered before, and left open: the prepared `Ann` was not used"]),
+        ("{where: The lake, what: [Boots], who: TBD}", []),
+        ("{where: [The town, The hills]}", []),
+    ],
+)
+def test_a_prepared_answer_to_what_was_answered_otherwise_before_is_told_at_the_end(
+    trip: Path, skillrun: Call, text: str, told: list[str]
+) -> None:
+    phase = Path("skills/trip/asking.md")
+    phase.write_text(phase.read_text().replace("  - {id: note", "  - {id: sure, ask: Sure?}\n  - {id: note"))
+    Path("a.yaml").write_text("{where: The lake, what: [Boots], who: ''}")
+    done = skillrun("trip", "--model", "scripted:default", "--answers", "a.yaml")
+    assert (done.code, "was answered before" in done.out) == (75, False), done.out
+    Path("a.yaml").write_text(text)
+    done = skillrun("resume", "trip", "--answers", "a.yaml")
+    assert [line.removeprefix("warning: ") for line in done.out.splitlines() if "was answered before" in line] == [
+        *map(Starting, told)
+    ], done.out
 
 
 def test_a_name_in_the_answers_that_is_nearly_a_questions_is_said_at_the_start(trip: Path, skillrun: Call) -> None:
@@ -282,7 +345,7 @@ def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(p
     text = form.read_text(encoding="utf-8")
     form.write_text(text.partition("## Q2")[0] + one + two.replace("[ ]", "[x]", 2), encoding="utf-8")
     doubted = skillrun("resume", "r")
-    assert ("Q2: small and large" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
+    assert ("Q2: `small` and `large`" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
     (folder / "answers.yaml").write_text("size: large\nsure: yes\n", encoding="utf-8")
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
     log = skillrun("logs", "r").out

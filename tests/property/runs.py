@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,6 +25,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import Asking
+from skillrun.people.prepared import Read
 from skillrun.runtime import checkpoints, session
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.interpreter import Outcome
@@ -92,6 +93,9 @@ class Human:
 
     def earlier(self, asking: Asking) -> None:
         """What was answered in an earlier process is no business of this one."""
+
+    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+        """Nothing is prepared here."""
 
     def _answer(self, asking: Asking, question: Mapping[str, Any]) -> dict[str, Any]:
         if str(question["id"]).startswith("keep-"):

@@ -5,7 +5,7 @@ Spends nothing and asks nobody. The lengths of the replies are guesses, and with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -19,7 +19,7 @@ from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.answers import DEFAULT, Question, answered, choices_of, default_of
 from skillrun.people.person import Asking
-from skillrun.people.prepared import Prepared
+from skillrun.people.prepared import Prepared, Read
 from skillrun.runtime.events import CallEnded, Event, RunStarted
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Spent
@@ -64,6 +64,9 @@ class StandIn:
 
     def earlier(self, asking: Asking) -> None:
         """What a rehearsal goes on with is not prepared."""
+
+    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+        """Nor is there anything to tell of it."""
 
 
 class LongWinded(ScriptedGateway):

@@ -100,6 +100,8 @@ def carry_out(
                 await gateway.close()
             for name in person.prepared.unused():
                 shown.line(f"warning: no question has taken the prepared answer `{name}`")
+            for line in person.prepared.late():
+                shown.line(f"warning: {line}")
 
     try:
         asyncio.run(within())

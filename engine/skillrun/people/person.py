@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import UsageError
 from skillrun.people.answers import WORDED, Question, by_default, default_of
-from skillrun.people.prepared import Prepared, read_answers
+from skillrun.people.prepared import Prepared, Read, read_answers
 from skillrun.people.terminal import Keep, Terminal
 
 
@@ -76,6 +76,11 @@ class Person:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
         for question in asking.questions:
             self.prepared.skip(asking.key, question)
+
+    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+        """They stay answered as `records` say; prepared answers that say something else are told at the end."""
+        for question, record in zip(asking.questions, records, strict=True):
+            self.prepared.come_late(asking.key, question, record, read)
 
     def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
         """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""

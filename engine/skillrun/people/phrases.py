@@ -47,7 +47,7 @@ class Phrases:
     def left_open(self, words: str) -> str:
         """The phrase which says that the words are no answer: all of them, or what they begin with; else empty."""
         words = words.strip()
-        for text in (words, _BULLET.sub("", words, count=1)):
+        for text in (words, _BULLET.sub("", words, count=1), words.rstrip("? ")):
             if words and (bare(text) in self.alone or bare(text) in self.open):
                 return bare(text)
             said = [phrase for phrase in self.open if _WORD.search(phrase)]

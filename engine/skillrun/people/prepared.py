@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Mapping as AbstractMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +19,14 @@ from skillrun.language.document import as_mapping, read_yaml
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.reader import Reader
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain
-from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple
+from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple, shown
 
 KEYS: Final[Keys] = {
     "answer": Key("anything", "is a text, a number, or a list of them", required=True),
     "confidence": Key("sentence", "how sure it is"),
 }
+Read = Callable[[Question, dict[str, Any]], dict[str, Any]]
+"""The record of a question with what was answered, as the run keeps it."""
 _PASS: Final = re.compile(r"#\d+")
 
 
@@ -42,6 +46,7 @@ class Prepared:
         self._entries = entries or {}
         self._used: Counter[str] = Counter()
         self._taken: set[str] = set()
+        self._late: dict[str, str] = {}
 
     def take(self, key: str, question: Question) -> dict[str, Any] | None:
         """The answer of a question that is put now; None where the file has none. Raises PreparedUnfit."""
@@ -60,10 +65,31 @@ class Prepared:
     def skip(self, key: str, question: Question) -> None:
         """Count a question that was put before, so that lists go on behind it; one answer is for what comes now."""
         name = self._name(key, question)
-        if name is not None and isinstance(self._entries[name].value, Sequence):
+        if name is not None and self._counts(name, question):
             self._count(name)
         elif name is not None:
             self._taken.add(name)
+
+    def come_late(self, key: str, question: Question, record: Question, read: Read) -> None:
+        """Note the answer to a question that has another one since an earlier process, unless one comes that takes it.
+
+        `record` has that answer, and `read` gives the record that the one of the file would have had.
+        """
+        name = self._name(key, question)
+        if name is None or self._used[name] or self._counts(name, question):
+            return
+        node = self._entries[name].value
+        with suppress(AnswerUnfit):
+            if read(question, _answer(node, question)).get("answer") == record.get("answer"):
+                return
+        before = f"with `{_words(record['answer'])}`" if "answer" in record else "and left open"
+        given = plain(node)
+        given = _words(given["answer"] if isinstance(given, dict) else given)
+        self._late[name] = f"`{question.get('id')}` was answered before, {before}: the prepared `{given}` was not used"
+
+    def late(self) -> list[str]:
+        """A line for each answer that came too late for its question."""
+        return [*self._late.values()]
 
     def ready(self, key: str, question: Question) -> bool:
         """Whether an answer is left for such a question."""
@@ -76,9 +102,15 @@ class Prepared:
             return self._entries[name].value
         return nodes[self._used[name]] if self._used[name] < len(nodes) else None
 
+    def _counts(self, name: str, question: Question) -> bool:
+        """Whether the file has an answer there for each time."""
+        node = self._entries[name].value
+        return isinstance(node, Sequence) and _each_time(node, question) is not None
+
     def _count(self, name: str) -> None:
         self._taken.add(name)
         self._used[name] += 1
+        self._late.pop(name, None)
 
     def unused(self) -> list[str]:
         """The keys of answers that no question has taken."""
@@ -146,6 +178,10 @@ def _check(node: Node, problems: Problems) -> None:
             for part in parts:
                 if not isinstance(part, Scalar):
                     problems.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
+
+
+def _words(answer: Any) -> str:
+    return ", ".join(map(shown, answer if isinstance(answer, list) else [answer]))
 
 
 def _answer(node: Node, question: Question) -> dict[str, Any]:

@@ -108,8 +108,7 @@ class Limits:
     def end(self, held: Held) -> None:
         """The call is over; whoever waits may have room now."""
         self._under_way.discard(id(held))
-        for name, amount in vars(held).items():
-            setattr(self._held, name, getattr(self._held, name) - amount)
+        self._hold(held, -1)
         if not self._under_way:
             self._held = Held(calls=0)  # without what rounding has left
         while self._waiting:
@@ -128,8 +127,11 @@ class Limits:
 
     def check_minutes(self) -> None:
         """Raises BudgetSpent when the time is over."""
-        if "minutes" in self._over():
+        if self._minutes() >= self.budget.get("minutes", math.inf):
             raise self._refusal()
+
+    def _minutes(self) -> float:
+        return (time.monotonic() - self._started) / 60
 
     def next_step(self) -> str:
         """The command that goes on with the run, with limits that leave room for as much again and for what was kept
@@ -155,20 +157,27 @@ class Limits:
 
     def _take(self, held: Held) -> Held:
         self._under_way.add(id(held))
-        for name, amount in vars(held).items():
-            setattr(self._held, name, getattr(self._held, name) + amount)
+        self._hold(held, 1)
         return held
+
+    def _hold(self, held: Held, sign: int) -> None:
+        whole = self._held
+        whole.calls += sign * held.calls
+        whole.tokens += sign * held.tokens
+        whole.price += sign * held.price
 
     def _fits(self, held: Held) -> bool:
         """Whether a call fits below every limit with all that is under way."""
-        return all(
-            self.spent[name] + getattr(self._held, name) + amount <= self.budget.get(name, math.inf)
-            for name, amount in vars(held).items()
+        most, spent, others = self.budget, self.spent, self._held
+        return (
+            spent["calls"] + others.calls + held.calls <= most.get("calls", math.inf)
+            and spent["tokens"] + others.tokens + held.tokens <= most.get("tokens", math.inf)
+            and spent["price"] + others.price + held.price <= most.get("price", math.inf)
         )
 
     def _over(self) -> list[str]:
         """The limits that leave no room for one call more, when nothing else is under way."""
-        self.spent["minutes"] = (time.monotonic() - self._started) / 60
+        self.spent["minutes"] = self._minutes()
         least = {"calls": self.spent["calls"] + 1 > self.budget.get("calls", math.inf)}
         return [name for name, limit in self.budget.items() if least.get(name, self.spent[name] >= limit)]
 

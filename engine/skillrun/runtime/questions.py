@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.people.answers import WORDED, choices_of, notes_of, shown
+from skillrun.people.answers import WORDED, answered, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
@@ -60,15 +61,21 @@ async def put(
             known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
+        person.came_late(asking, known["answers"], partial(record_of, phrases=phrases_of(run)))
         run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
         return _told(frame, known)
     if offered and not person.attended and not person.prepares(asking):
         return {"answers": []}
     run.emit(Asked(where, frame.open.name, tuple(questions), computed))
+    asking = _kept_on_the_way(frame, asking, where, fingerprint)
+    before = dict(asking.given)
     try:
-        given = await _given(frame, _kept_on_the_way(frame, asking, where, fingerprint), form, leave=leave)
+        given = await _given(frame, asking, form, leave=leave)
     except PreparedUnfit as unfit:
         raise unfitting(unfit) from None
+    if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
+        answers = [one or answered(before.get(str(at))) for at, one in enumerate(given.answers)]
+        given = replace(given, answers=answers)
     body = _body(frame, asking, given, form)
     await run.journal.record("answer", where, fingerprint, body)
     run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
@@ -109,6 +116,8 @@ async def _brought_up_to_date(
         if found is None:
             raise await paused(frame, left.message, left.next_step)
         body = _body(frame, asking, found, doubtful.name)
+        new = [one for at, one in enumerate(body["answers"]) if at not in same]
+        frame.run.emit(Answered(where, frame.open.name, tuple(new), replayed=False))
     if body is None:
         return known
     await frame.run.journal.record("answer", where, fingerprint, body)
@@ -140,7 +149,8 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
         if again is None:
             raise await paused(frame, found.unclear.message, found.unclear.next_step)
         return again
-    given = await frame.run.session.person.ask(asking, now=name is None and not leave)
+    begun = bool(asking.given)  # in the terminal, which goes on with the next one
+    given = await frame.run.session.person.ask(asking, now=begun or (name is None and not leave))
     if given is not None:
         return Given(given)
     if name is not None:

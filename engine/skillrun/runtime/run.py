@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,6 +26,7 @@ from skillrun.runtime.state import State
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.people.person import Asking
+    from skillrun.people.prepared import Read
 
 
 class Person(Protocol):
@@ -43,6 +44,10 @@ class Person(Protocol):
 
     def earlier(self, asking: Asking) -> None:
         """These questions were answered before: prepared lists of answers go on behind them."""
+        ...
+
+    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+        """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...
 
 

@@ -40,8 +40,9 @@ from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.given import fallen_back, given_values, models_in, unknown_names
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.journal import Journal
+from skillrun.runtime.journal_check import KEPT, JournalShortened
 from skillrun.runtime.limits import Limits, budgets
-from skillrun.runtime.lock import hold
+from skillrun.runtime.lock import INSIDE, hold
 from skillrun.runtime.opening import called, copy_files, existing, new_folder, open_journal, scratch, undone
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.seal import is_sealed, own_key
@@ -103,6 +104,8 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
     files = RunFolder(folder)
     files.check()
     check_decided(session, folder.path)
+    if folder.identity(INSIDE) is None:  # made by the lock, it would stand in the way of the one that is put back
+        raise JournalShortened(f"{folder.path / INSIDE} is missing, and the journal with it", KEPT)
     with hold(folder), closing(Journal.open(folder, fits)) as journal:
         written, _ = files.read_state()
         sealed = is_sealed(session.program, written, session.project)

@@ -1,5 +1,6 @@
 """Where refine waits for a person: what is said, what is kept, how it goes on."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -227,6 +228,9 @@ def test_a_loop_back_to_research_looks_into_the_gaps_and_waits_for_new_reports(r
     assert "research/reports/round-2/*.md" in done.out
     prompt = refine.prompts("refine/research/agenda/*")[-1]
     assert "Nobody said GAP-1-1 Revenue Model." in prompt
+    assert refine.resume((), reports="none").code == 0, refine.done.out
+    listed = re.findall(r"^- `(research/[^`]+)`", refine.text("summary.md"), re.MULTILINE)
+    assert (listed, (refine.folder / "round-1/research/digest.md").is_file()) == ([], True)
 
 
 @pytest.mark.row("R8")

@@ -1,5 +1,6 @@
 """Many rounds of refine: what their prompts carry of the earlier ones, and how large they become."""
 
+import json
 import re
 from typing import Any
 
@@ -173,3 +174,35 @@ def test_with_nobody_to_ask_no_round_begins_after_the_last_unasked_one(
     assert done.code == 0, done.out
     assert refine.state()["round"] == last
     assert refine.state()["status"] == "completed"
+
+
+@pytest.mark.row("R8", "R9")
+@pytest.mark.parametrize(
+    ("modes", "last"), [("rapid", 2), (["rapid", "rapid", "rapid"], 4)], ids=["one mode", "a list of modes"]
+)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
+        {"address": "refine/draft/scores/*", "data": scores(1)},
+    ],
+    ids=["gaps", "not ready"],
+)
+def test_a_prepared_mode_is_for_one_round_and_a_list_of_them_for_as_many(
+    refine: Refinement, reply: Rule, modes: str | list[str], last: int
+) -> None:
+    refine.config(limits={"unasked_rounds": 2})
+    (refine.project / "answers.yaml").write_text(json.dumps({"Q": "Ten seats.", "next-mode": modes}), encoding="utf-8")
+    questions = [{"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 7)]
+    done = refine.begin("rapid", [reply, *questions], "--unattended", "--answers", "answers.yaml", "--budget=calls=60")
+    assert (done.code, refine.state()["round"]) == (0, last), done.out
+
+
+@pytest.mark.row("R8")
+def test_with_somebody_attending_a_prepared_mode_does_not_answer_for_the_rounds_behind_it(refine: Refinement) -> None:
+    gaps = {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}
+    questions = [{"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 6)]
+    (refine.project / "answers.yaml").write_text("{Q: Ten seats., next-mode: rapid}", encoding="utf-8")
+    done = refine.begin("rapid", [gaps, *questions], "--answers", "answers.yaml", "--budget=calls=60")
+    assert (done.code, refine.state()["round"]) == (75, 2), done.out
+    assert "`next-mode: rapid`" in done.out
