@@ -136,6 +136,44 @@ def test_a_change_that_is_not_plain_is_said_and_the_earlier_answer_holds(refine:
     assert refine.state()["state"]["decisions"][0]["answer"] == "Ten seats."
 
 
+@pytest.mark.row("R5", "R8")
+@pytest.mark.finding("FR3")
+def test_a_decision_that_is_taken_back_counts_no_more_is_said_to_be_so_and_may_be_asked_again(
+    refine: Refinement,
+) -> None:
+    refine.begin()
+    refine.fill()
+    change(refine, "working/QUESTIONS-001.md", "Answer: Ten seats.", "Answer: Forty seats.")
+    assert refine.resume(NOT_READY).code == 75, refine.done.out
+    asked = refine.state()["state"]["decisions"][0]["text"]
+    drafts = len(refine.prompts("refine/draft/prd/*"))
+    assert "| D-1 | Forty seats. |" in refine.prompts("refine/draft/prd/*")[0]
+
+    change(refine, "working/QUESTIONS-001.md", "Answer: Forty seats.", "Answer: TBD - ask Anna")
+    done = refine.resume(NOT_READY)
+    assert "working/QUESTIONS-001.md was changed after it was read: Q-1 open again" in done.out
+    prompt = refine.prompts("refine/draft/prd/*")[drafts]
+    assert "Forty seats." not in prompt
+    gone = f"| D-7 | taken back; open again (TBD - ask Anna) | {asked} | Q-1 |"
+    assert gone in prompt
+    assert "| D-2 | Ten seats. |" in prompt
+    assert gone in refine.text("decisions-since.md")
+
+    refine.resume(NOT_READY, next_mode=["rapid"])
+    assert asked in refine.form(2).read_text()
+    prompt = refine.prompts("refine/questions/proposals/*")[-1]
+    assert f"Taken back by the person, and open again:\n- {asked}" in prompt
+    assert "Forty seats." not in prompt
+    refine.fill(2, "Forty seats.")
+    assert refine.resume([{"address": "refine/draft/prd/*", "text": PRD + "\nLater.\n"}]).code == 0, refine.done.out
+    log = refine.text("decision-log.md")
+    assert gone in log
+    assert re.search(r"^\| D-8 \| Forty seats\. \| " + re.escape(asked), log, re.MULTILINE)
+    prompt = refine.prompts("refine/draft/prd/*")[-1]
+    assert "| D-8 | Forty seats. |" in prompt
+    assert "| Decisions | 6 |" in refine.text("summary.md")
+
+
 @pytest.mark.finding("FR4")
 def test_notes_beside_the_questions_reach_the_analyst_the_writer_and_the_log(refine: Refinement) -> None:
     refine.begin()
