@@ -414,3 +414,22 @@ def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -
         "certain: 2 calls, 2,000 tokens in, about $0.5000, and 1 call of unknown price"
     )
     assert _lines([]) == ["nothing would be asked"]
+
+
+@pytest.mark.row("P14")
+def test_a_breaker_that_skips_does_so_where_nothing_stands_in(project: Call, skillrun: Call) -> None:
+    folder = project()
+    for path, text in {
+        "workflows/trip.md": "---\nname: trip\ninputs: {words: string}\nconfig: trip\nphases:\n  one:\n---\n",
+        "config/trip.yaml": "breakers:\n  once: {limit: 1, then: skip}\n",
+        "roles/guide.md": "---\nname: guide\n---\nYou guide.\n",
+        "skills/trip/one.md": "---\nkind: phase\nsteps:\n  - id: told\n    agent: guide\n    retry: once\n"
+        "    otherwise: {when: inputs.words == 'never', say: Instead.}\n"
+        "  - {say: \"{{ told.text | default('nobody told') }}\"}\n---\n## told\nTell.\n",
+        "script.yaml": "- {address: '*', stop: length}\n",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    done = skillrun("trip", "it", "--script", "script.yaml", "--name", "r")
+    assert (done.code, "one: nobody told" in done.out, "Instead." in done.out) == (0, True, False), done.out
+    assert "told was skipped" in done.out
