@@ -121,6 +121,28 @@ def test_a_torn_witness_is_told_of_and_the_run_goes_on(run: Path, skillrun: Call
     assert skillrun("show", "ada", "--json").json["usage"]["calls"] == 2
 
 
+@pytest.mark.finding("FM14")
+def test_an_edited_summary_of_a_round_that_is_over_is_told_of_when_the_run_goes_on(
+    project: Make, skillrun: Call
+) -> None:
+    folder = project("greeting")
+    for path, text in (
+        ("workflows/loop.md", LOOP),
+        ("config/loop.yaml", "{}\n"),
+        ("skills/loop/one.md", ONE),
+        ("skills/loop/two.md", TWO.replace("  - {id: note", "  - {id: fine, ask: 'Is it fine?'}\n  - {id: note")),
+    ):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    assert skillrun("loop", "--name", "ada", "--model", "scripted:default").code == 75
+    (folder / "answers.yaml").write_text("fine: it is\n")
+    edit(folder / "runs/ada/round-1/summaries/one.md", r"^number: 1$", "number: 3")
+    told = "round-1/summaries/one.md was changed by hand, and counts as it is now"
+    assert told.split(maxsplit=1)[0] in skillrun("show", "ada", "--json").json["changed_by_hand"]
+    done = skillrun(*GOES_ON)
+    assert (done.code, done.out.count(told)) == (0, 1), done
+
+
 LOOP = """---
 name: loop
 description: Goes back once.

@@ -22,7 +22,8 @@ from tests.faults.world import (
 )
 
 BASES: Final = ("resume", "killed")
-JOURNAL: Final = (".run/journal.db", ".run/journal.db-wal", ".run/witness")
+LOG: Final = ".run/journal.db-wal"
+JOURNAL: Final = (".run/journal.db", LOG, ".run/witness")
 
 
 def flips(world: World, random: Random) -> Iterator[str]:
@@ -50,6 +51,8 @@ def hold(world: World, case: str) -> None:
     world.start(base)
     path = world.folder / name
     answered, whole = readable(world), path.read_bytes()
+    if name == LOG:
+        answered = world.acknowledged()
     path.write_bytes(damaged := _flipped(whole, int(where)) if how == "flip" else whole[: int(where)])
     before = kept(world.folder)
     shown(world)

@@ -6,6 +6,7 @@ A run has two legs: from its beginning to a form that a person fills in, and fro
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import signal
@@ -134,13 +135,18 @@ class World:
         place = self.calls.with_name(f"{self.calls.name}.failed")
         return place.read_text() if place.exists() else ""
 
-    def answered(self) -> set[tuple[str, str]]:
-        """The calls whose answer the journal has."""
+    def answered(self, most: float = math.inf) -> set[tuple[str, str]]:
+        """The calls whose answer the journal has, among its first records."""
         if not (self.folder / ".run" / "journal.db").exists():
             return set()
         with closing(Journal.read(self.folder)) as journal:
             found = [*journal.entries("reply"), *journal.entries("failed")]
-            return {(entry.address, entry.fingerprint) for entry in found}
+            return {(entry.address, entry.fingerprint) for entry in found if entry.seq <= most}
+
+    def acknowledged(self) -> set[tuple[str, str]]:
+        """The calls whose answer the journal has for good: the process went on only after it was witnessed. What was
+        committed as the process died is in the log alone, where a wrong bit is the end of it, as after a power cut."""
+        return self.answered(int((self.folder / ".run" / "witness").read_bytes().split()[0]))
 
 
 def files(folder: Path) -> dict[str, bytes]:

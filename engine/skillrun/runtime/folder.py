@@ -202,11 +202,17 @@ class RunFolder:
 
     def changed_by_hand(self) -> list[str]:
         """The artifacts, and the summaries of all rounds, whose present text the run has never written."""
-        summaries = [
-            (f"{past}/{name}" if past else name, name) for past in ("", *self._rounds()) for name in self._summarized
+        edited = [name for name in self._summarized if self._is_edited(name, name)]
+        return [*(name for name in self.artifacts() if not self._own(name)), *edited, *self.edited_before()]
+
+    def edited_before(self) -> list[str]:
+        """The summaries of the rounds that are over whose present text the run has never written."""
+        return [
+            place
+            for past in self._rounds()
+            for name in self._summarized
+            if self._is_edited(place := f"{past}/{name}", name)
         ]
-        edited = [place for place, name in summaries if self._is_edited(place, name)]
-        return [*(name for name in self.artifacts() if not self._own(name)), *edited]
 
     def removed(self) -> list[str]:
         """The artifacts that this round's summaries name and that are not there any more."""

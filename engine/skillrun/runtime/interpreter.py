@@ -23,7 +23,7 @@ from skillrun.runtime.forms import reread
 from skillrun.runtime.lock import RunLost
 from skillrun.runtime.opening import called
 from skillrun.runtime.phases import Ended, run_phase
-from skillrun.runtime.recovery import lost, usable
+from skillrun.runtime.recovery import lost, tell_edited, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import base_names, phase_value, truth
 from skillrun.runtime.summaries import NEEDS_INPUT
@@ -156,6 +156,7 @@ class Scheduler:
                 self._take_final()
                 await reread(self.run_, self.done)
                 tell_late(self.run_, self.done)
+                tell_edited(self.run_)
         try:
             while True:
                 with self._failing():

@@ -39,11 +39,21 @@ def usable(run: Run, name: str) -> dict[str, Any] | None:
     if wrong or summary is None or status not in FINAL:
         return None
     if run.folder.is_edited(name):
-        run.emit(Notice(f"summaries/{name}.md was changed by hand, and counts as it is now", "warn"))
+        _tell_edited(run, f"summaries/{name}.md")
     missing = [key for key, kind in NEEDED.items() if not isinstance(summary.get(key), kind) or summary[key] == ""]
     if missing:
         run.emit(Notice(f"summaries/{name}.md lacks {', '.join(missing)}; went on with what it has", "warn"))
     return {"phase": name, "round": run.state.round, **summary}
+
+
+def tell_edited(run: Run) -> None:
+    """Say which summaries of the rounds that are over are not as they were written."""
+    for place in run.folder.edited_before():
+        _tell_edited(run, place)
+
+
+def _tell_edited(run: Run, place: str) -> None:
+    run.emit(Notice(f"{place} was changed by hand, and counts as it is now", "warn"))
 
 
 def _unusable(run: Run, name: str, summary: Mapping[str, Any]) -> str:
