@@ -52,6 +52,7 @@ steps:
     agent: role-$group-a
     when: findings.replies
     writes: $phase.md
+    material: {The findings: "{{ findings.replies }}"}
   - say: "{{ proposals.synthesis | default('nothing') | clip(20) }}"
 outputs:
   way: "{{ way.value }}"
@@ -73,10 +74,7 @@ What is worth knowing about this synthesis?
 {% for previous in history %}- round {{ previous.round }}{% endfor %}
 
 ## report
-Write the report of the phase from the findings:
-
-{% for reply in findings.replies if reply.text %}- {{ reply.member }}: {{ reply.text | untrusted }}
-{% endfor %}
+Write the report of the phase from the findings.
 """)
 
 ROLE = Template("""---
@@ -98,8 +96,8 @@ inputs:
   rounds?: integer 1..3
 steps:
   - {id: proposal, agent: "{{ seats.proposer }}"}
-  - {id: critique, agent: "{{ seats.critic }}", when: proposal}
-  - {id: synthesis, agent: "{{ seats.proposer }}"}
+  - {id: critique, agent: "{{ seats.critic }}", when: proposal, material: {The proposal: "{{ others(proposal) }}"}}
+  - {id: synthesis, agent: "{{ seats.proposer }}", material: {The critique: "{{ others(critique) }}"}}
 outputs:
   synthesis: "{{ synthesis.text }}"
 ---
@@ -107,13 +105,9 @@ outputs:
 {{ task }}
 
 ## critique
-{{ others(proposal) }}
-
 What is wrong with it?
 
 ## synthesis
-{{ others(critique) }}
-
 Put the two together.
 """)
 

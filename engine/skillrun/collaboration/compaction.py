@@ -18,6 +18,8 @@ MARKER = " […]"
 KINDS = ("risks_identified", "open_questions", "key_decisions")
 """What accumulates. Of equally old records the ones named first here are dropped first."""
 
+_WORDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
+_LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
 _WIDE = {2: 1.0, 3: 1.5, 4: 3.0}
 _RULES = "-=*#~._"
 _RUNS = "|".join(f"{re.escape(mark)}+" for mark in string.punctuation + "\n")
@@ -60,8 +62,9 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     """What earlier phases decided, left open and warned of, cut to `budget` tokens, and what was `dropped`.
 
     `entries` are the summaries, oldest first; what they lack is skipped. A later record replaces an earlier one with
-    its id, a question is closed by a decision of the same or a later summary that names its id in `resolves`, and then
-    the oldest records go until the rest fits. `dropped` holds mappings of `kind` and `record`, in the order of leaving.
+    its id, a question is closed by a decision of the same or a later summary that names its id in `resolves`. Then
+    records go until the rest fits: what weighs least first, and of what weighs the same the oldest. `dropped` holds
+    mappings of `kind` and `record`, in the order of leaving.
     """
     kept: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
@@ -75,14 +78,26 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
             for question in _ids(decision.get("resolves")):
                 kept.pop(("open_questions", question), None)
     records = list(kept.values())
-    costs = [_record_cost(record) for _, record in records]
-    first, total = 0, sum(costs)
-    while total > budget and first < len(records):
-        total -= costs[first]
-        first += 1
-    left: dict[str, list[Any]] = {kind: [r for k, r in records[first:] if k == kind] for kind in reversed(KINDS)}
-    left["dropped"] = [{"kind": kind, "record": record} for kind, record in records[:first]]
+    total = sum(record_cost(record) for _, record in records)
+    going: list[int] = []
+    for place in sorted(range(len(records)), key=lambda at: _weight(*records[at])):
+        if total <= budget:
+            break
+        total -= record_cost(records[place][1])
+        going.append(place)
+    gone = set(going)
+    left: dict[str, list[Any]] = {
+        kind: [record for at, (other, record) in enumerate(records) if other == kind and at not in gone]
+        for kind in reversed(KINDS)
+    }
+    left["dropped"] = [{"kind": records[at][0], "record": records[at][1]} for at in going]
     return left
+
+
+def _weight(kind: str, record: Mapping[str, Any]) -> int:
+    """What a record counts by its own word; one without a word that is known counts as of medium weight."""
+    word = record.get(_WORDS[kind])
+    return _LEVELS.index(word) if isinstance(word, str) and word in _LEVELS else _LEVELS.index("MEDIUM")
 
 
 @lru_cache(maxsize=8192)
@@ -120,7 +135,7 @@ def _ids(resolves: Any) -> list[str]:
     return [each for each in resolves if isinstance(each, str)] if isinstance(resolves, Sequence) else []
 
 
-def _record_cost(record: Mapping[str, Any]) -> int:
+def record_cost(record: Mapping[str, Any]) -> int:
     """Tokens of a record as a line of a list: its values, and three for what stands around them."""
     values = (", ".join(map(str, each)) if isinstance(each, (list, tuple)) else str(each) for each in record.values())
     return 3 + estimate_tokens(", ".join(values))

@@ -26,7 +26,7 @@ from skillrun.language.scope import Scope
 from skillrun.language.secrets import check_secret_names
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, TEXT, Type, of_schema, record
-from skillrun.language.verbs import check_steps
+from skillrun.language.verbs import check_material, check_steps
 from skillrun.language.workflows import WorkflowCheck
 
 
@@ -172,7 +172,10 @@ class Checker:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                Scope(self, UNKNOWN, dict(names), self.problems).printed(text.template)
+                scope = Scope(self, UNKNOWN, dict(names), self.problems)
+                scope.printed(text.template)
+                if text.material is not None:
+                    check_material(scope, text.material, scope.value(text.material))
                 if name == "summarise" and text.output is not None:
                     told = of_schema(text.output.outline, "the summary")
                     expected = record({"summary": TEXT, **RECORDS})

@@ -69,6 +69,11 @@ class Step(Part):
         for step in self.steps:
             yield from step.walk()
 
+    @property
+    def material(self) -> Value | None:
+        """What it hands over, by title."""
+        return self.values.get("material")
+
     @cached_property
     def text(self) -> str:
         """The verb's own value where it is plain text."""
@@ -191,6 +196,7 @@ class TextFile(Skill):
 
     template: Template
     output: ShapeSpec | None = key("shape", "the shape of a structured reply")
+    material: Value | None = key("mapping", "what is handed over with it, by title")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +240,7 @@ class Workflow(File):
     repository: Value | None = key("text", "the folder that agents' tools may read")
     hint: Value | None = key("text", "the one line of `skillrun hint`")
     parallel: Value | None = key("value", "whether unordered phases run at the same time")
-    documents: Mapping[str, Value] = key("mapping", "what its prompts carry of earlier phases, by title", dict)
+    material: Value | None = key("mapping", "what all its prompts carry, by title")
     phases: Mapping[str, PhaseUse] = key("phases", "the phases in their order", dict, required=True)
     help: str
     preamble: Template | None

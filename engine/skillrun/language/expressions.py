@@ -49,13 +49,14 @@ class Template:
     of a template whose value keeps its type.
     """
 
-    __slots__ = ("bare", "expression", "text", "tree")
+    __slots__ = ("_names", "bare", "expression", "text", "tree")
 
     def __init__(self, text: Text, tree: nodes.Template, bare: bool = False) -> None:
         self.text = text
         self.tree = tree
         self.bare = bare
         self.expression = _single(tree)
+        self._names: frozenset[str] | None = None
 
     def __repr__(self) -> str:
         return f"Template({self.text.value!r})"
@@ -64,6 +65,12 @@ class Template:
     def constant(self) -> bool:
         """Whether it is plain text, without anything to render."""
         return self.tree is _CONSTANT
+
+    def mentions(self, name: str) -> bool:
+        """Whether it reads a name."""
+        if self._names is None:
+            self._names = frozenset(one.name for one in self.tree.find_all(nodes.Name))
+        return name in self._names
 
     def span(self, node: nodes.Node) -> Span:
         return self.text.at(node.lineno)

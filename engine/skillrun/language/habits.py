@@ -15,6 +15,7 @@ from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import Problems
 from skillrun.language.expressions import Template
 from skillrun.language.fields import Field
+from skillrun.language.source import Span
 from skillrun.language.types import Type, identifier
 
 _PLACEHOLDER: Final = re.compile(
@@ -44,6 +45,14 @@ def warn_of_placeholders(template: Template, names: Mapping[str, Type], problems
                 hint = f"write `{{{{ {owner}.{identifier(name)} }}}}`; in backticks it is left alone"
                 message = f"`{found[0]}` is only text here"
                 problems.report(template.text.at(at), "placeholder", message, hint, "warning")
+
+
+def replies_printed(template: Template) -> Iterator[Span]:
+    """Where a section prints the replies of `others(…)`."""
+    for output in template.tree.find_all(nodes.Output) if template.mentions("others") else ():
+        for call in output.find_all(nodes.Call):
+            if isinstance(call.node, nodes.Name) and call.node.name == "others":
+                yield template.span(call)
 
 
 def unread(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:

@@ -90,6 +90,7 @@ class Verb:
 _OUTPUT: Final = Key("shape", "the shape of a structured reply")
 _SCHEMA: Final = Key("json", "the same in JSON Schema")
 _WITH: Final = Key("mapping", "the inputs it is given")
+_MATERIAL: Final = Key("mapping", "what is handed over, by title: texts, lists, records, replies")
 _FRESH: Final = Key("boolean", "ask again in each round, even the same prompt")
 _AT_MOST: Final = Key("value", "a number, or the name of a breaker whose limit it is")
 
@@ -105,6 +106,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             at_least=Key("integer", "how many of a list have to answer", least=0),
             invalid=Key("choice", "what happens to bad items of a list", values=("drop",)),
             fresh=_FRESH,
+            material=_MATERIAL,
         ),
         gives=("text", "data", "path", "replies", "degraded"),
         section=True,
@@ -118,6 +120,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             output=_OUTPUT,
             schema=_SCHEMA,
             fresh=_FRESH,
+            material=_MATERIAL,
         ),
         section=True,
     ),

@@ -89,14 +89,21 @@ VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
 
 SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
     "request": {"request": TEXT},
-    "document": {"title": TEXT, "text": TEXT},
+    "material": {
+        "title": TEXT,
+        "parts": list_of(record({"member": TEXT, "path": TEXT, "text": TEXT}, "the part")),
+        "tokens": NUMBER,
+        "left_out": NUMBER,
+        "sections": list_of(TEXT),
+    },
+    "on-record": RECORDS,
     "context-pack": {
-        **RECORDS,
         "references": list_of(TEXT),
-        "dropped": NUMBER,
+        "references_dropped": list_of(TEXT),
+        "on_record": TEXT,
+        "dropped": list_of(TEXT),
         "acceptance_criteria": TEXT.maybe(),
     },
-    "others": {"replies": list_of(REPLY)},
     "repair": {"errors": list_of(record({"path": TEXT, "message": TEXT}, "the error")), "schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
     "task": {"task": TEXT},

@@ -110,7 +110,7 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
 def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
     """What the frontmatter's keys hold; roles and Agent Skills may come from elsewhere, with more keys."""
     found = Reader(problems).read(document.front, KINDS[kind], foreign=kind in ("role", "skill"))
-    return {key: one.entries if key in ("outputs", "documents") else one for key, one in found.items()}
+    return {key: one.entries if key == "outputs" else one for key, one in found.items()}
 
 
 def _section(document: Document, name: str, problems: Problems) -> Template | None:

@@ -194,7 +194,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("first", "last", "min", "max"), _one),
     **dict.fromkeys(TEXT_FILTERS, _text),
     **dict.fromkeys(("length", "count", "tokens", "overlap", "round", "int", "float", "abs"), _always(NUMBER)),
-    **dict.fromkeys(("join", "string", "tojson", "format", "others", "slug"), _always(TEXT)),
+    **dict.fromkeys(("join", "string", "tojson", "format", "slug"), _always(TEXT)),
     **dict.fromkeys(("dictsort", "items"), _pairs),
     "default": _default,
     "map": _mapped,
@@ -204,6 +204,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
     "latest": _always(list_of(REPLY)),
+    "others": _always(list_of(REPLY)),
     "bank": _always(list_of(QUESTION)),
     "members": _always(list_of(TEXT)),
 }

@@ -15,7 +15,7 @@ from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
 from skillrun.language.expressions import Template, Value
 from skillrun.language.facts import conjuncts
-from skillrun.language.habits import warn_of_placeholders
+from skillrun.language.habits import replies_printed, warn_of_placeholders
 from skillrun.language.inference import Inference
 from skillrun.language.lookups import Lookups, Settings
 from skillrun.language.names import ELSEWHERE, FLAGS, RECORDS
@@ -118,6 +118,9 @@ class Scope:
     def prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a text that a prompt carries."""
         self.printed(template, extra)
+        for span in replies_printed(template):
+            hint = 'write `material: {What the others said: "{{ others(…) }}"}` at the step'
+            self.report(span, "material", "replies are handed over, not printed in a section", hint)
         warn_of_placeholders(template, self.names, self.problems)
 
     def condition(self, template: Template | None) -> Facts:

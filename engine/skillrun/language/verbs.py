@@ -36,7 +36,7 @@ from skillrun.language.types import (
     record,
 )
 
-MAY_BE_ABSENT: Final = ("default", "frontmatter", "with")
+MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "with")
 Types = Mapping[str, Type]
 _EARLIER_PASS: Final[Facts] = frozenset({"a pass before this one"})
 
@@ -73,7 +73,7 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
     extra = {"member": member_of(main)} if step.verb in ("agent", "panel") else {}
     beside = {
-        name: scope.value(value)
+        name: scope.value(value, extra if name == "material" else {})
         if name in MAY_BE_ABSENT
         else scope.needed(value, name, extra if name == "writes" else {})
         for name, value in step.values.items()
@@ -81,8 +81,22 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
         (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
+    if "material" in beside:
+        check_material(scope, step.values["material"], beside["material"])
     check = _CHECKS.get(step.verb)
     return check(scope, step, main, beside) if check is not None else None
+
+
+def check_material(scope: Scope, value: Value, found: Type) -> None:
+    """Report material that has no title of its own, or is neither a text nor made of texts."""
+    if value.entries is None:
+        scope.report(value.span, "type", "expected a mapping of titles to what is handed over", "write `Title: …`")
+    for title, one in (value.entries or {}).items():
+        if not title.strip() or "\n" in title:
+            scope.report(value.keys[title], "title", "a title is one line of text", "write `Title: …`")
+        if found.kind == "record" and found.fields[title].kind == "boolean":
+            hint = "texts, numbers, lists, records and replies can be; put a condition into the section"
+            scope.report(one.span, "type", f"`{title}` is true or false, which is no material", hint)
 
 
 def _claim_id(scope: Scope, step: Step) -> bool:

@@ -22,7 +22,7 @@ from skillrun.language.names import base_names, history_type, phase_type
 from skillrun.language.schemas import shown
 from skillrun.language.scope import Place, Scope
 from skillrun.language.types import ANY, TEXT, Type, identifier, record
-from skillrun.language.verbs import check_step, check_steps
+from skillrun.language.verbs import check_material, check_step, check_steps
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
@@ -59,7 +59,7 @@ class WorkflowCheck:
             if name in self.phases:
                 self._phase(self.workflow.phases[name], self.phases[name])
         check_config(self.checker, self.workflow.checks, self.settings)
-        self._documents()
+        self._material()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
         self._unused()
@@ -155,21 +155,30 @@ class WorkflowCheck:
             scope.prompt(text.template)
             scope.around += (text.template,)
 
-    def _documents(self) -> None:
-        """What prompts carry of earlier phases: a phase reads of it what it follows, the rest is absent for it."""
+    def _material(self) -> None:
+        """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
         phases = self._visible(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: one.maybe() for name, one in phases.fields.items()})
         scope = Scope(self.checker, self.settings, {**self._base, "phases": absent}, self.problems)
-        for title, value in self.workflow.documents.items():
-            found = scope.value(value)
-            if found.kind not in ("any", "text", "none"):
-                scope.report(value.span, "type", f"the document `{title}` is no text", "`.artifacts['…']` has texts")
+        material = self.workflow.material
+        if material is not None:
+            check_material(scope, material, scope.value(material))
         for name, one in self.traces.items():
             if any(step.verb in ("agent", "panel") for step in self.phases[name].walk()):
                 before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
                 read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
                 self.traces[name] = replace(one, reads=one.reads | read)
+            for step in self.phases[name].walk():
+                self._titled_twice(material, step.material)
         self._read |= scope.reads
+
+    def _titled_twice(self, everywhere: Value | None, handed: Value | None) -> None:
+        titles = (everywhere.keys if everywhere is not None else {}).items()
+        for title, span in titles if handed is not None else ():
+            if handed is not None and title in handed.keys:
+                message = f"`{title}` stands in every prompt already"
+                hint = f"line {span.line} of the workflow hands it over; leave it out here, or take another title"
+                self.problems.report(handed.keys[title], "duplicate-title", message, hint)
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""

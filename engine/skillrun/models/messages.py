@@ -67,6 +67,11 @@ class Block:
     text: str
     cache: bool = False
     """The prompt up to and including this block is worth keeping in the provider's cache."""
+    part: str = ""
+    """What it is in the prompt, for people who look at it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "cache": self.cache, **({"part": self.part} if self.part else {})}
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Message:
     call_id: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "blocks": _plain(self.blocks), "calls": _plain(self.calls)}
+        return {**vars(self), "blocks": [block.to_dict() for block in self.blocks], "calls": _plain(self.calls)}
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ class Request:
     def to_dict(self) -> dict[str, Any]:
         return {
             "model": self.model,
-            "system": _plain(self.system),
+            "system": [block.to_dict() for block in self.system],
             "messages": [message.to_dict() for message in self.messages],
             "max_tokens": self.max_tokens,
             "tools": _plain(self.tools),
@@ -227,5 +232,5 @@ class Gateway(Protocol):
     async def close(self) -> None: ...
 
 
-def _plain(items: Iterable[Block | ToolCall | ToolSpec]) -> list[dict[str, Any]]:
+def _plain(items: Iterable[ToolCall | ToolSpec]) -> list[dict[str, Any]]:
     return [dict(vars(item)) for item in items]

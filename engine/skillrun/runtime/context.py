@@ -1,4 +1,4 @@
-"""What a prompt is made of: preamble, original request, documents, context pack, task, role.
+"""What a prompt is made of: preamble, original request, material, references, what is on record, task, role.
 
 What most prompts share comes first, so that providers' caches serve it; every sentence comes from a markdown file.
 Fits the prompt into the model's window, or says before the call that it does not.
@@ -6,18 +6,21 @@ Fits the prompt into the model's window, or says before the call that it does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.collaboration.compaction import accumulate, estimate_tokens
+from skillrun.collaboration.compaction import KINDS, accumulate, estimate_tokens, record_cost
 from skillrun.language.definitions import Role, Step
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.expressions import ABSENT
+from skillrun.language.expressions import ABSENT, Value
 from skillrun.language.fields import Member, MemberError, parse_member
+from skillrun.language.templates.functions import untrusted
 from skillrun.models.messages import Block, Message, Request
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.fitting import Outline, Shortened
 from skillrun.runtime.given import model_of
+from skillrun.runtime.material import NAMED, WHOLE, Group, LeftOut, Piece, fitted, piece_of
 from skillrun.runtime.run import Frame, PhaseRun, Run
 
 if TYPE_CHECKING:
@@ -25,6 +28,14 @@ if TYPE_CHECKING:
 
 CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
+REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
+LEAST_RECORD: Final = 500  # tokens of what is on record
+RECORD_SHARE: Final = 20  # or a twentieth of the window, where that is more
+NAME_COST: Final = 8  # tokens of a record that is only named
+REFERENCES: Final = "references"
+RECORD: Final = "record"
+DOCUMENTS: Final = "documents"
+HANDED: Final = "handed"
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,14 @@ def seat(frame: Frame, written: Any) -> Seated:
 
 
 def request_for(
-    frame: Frame, step: Step, seated: Seated, task: str, schema: dict[str, Any] | None, *, shared: bool
+    frame: Frame,
+    step: Step,
+    seated: Seated,
+    task: str,
+    schema: dict[str, Any] | None,
+    material: Sequence[Piece] = (),
+    *,
+    shared: bool,
 ) -> Request:
     """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
 
@@ -80,50 +98,120 @@ def request_for(
     """
     run, phase = frame.run, frame.open
     resolved = run.resolve(seated.member.model or seated.role.model)
-    what = f"the prompt of `{step.id}` for {seated.id}"
+    asked = Asking(phase, resolved, step.id or step.verb, seated.id, schema)
     earlier = _conversation(frame, step, seated)
     if earlier:
-        system, final = shared_by_all(phase).system, Block(_task(run, task))
-        messages = (*earlier, Message("user", (final,)))
-        if room := _room(resolved, system, messages, schema):
+        system, texts = shared_by_all(phase).system, [piece.at(WHOLE)[0] for piece in material]
+        final = Message("user", (*map(Block, texts), Block(_task(run, task))))
+        messages = (*earlier, final)
+        if room := asked.room(system, messages):
             return Request(resolved.model, system, messages, room, schema=schema)
         phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
         frame.sessions.pop(seated.id, None)
     speaker = phase.speakers.get(seated.id)
     if speaker is None:
         speaker = phase.speakers[seated.id] = template(run, "system/role", _speaker(frame, seated))
-    return request_in(phase, resolved, what, task, schema, (Block(speaker),), shared=shared)
+    return request_in(asked, task, material, (Block(speaker, part="role"),), shared=shared)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who is asked for what in a phase: the model, the step, the member, and the shape of the reply."""
+
+    phase: PhaseRun
+    resolved: Resolved
+    step: str
+    member: str
+    schema: dict[str, Any] | None
+
+    @property
+    def reply(self) -> int:
+        """Tokens that are kept free for the reply, where material can make room for it."""
+        return max(LEAST_REPLY, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
+
+    def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
+        """Tokens that are left for the reply; 0 where they are too few."""
+        window, most = self.resolved.window, self.resolved.max_output
+        room = window - size_of(system, messages, self.schema, window - most)
+        return min(most, room) if room >= LEAST_REPLY else 0
 
 
 def request_in(
-    phase: PhaseRun,
-    resolved: Resolved,
-    what: str,
+    asking: Asking,
     task: str,
-    schema: dict[str, Any] | None,
+    material: Sequence[Piece] = (),
     last: tuple[Block, ...] = (),
     *,
     shared: bool = False,
 ) -> Request:
-    """A request of a phase: what all its prompts share, the task, and what comes last.
+    """A request of a phase: what all its prompts share, the step's material, the task, and what comes last.
 
-    Where the window is too small, what earlier phases left on record goes first, then their documents, oldest first;
-    the summary says so. Raises StepFailed when it still does not fit.
+    Where the window is too small, material is shortened by weight, which is put on record. Raises StepFailed where the
+    rest is too large as well.
     """
+    phase, resolved, schema = asking.phase, asking.resolved, asking.schema
     opening = shared_by_all(phase)
-    ending = (Block(_task(phase.run, task), cache=shared), *last)
-    messages: tuple[Message, ...] = ()
-    for blocks, left_out in _shorter(phase, opening):
-        messages = (Message("user", (*blocks, *ending)),)
-        if room := _room(resolved, opening.system, messages, schema):
-            for text in left_out:
-                phase.warn(text)
-            return Request(resolved.model, opening.system, messages, room, schema=schema)
-    size = size_of(opening.system, messages, schema)
-    raise StepFailed(
-        f"{what} has about {size} tokens; {resolved.model} has a window of {resolved.window} "
-        "(`| clip(…)` what it takes over, or use a larger model)"
-    )
+    ending = (Block(_task(phase.run, task), cache=shared, part="task"), *last)
+    usual = most_on_record(phase, resolved.window)
+    shown = opening.blocks(usual)
+    handed = _handed(material, WHOLE)
+    room = asking.room(opening.system, _said(shown, handed, ending))
+    if room < asking.reply:
+        shown, handed = _fitted(asking, opening, usual, material, ending)
+        room = asking.room(opening.system, _said(shown, handed, ending))
+        assert room, "what was fitted has no room"
+    messages = _said(shown, handed, ending)
+    phase.context_dropped = shown.dropped
+    _put_on_record(asking, (*opening.system, *messages[0].blocks), [*shown.left_out, *handed.left_out])
+    return Request(resolved.model, opening.system, messages, room, schema=schema)
+
+
+def _said(shown: Shown, handed: Shown, ending: tuple[Block, ...]) -> tuple[Message, ...]:
+    return (Message("user", (*shown.blocks, *handed.blocks, *ending)),)
+
+
+def _fitted(
+    asking: Asking, opening: Opening, usual: int, material: Sequence[Piece], ending: tuple[Block, ...]
+) -> tuple[Shown, Shown]:
+    """As much of the opening and of the step's material as the window has room for. Raises StepFailed."""
+    bare = (*replace(opening, documents=(), references=(), summaries=(), made={}).blocks(0).blocks, *ending)
+    fixed = size_of(opening.system, (Message("user", bare),), asking.schema)
+    groups = [*opening.groups(usual), Group.of(HANDED, material), opening.on_record(usual, NAMED)]
+    window = asking.resolved.window - fixed
+    levels, total = fitted(groups, window - asking.reply)
+    if total > window - LEAST_REPLY:
+        over = total + LEAST_REPLY - window
+        raise StepFailed(
+            f"the prompt of `{asking.step}` for {asking.member} is about {over} tokens too large for "
+            f"{asking.resolved.model}, whose window is {asking.resolved.window}; no material is left in it to shorten "
+            "(use a larger model, or shorten the section, the request, the criteria or the role)"
+        )
+    shown = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
+    return shown, _handed(material, levels[HANDED])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Blocks of a prompt, and what of their material is not in them."""
+
+    blocks: tuple[Block, ...]
+    left_out: list[LeftOut] = field(default_factory=list)
+    dropped: list[Any] = field(default_factory=list)  # of what is on record
+
+
+def _handed(pieces: Sequence[Piece], level: int) -> Shown:
+    found = [(piece.title, *piece.at(level)) for piece in pieces]
+    return Shown(tuple(Block(text, part=title) for title, text, _ in found), [left for *_, left in found if left])
+
+
+def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftOut]) -> None:
+    """Note what a prompt is made of, and what it does not hold, for the summary; the largest of a step's counts."""
+    phase = asking.phase
+    parts = {block.part: estimate_tokens(block.text) for block in blocks if block.part}
+    if sum(parts.values()) > sum(phase.parts.get(asking.step, {}).values()):
+        phase.parts[asking.step] = parts
+    for one in left_out:
+        phase.leave_out(asking.step, one.title, one.tokens, str(one))
 
 
 def persistent(frame: Frame, step: Step) -> bool:
@@ -172,16 +260,72 @@ def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Opening:
-    """What all prompts of a phase begin with: the system's blocks, the request, each document, the context pack."""
+    """What all prompts of a phase begin with: preamble, request, the workflow's material, references, what is on
+    record, and the criteria. Only the request and the criteria are always whole."""
 
+    phase: PhaseRun
     system: tuple[Block, ...]
     request: Block
-    documents: Mapping[str, Block]
-    pack: Block
+    documents: tuple[Piece, ...]
+    references: tuple[tuple[str, Outline], ...]
+    summaries: tuple[Mapping[str, Any], ...]
+    acceptance: Any
+    made: dict[tuple[int, ...], Shown] = field(default_factory=dict)
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.request, *self.documents.values(), self.pack)
+    def groups(self, usual: int) -> list[Group]:
+        """What may be shortened of it, the least weighty first; of what is on record a part stays."""
+        texts = [text for _, text in self.references]
+        references = Group(
+            REFERENCES,
+            max((text.most for text in texts), default=0),
+            NAMED,
+            lambda level: sum(text.size if level >= text.most else text.cost(level) for text in texts if level >= 0),
+        )
+        return [references, self.on_record(usual, min(usual, LEAST_RECORD)), Group.of(DOCUMENTS, self.documents)]
+
+    def on_record(self, usual: int, least: int) -> Group:
+        """What earlier phases decided, left open and warned of; its level is its tokens."""
+        records = accumulate(self.summaries, usual)
+        held = sum(record_cost(one) for kind in KINDS for one in records[kind])
+        names = NAME_COST * sum(map(len, records.values()))
+        return Group(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
+
+    def blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> Shown:
+        """Its blocks with so much of each."""
+        key = (record, documents, references)
+        if key not in self.made:
+            self.made[key] = self._blocks(*key)
+        return self.made[key]
+
+    def _blocks(self, record: int, documents: int, references: int) -> Shown:
+        shown = _handed(self.documents, documents)
+        blocks = [replace(block, cache=block is shown.blocks[-1]) for block in shown.blocks]
+        left_out, texts = list(shown.left_out), []
+        for name, text in self.references:
+            short = Shortened("", text.size) if references < 0 else text.at(references)
+            texts.append(text.text if references >= text.most else short.text)
+            if references < text.most:
+                left_out.append(LeftOut(name, short.left_out, text.size, short.sections))
+        known = accumulate(self.summaries, max(0, record))
+        dropped = [str(one["record"].get("id") or "?") for one in known["dropped"]]
+        if dropped:
+            gone = sum(record_cost(one["record"]) for one in known["dropped"])
+            held = sum(record_cost(one) for kind in KINDS for one in known[kind])
+            left_out.append(LeftOut("what is on record", gone, gone + held, tuple(dropped)))
+        names: dict[str, Any] = {
+            **{kind: known[kind] for kind in KINDS},
+            "dropped": dropped,
+            "references": [text for text in texts if text],
+            "references_dropped": [name for (name, _), text in zip(self.references, texts, strict=True) if not text],
+            "acceptance_criteria": self.acceptance,
+        }
+        names["on_record"] = _on_record(self.phase, names)
+        pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record, criteria")
+        return Shown((replace(self.request, cache=not blocks), *blocks, pack), left_out, known["dropped"])
+
+
+def _on_record(phase: PhaseRun, names: Mapping[str, Any]) -> str:
+    return untrusted(text) if (text := template(phase.run, "system/on-record", names).strip()) else ""
 
 
 def shared_by_all(phase: PhaseRun) -> Opening:
@@ -195,79 +339,62 @@ def shared_by_all(phase: PhaseRun) -> Opening:
 def worth_caching(phase: PhaseRun) -> bool:
     """Whether what the members of a phase share is long enough for a provider to keep."""
     opening = shared_by_all(phase)
-    shared = sum(estimate_tokens(block.text) for block in (*opening.system, *opening.blocks))
-    return shared >= int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
+    size = sum(piece.size for piece in opening.documents) + estimate_tokens(opening.request.text)
+    size += sum(estimate_tokens(block.text) for block in opening.system)
+    return size >= int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
 
 
 def _opening(phase: PhaseRun) -> Opening:
     run, workflow = phase.run, phase.run.program.workflow
     preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
-    request = template(run, "system/request", {"request": original_request(phase)})
-    documents = {}
-    for title, value in workflow.documents.items():
-        text = value.evaluate(phase.names)
-        if text:  # an absent one is left out
-            documents[title] = template(run, "system/document", {"title": title, "text": str(text)})
-    last = next(reversed(documents), None)
-    budget = int((run.program.engine.get("context") or {}).get("accumulated_tokens", 500))
+    request = template(run, "system/request", {"request": untrusted(original_request(phase))})
+    acceptance = phase.phase.acceptance
     return Opening(
-        (Block(preamble),) if preamble else (),
-        Block(request, cache=last is None),
-        {title: Block(text, cache=title == last) for title, text in documents.items()},
-        _pack(phase, budget),
+        phase,
+        (Block(preamble, part="preamble"),) if preamble else (),
+        Block(request, part="request"),
+        tuple(pieces_of(run, workflow.material, phase.names)),
+        tuple((name, Outline(text)) for name, text in _references(phase)),
+        tuple(data["summary"] for data in phase.names["phases"].values()),
+        acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
     )
 
 
-def _shorter(phase: PhaseRun, opening: Opening) -> Iterator[tuple[tuple[Block, ...], list[str]]]:
-    """The opening, then with less and less in it; and what to say of what is left out."""
-    yield opening.blocks, []
-    pack, kept = _pack(phase, 0), dict(opening.documents)
-    left_out: list[str] = []
-    yield (opening.request, *kept.values(), pack), left_out
-    for title in opening.documents:
-        del kept[title]
-        left_out.append(f"`{title}` was left out of a prompt: the model's window is too small")
-        yield (opening.request, *kept.values(), pack), left_out
+def pieces_of(run: Run, material: Value | None, names: Mapping[str, Any]) -> list[Piece]:
+    """Declared material as it is now; what is absent is left out."""
+    if material is None:
+        return []
+
+    def shown(told: Mapping[str, Any]) -> str:
+        return template(run, "system/material", told)
+
+    found = (piece_of(title, value, shown) for title, value in material.evaluate(names).items())
+    return [piece for piece in found if piece is not None]
 
 
-def _room(
-    resolved: Resolved, system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None
-) -> int:
-    """Tokens that are left for the reply; 0 where they are too few."""
-    room = resolved.window - size_of(system, messages, schema, resolved.window - resolved.max_output)
-    return min(resolved.max_output, room) if room >= LEAST_REPLY else 0
+def most_on_record(phase: PhaseRun, window: int) -> int:
+    """Tokens that what is on record may have in a window, before anything is shortened."""
+    context = phase.run.program.engine.get("context") or {}
+    return max(int(context.get("accumulated_tokens", LEAST_RECORD)), window // RECORD_SHARE)
 
 
 def _task(run: Run, task: str) -> str:
     return template(run, "system/task", {"task": task})
 
 
-def _references(phase: PhaseRun) -> list[str]:
+def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
     library = phase.run.program.library
-    parts = []
     for reference in phase.phase.references:
         if reference.when is not None and not reference.when.render(phase.names):
             continue
         if reference.agent_skill:
             skill = library.agent_skill(reference.skill)
-            parts.append(skill.body if skill else "")
+            body = skill.body if skill else ""
         else:
             text = library.text(reference.skill, "reference")
-            parts.append(text.template.render_text(phase.names) if text else "")
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _pack(phase: PhaseRun, budget: int) -> Block:
-    known = accumulate((data["summary"] for data in phase.names["phases"].values()), budget)
-    phase.context_dropped = known["dropped"]
-    acceptance = phase.phase.acceptance
-    names: dict[str, Any] = {
-        **{key: known[key] for key in ("key_decisions", "open_questions", "risks_identified")},
-        "dropped": len(known["dropped"]),
-        "references": _references(phase),
-        "acceptance_criteria": acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
-    }
-    return Block(template(phase.run, "system/context-pack", names), cache=True)
+            body = text.template.render_text(phase.names) if text else ""
+        if body.strip():
+            yield reference.skill, body.strip()
 
 
 def original_request(phase: PhaseRun) -> str:

@@ -50,6 +50,11 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     return f"---\n{front}---\n{body}"
 
 
+def as_yaml(data: Any) -> str:
+    """Plain data as the text of a YAML document, which nobody reads back."""
+    return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
+
+
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
     """What `to_frontmatter` wrote; `content` where it has been read. Raises SkillrunError when it cannot be read."""
     problems = Problems()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
+    from skillrun.runtime.material import Piece
 
 
 class Person(Protocol):
@@ -208,6 +209,8 @@ class PhaseRun:
     degraded: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     context_dropped: list[Any] = field(default_factory=list)
+    parts: dict[str, dict[str, int]] = field(default_factory=dict)  # tokens of each step's largest prompt, by part
+    left_out: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)  # by step and title, the most
     dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
     tries: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
@@ -293,6 +296,13 @@ class PhaseRun:
             self.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
 
+    def leave_out(self, step: str, title: str, tokens: int, text: str) -> None:
+        """Put on record what a prompt of a step had no room for; the person is told of each title once."""
+        if (step, title) not in self.left_out:
+            self.run.emit(Said(self.name, f"the window of `{step}` has no room for all of {text}", "info"))
+        if tokens > self.left_out.get((step, title), (0, ""))[0]:
+            self.left_out[step, title] = (tokens, text)
+
     def degrade(self, reason: str) -> None:
         """Put on record that the phase is worth less than it would be, and why."""
         if reason not in self.degraded:
@@ -320,6 +330,7 @@ class Frame:
     names: dict[str, Any]
     prompts: Mapping[str, Prompt]
     task: Callable[[Mapping[str, Any]], str] | None = None
+    task_material: Callable[[Mapping[str, Any]], list[Piece]] | None = None
     task_shape: Shape | None = None
     members: tuple[Any, ...] = ()
     fresh: bool = False

@@ -125,7 +125,7 @@ def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any]
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
     frame = Frame(phase, address, names, score.prompts, **more)
     frame.absent(locals_of(score.steps))
-    frame.names |= {"others": _others(frame, None), "bank": _bank(frame), "members": members}
+    frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members}
     return frame
 
 
@@ -133,7 +133,7 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
     """The frame's names; for a member's prompt also who it is, and what is said to it."""
     if member is None:
         return frame.names
-    names = {**frame.names, "others": _others(frame, member), "member": member}
+    names = {**frame.names, "others": _others(member), "member": member}
     if frame.task is not None:
         names["task"] = frame.task(member)
     return names
@@ -156,19 +156,13 @@ def members(role: str, models: list[str]) -> list[str]:
     return [f"{role}@{model}" for model in models]
 
 
-def _others(frame: Frame, member: Mapping[str, Any] | None) -> Callable[[Any], str]:
-    """What the other members said, fenced; all of them for a reader that is none of them."""
+def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
+    """The replies of the other members; all of them for a reader that is none of them."""
 
-    def others(said: Any) -> str:
+    def others(said: Any) -> list[Any]:
         replies = said.get("replies", []) if isinstance(said, Mapping) else said or []
-        heard = [
-            r
-            for r in replies
-            if r.get("text") and r["status"] == "success" and (member is None or r["member"] != member["id"])
-        ]
-        from skillrun.runtime.context import template
-
-        return template(frame.run, "system/others", {"replies": heard}).strip() if heard else ""
+        heard = [one for one in replies if one.get("text") and one["status"] == "success"]
+        return [one for one in heard if member is None or one["member"] != member["id"]]
 
     return others
 

@@ -11,8 +11,9 @@ from skillrun.language.expressions import RenderError
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import request_in
+from skillrun.runtime.context import Asking, pieces_of, request_in
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.material import Piece
 from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import PhaseRun
 
@@ -20,8 +21,6 @@ FINAL: Final = ("completed", "skipped", "failed")
 NEEDS_INPUT: Final = "needs-user-input"
 TIER: Final = "fast"
 TEMPLATE: Final = "system/summarise"
-MOST_TEXT: Final = 400_000  # characters of all artifacts that the summary's template is given, the same of each
-LEAST_TEXT: Final = 2_000  # of each all the same
 MOST_NAMED: Final = 40  # artifacts
 
 
@@ -60,6 +59,10 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
     summary["quality_warnings"] = list(phase.warnings)
     if phase.context_dropped:
         summary["context_dropped"] = plain_data(phase.context_dropped)
+    if phase.parts:
+        summary["prompts"] = plain_data(phase.parts)
+    if phase.left_out:
+        summary["left_out"] = [f"{step}: {text}" for (step, _), (_, text) in phase.left_out.items()]
     if phase.asked:
         summary["asked"] = list(phase.asked)
     summary["outputs"] = {key: value for key, value in outputs.items() if key != "flags"}
@@ -108,9 +111,8 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
             f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
         )
     shape = Shape(_without(text.output.resolve({}).schema, given))
-    most = max(LEAST_TEXT, MOST_TEXT // max(1, len(phase.artifacts)))
     texts = ((path, phase.run.folder.text(path)) for path in phase.artifacts)
-    artifacts = [{"path": path, "text": body[:most]} for path, body in texts if body]
+    artifacts = [{"path": path, "text": body} for path, body in texts if body]
     known = phase.names["phases"].values()
     questions = [question for one in known for question in one["summary"].get("open_questions") or []]
     names = {
@@ -121,7 +123,8 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
         "open_questions": questions,
     }
     try:
-        asked = _asked(phase, text.template.render_text(names), shape)
+        material = pieces_of(phase.run, text.material, names)
+        asked = _asked(phase, text.template.render_text(names), shape, material)
     except RenderError as error:  # what the phase has come to is not lost for want of a record of it
         phase.degraded.append(f"summary: {error.message}")
         return {}
@@ -138,11 +141,14 @@ async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, An
     return {}
 
 
-def _asked(phase: PhaseRun, prompt: str, shape: Shape) -> Asked:
+def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) -> Asked:
+    asking = Asking(phase, phase.run.resolve(TIER), "summary", TIER, shape.schema)
     try:
-        request = request_in(phase, phase.run.resolve(TIER), f"the summary of {phase.name}", prompt, shape.schema)
+        request = request_in(asking, prompt, material)
     except StepFailed as failure:
-        raise SkillrunError(failure.reason, f"clip more in skills/{TEMPLATE}.md") from None
+        raise SkillrunError(
+            failure.reason, f"shorten skills/{TEMPLATE}.md, or take a larger model as `{TIER}`"
+        ) from None
     return Asked("summarise", f"{phase.address()}/summary/{TIER}", request, shape, drop=True)
 
 

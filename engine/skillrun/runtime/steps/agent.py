@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from skillrun.language.definitions import Step
+from skillrun.language.definitions import Prompt, Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Seated, persistent, request_for, seat_all, worth_caching
+from skillrun.runtime.context import Seated, persistent, pieces_of, request_for, seat_all, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
+from skillrun.runtime.material import Piece
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.tools import tools_of
@@ -83,13 +84,22 @@ def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, sha
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
-    request = request_for(frame, step, seated, task, shape.schema if shape else None, shared=shared)
+    material = _material(step, frame, seated, prompt)
+    request = request_for(frame, step, seated, task, shape.schema if shape else None, material, shared=shared)
     drop = frame.value(step, "invalid", "") == "drop"
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     window = frame.run.resolve(seated.member.model or seated.role.model).window
     return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window)
+
+
+def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:
+    """What the step hands over to a member; what came with a protocol's task goes wherever the task goes."""
+    names = frame_names(frame, seated.names)
+    taken = prompt is not None and prompt.template.mentions("task") and frame.task_material is not None
+    task = frame.task_material(seated.names) if taken and frame.task_material is not None else []
+    return [*task, *pieces_of(frame.run, step.material, names)]
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.definitions import Protocol, Step
-from skillrun.runtime.context import seat_all
+from skillrun.runtime.context import pieces_of, seat_all
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.given import given_values
 from skillrun.runtime.run import Frame
@@ -33,6 +33,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         protocol,
         names,
         task=_task(step, frame),
+        task_material=lambda member: pieces_of(frame.run, step.material, frame_names(frame, member)),
         task_shape=frame.shape(step),
         fresh=frame.fresh or frame.value(step, "fresh", False) is True,
         in_turn=frame.in_turn,

@@ -1,0 +1,171 @@
+"""Material: titled texts that somebody else wrote, as prompts carry them, and what of it has room.
+
+A piece of material is a title with one part or several (replies, files). Pieces of one weight are a group; where a
+window is too small, the least weighty group is shortened first, all its pieces to one level, and what is left out is
+named in the prompt and told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from skillrun.language.absent import Absent
+from skillrun.language.templates.functions import untrusted
+from skillrun.language.templates.values import printed
+from skillrun.runtime.fitting import Outline, highest
+from skillrun.runtime.records_yaml import as_yaml
+
+WHOLE: Final = 1 << 40
+NAMED: Final = -1  # of the piece only its title stands, and how much it had
+_LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
+"""The levels that are tried, so that prompts which lack nearly the same still begin with the same words."""
+
+Print = Callable[[Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A text with whose it is: a member, a file, or nobody in particular; None of a member that did not answer."""
+
+    text: str | None
+    member: str = ""
+    path: str = ""
+
+    @cached_property
+    def outline(self) -> Outline:
+        return Outline(self.text or "")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many tokens of a piece a prompt does not hold, of how many, and below which headings they stand."""
+
+    title: str
+    tokens: int
+    of: int
+    sections: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        places = f", under {'; '.join(self.sections)}" if self.sections else ""
+        much = f"about {self.tokens:,} of {self.of:,} tokens" if self.tokens < self.of else f"{self.of:,} tokens, all"
+        return f"{self.title}: {much}{places}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Material under one title; `print` renders it from what the template `system/material` reads."""
+
+    title: str
+    parts: tuple[Part, ...]
+    print: Print = field(repr=False, compare=False)
+
+    @cached_property
+    def size(self) -> int:
+        return sum(part.outline.size for part in self.parts)
+
+    @cached_property
+    def most(self) -> int:
+        return max((part.outline.most for part in self.parts), default=0)
+
+    @cached_property
+    def _frame(self) -> int:
+        """Tokens of all that stands around the texts, at most."""
+        names = [section.name for part in self.parts for section in part.outline.sections if section.name]
+        empty = [{"member": part.member, "path": part.path, "text": untrusted("")} for part in self.parts]
+        told = {"title": self.title, "parts": empty, "tokens": self.size, "left_out": self.size, "sections": names}
+        return Outline(self.print(told)).size + 3 * len(self.parts)
+
+    @cached_property
+    def _named(self) -> int:
+        return Outline(self.at(NAMED)[0]).size
+
+    def cost(self, level: int) -> int:
+        """Tokens of the piece at a level, rather too many than too few; never fewer at a higher one."""
+        if level < 0:
+            return self._named
+        texts = (part.outline for part in self.parts)
+        return max(self._named, self._frame + sum(one.size if level >= one.most else one.cost(level) for one in texts))
+
+    def at(self, level: int) -> tuple[str, LeftOut | None]:
+        """The piece as a prompt carries it at a level, and what that leaves out."""
+        parts, left, sections = [], 0, dict[str, None]()
+        for part in self.parts if level >= 0 else ():
+            short = part.outline.at(level) if level < part.outline.most else None
+            text = part.text if short is None else short.text
+            parts.append({"member": part.member, "path": part.path, "text": untrusted(text) if text else ""})
+            if short is not None:
+                left += short.left_out
+                sections.update(dict.fromkeys(short.sections))
+        if level < 0:
+            left = self.size
+        told = {"title": self.title, "parts": parts, "tokens": self.size, "left_out": left, "sections": list(sections)}
+        return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is shortened together: from `most` down to `least` (NAMED: not even a beginning of its texts stands)."""
+
+    name: str
+    most: int
+    least: int
+    cost: Callable[[int], int] = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, pieces: Sequence[Piece]) -> Group:
+        most = max((piece.most for piece in pieces), default=0)
+        return cls(name, most, NAMED, lambda level: sum(piece.cost(level) for piece in pieces))
+
+
+def fitted(groups: Iterable[Group], available: int) -> tuple[dict[str, int], int]:
+    """The level of each group, by name, and the tokens that they come to, which may be more than are available.
+
+    The groups come least weighty first; none is shortened before all in front of it are at their least. A group may
+    stand twice, with a lower least.
+    """
+    stages = list(groups)
+    levels: dict[str, int] = {stage.name: WHOLE for stage in stages}
+    costs = {stage.name: stage.cost(WHOLE) for stage in stages}
+    for stage in stages:
+        if sum(costs.values()) <= available:
+            break
+        rest = sum(costs.values()) - costs[stage.name]
+        floor = max(0, stage.least)
+        steps = [floor, *(level for level in _LADDER if floor < level < min(stage.most, levels[stage.name]))]
+        found = highest(len(steps) - 1, lambda at: rest + stage.cost(steps[at]) <= available)  # noqa: B023 -- at once
+        levels[stage.name] = stage.least if found is None else steps[found]
+        costs[stage.name] = stage.cost(levels[stage.name])
+    return levels, sum(costs.values())
+
+
+def piece_of(title: str, value: Any, print_: Print) -> Piece | None:
+    """A value as a piece: text, list, record, replies, or what a step has read; None where it is absent."""
+    if isinstance(value, Absent) or value is None:
+        return None
+    return Piece(title, tuple(_parts(value)), print_)
+
+
+def _parts(value: Any) -> list[Part]:
+    if isinstance(value, Mapping) and isinstance(value.get("replies"), list):
+        value = value["replies"]
+    elif isinstance(value, Mapping) and isinstance(value.get("text"), str) and "files" in value:
+        value = value["text"]
+    if isinstance(value, list) and value and all(map(_is_said, value)):
+        return [Part(_said(one), member=str(one.get("member") or ""), path=str(one.get("path") or "")) for one in value]
+    text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
+    return [Part(text)] if text.strip() and value not in ([], {}) else []
+
+
+def _is_said(one: Any) -> bool:
+    """Whether an item is a text with a name: a member's reply, or a document."""
+    if not isinstance(one, Mapping):
+        return False
+    return isinstance(one.get("member"), str) if "member" in one else {"path", "text"} == one.keys()
+
+
+def _said(one: Mapping[str, Any]) -> str | None:
+    text = one.get("text")
+    return str(text) if text and one.get("status", "success") == "success" else None
