@@ -92,7 +92,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
     "material": {
         "title": TEXT,
         "parts": list_of(record({"member": TEXT, "path": TEXT, "text": TEXT}, "the part")),
-        "tokens": NUMBER,
+        "size": NUMBER,
         "left_out": NUMBER,
         "sections": list_of(TEXT),
     },

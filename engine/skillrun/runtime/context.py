@@ -30,7 +30,7 @@ CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
 REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
 LEAST_RECORD: Final = 500  # tokens of what is on record
-RECORD_SHARE: Final = 20  # or a twentieth of the window, where that is more
+RECORD_SHARE: Final = 0.05  # of the window, where that is more
 NAME_COST: Final = 8  # tokens of a record that is only named
 REFERENCES: Final = "references"
 RECORD: Final = "record"
@@ -375,7 +375,8 @@ def pieces_of(run: Run, material: Value | None, names: Mapping[str, Any]) -> lis
 def most_on_record(phase: PhaseRun, window: int) -> int:
     """Tokens that what is on record may have in a window, before anything is shortened."""
     context = phase.run.program.engine.get("context") or {}
-    return max(int(context.get("accumulated_tokens", LEAST_RECORD)), window // RECORD_SHARE)
+    share = float(context.get("accumulated_share", RECORD_SHARE))
+    return max(int(context.get("accumulated_tokens", LEAST_RECORD)), int(window * share))
 
 
 def _task(run: Run, task: str) -> str:

@@ -75,7 +75,7 @@ class Piece:
         """Tokens of all that stands around the texts, at most."""
         names = [section.name for part in self.parts for section in part.outline.sections if section.name]
         empty = [{"member": part.member, "path": part.path, "text": untrusted("")} for part in self.parts]
-        told = {"title": self.title, "parts": empty, "tokens": self.size, "left_out": self.size, "sections": names}
+        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, "sections": names}
         return Outline(self.print(told)).size + 3 * len(self.parts)
 
     @cached_property
@@ -101,7 +101,7 @@ class Piece:
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
-        told = {"title": self.title, "parts": parts, "tokens": self.size, "left_out": left, "sections": list(sections)}
+        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, "sections": list(sections)}
         return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
 
 

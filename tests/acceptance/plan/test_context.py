@@ -14,6 +14,7 @@ ODD = 'Add  *dark* mode\n\n- [ ] to {{ settings }} & <b>menus</b>\n\t`ünïcode`
 DECISION = {"id": "CLA-1", "decision": "Follow the system.", "rationale": "It was asked for.", "confidence": "HIGH"}
 QUESTION = {"id": "CLA-Q1", "question": "Who picks the grey?", "priority": "LOW", "candidates": ["design", "sales"]}
 RISK = {"id": "CLA-R1", "risk": "Charts stay white.", "severity": "HIGH", "mitigation": "Try each chart."}
+NARROW = {"config/skillrun.yaml": "context: {accumulated_share: 0}\n"}
 RECORDED: Rule = {
     "address": "plan/clarify/summary/*",
     "data": {
@@ -42,12 +43,12 @@ def known(prompt: str) -> str:
     return found[2]
 
 
-def decided(phase: str, subject: str, count: int = 4) -> Rule:
+def decided(phase: str, subject: str, count: int = 4, weight: str = "HIGH") -> Rule:
     """Decisions of about fifty tokens each."""
     reason = "It was weighed against everything that the members had put forward, and nothing else came near it."
     decisions = [
         {"id": f"{phase}-{n}", "decision": f"The {subject} number {n} is kept as it stands today, with all its parts.",
-         "rationale": reason, "confidence": "HIGH", "resolves": []}
+         "rationale": reason, "confidence": weight, "resolves": []}
         for n in range(1, count + 1)
     ]  # fmt: skip
     return {"address": f"plan/{phase}/summary/*", "data": {**NOTHING, "key_decisions": decisions}}
@@ -93,7 +94,7 @@ def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> Non
 @pytest.mark.row("P9")
 def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(plan: Plans) -> None:
     rules = [decided("research", "menu"), decided("clarify", "switch"), decided("architecture", "store")]
-    run = plan("rapid", rules)
+    run = plan("rapid", rules, files=NARROW)
     full = known(run.prompt("plan/architecture/plan/*"))
     assert all(f"research-{n}" in full and f"clarify-{n}" in full for n in range(1, 5))
     record = known(run.prompt("plan/test-strategy/proposals/first/*"))
@@ -104,14 +105,26 @@ def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(p
     assert len(left) < len(whole)
     dropped = run.summary("test-strategy")["context_dropped"]
     assert [one["record"]["id"] for one in dropped] == whole[: -len(left)]
-    said = f"{len(dropped)} older entries are left out here for length."
+    said = f"Left out here for length, and still on record: {', '.join(whole[: -len(left)])}."
     assert said in run.prompt("plan/test-strategy/proposals/first/*")
+    assert any("what is on record: about" in line for line in run.summary("test-strategy")["left_out"])
+
+
+@pytest.mark.row("P9")
+def test_what_weighs_most_stays_and_there_is_more_room_in_a_larger_window(plan: Plans) -> None:
+    rules = [decided("research", "menu", weight="HIGH"), decided("clarify", "switch", weight="LOW")]
+    run = plan("rapid", [*rules, decided("architecture", "store", weight="LOW")], files=NARROW)
+    record = known(run.prompt("plan/test-strategy/proposals/first/*"))
+    assert all(f"research-{n} (HIGH)" in record for n in range(1, 5))
+    assert "clarify-1" not in record
+    wide = plan("rapid", [*rules, decided("architecture", "store", weight="LOW")])
+    assert "clarify-1" in known(wide.prompt("plan/test-strategy/proposals/first/*"))
 
 
 @pytest.mark.row("P9")
 def test_the_budget_is_config(plan: Plans) -> None:
     rules = [decided("research", "menu"), decided("clarify", "switch")]
-    settings = {"config/skillrun.yaml": "context: {accumulated_tokens: 120}\n"}
+    settings = {"config/skillrun.yaml": "context: {accumulated_tokens: 120, accumulated_share: 0}\n"}
     record = known(plan("rapid", rules, files=settings, until="architecture").prompt("plan/architecture/plan/*"))
     assert estimate_tokens(record) <= 120
     assert "clarify-4" in record
