@@ -41,6 +41,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "outputs": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["outputs"]))],
         "flags": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["flags"]))],
         "what happened": [f"{at(one)}: {one['text']}" for one in told["happened"]],
+        "left out of prompts, for want of room": [f"{at(one)}: {one['text']}" for one in told["left_out"]],
         "about the run": told["notices"],
         "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
         "degraded": [f"{at(one)}: {one['text']}" for one in told["degraded"]],

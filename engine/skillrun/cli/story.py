@@ -76,6 +76,8 @@ def _story(folder: Tree) -> Record:
         "notices": list(told.notices),
         "forms": [name for name in counted.pop("forms", []) if files.has(name)],
         "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
+        "left_out": [_of(one, text) for one in phases for text in one["left_out"]],
+        "prompts": [{**_of(one, step), "parts": parts} for one in phases for step, parts in one["prompts"].items()],
         "degraded": [
             _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
         ],
@@ -152,6 +154,7 @@ def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid
                 again = one["usage"].get("replayed", 0)
                 one["usage"] = replace(paid[name, number], replayed=again).to_dict()
             one |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
+            one |= {"left_out": summary.get("left_out") or [], "prompts": summary.get("prompts") or {}}
             found.append(one)
     places = {name: number for number, name in enumerate(told.order)}
     return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))

@@ -87,7 +87,7 @@ class Piece:
         if level < 0:
             return self._named
         texts = (part.outline for part in self.parts)
-        return max(self._named, self._frame + sum(one.size if level >= one.most else one.cost(level) for one in texts))
+        return max(self._named, self._frame + sum(one.cost(level) for one in texts))
 
     def at(self, level: int) -> tuple[str, LeftOut | None]:
         """The piece as a prompt carries it at a level, and what that leaves out."""
@@ -155,6 +155,8 @@ def _parts(value: Any) -> list[Part]:
         value = value["text"]
     if isinstance(value, list) and value and all(map(_is_said, value)):
         return [Part(_said(one), member=str(one.get("member") or ""), path=str(one.get("path") or "")) for one in value]
+    if isinstance(value, list) and any(isinstance(one, str) and "\n" in one.strip() for one in value):
+        return [Part(one if isinstance(one, str) else as_yaml(one)) for one in value]
     text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
     return [Part(text)] if text.strip() and value not in ([], {}) else []
 

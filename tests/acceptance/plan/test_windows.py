@@ -1,0 +1,77 @@
+"""`plan` in windows from 4,096 tokens to a million, on long documents: nothing overflows, what matters is whole, and
+what has no room is named."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.models.messages import Block, Message
+from skillrun.runtime.context import LEAST_REPLY, size_of
+from skillrun.runtime.journal import Journal
+from tests.acceptance.plan.conftest import REQUEST, Plan, Plans, skillrun
+
+LONG = "\n\n".join(
+    f"## Part {part} of it\n\n" + " ".join(f"Sentence {part}.{at} says what was found and why." for at in range(60))
+    for part in range(6)
+)
+MODES = ("rapid", "standard", "advanced", "complete")
+WINDOWS = (4_096, 8_192, 128_000, 1_000_000)
+WRITTEN = (
+    "research/findings/first/*", "research/findings/second/*", "clarify/spec/*", "architecture/proposals/first/*",
+    "architecture/draft/*", "architecture/plan/*", "think-deep/thoughts/*", "test-strategy/proposals/first/*",
+    "test-strategy/proposals/proposal/*", "test-strategy/draft/*", "assets/assets/*", "completion/tasks/*",
+)  # fmt: skip
+RULES = [{"address": f"plan/{place}", "text": LONG} for place in WRITTEN]
+
+
+def in_window(patch: pytest.MonkeyPatch, window: int) -> None:
+    resolve = Catalogue.resolve
+
+    def resolved(self: Catalogue, *names: Any, **more: Any) -> Resolved:
+        return replace(resolve(self, *names, **more), window=window, max_output=4_000)
+
+    patch.setattr(Catalogue, "resolve", resolved)
+
+
+def requests(run: Plan) -> dict[str, dict[str, Any]]:
+    with closing(Journal.open(run.folder)) as journal:
+        return {entry.address: dict(entry.body) for entry in journal.entries("sent")}
+
+
+def blocks(data: list[dict[str, Any]]) -> tuple[Block, ...]:
+    return tuple(Block(one["text"], part=one.get("part", "")) for one in data)
+
+
+@pytest.mark.row("Q1", "X5")
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("mode", MODES)
+def test_prompts_fit_and_what_has_no_room_is_named(
+    plan: Plans, monkeypatch: pytest.MonkeyPatch, mode: str, window: int
+) -> None:
+    in_window(monkeypatch, window)
+    run = plan(mode, RULES, request=f"{REQUEST}. {window}")
+    assert run.done.code == 0, run.done
+    shortened = 0
+    for address, sent in requests(run).items():
+        system = blocks(sent["system"])
+        messages = tuple(Message(one["role"], blocks(one["blocks"])) for one in sent["messages"])
+        assert size_of(system, messages, sent["schema"]) <= window - LEAST_REPLY, address
+        parts = {block.part: block.text for block in messages[0].blocks}
+        assert f"{REQUEST}. {window}" in parts["request"]
+        assert "The work of this phase is done when all of these hold" in parts["on record, criteria"], address
+        assert "[…]" not in parts["task"], address
+        for title, text in parts.items():
+            assert ("left out here for length" in text) or ("[…]" not in text), (address, title)
+            shortened += "left out here for length" in text
+            assert len(re.findall(r"<untrusted-[0-9a-f]{8}>", text)) == len(re.findall(r"</untrusted-[0-9a-f]{8}>", text))
+    told = [one["text"] for one in run.story["left_out"]]
+    assert bool(told) == ("left out of prompts, for want of room:" in skillrun("show", str(run.folder)).out)
+    assert bool(told) == bool(shortened) == (window < 100_000)
+    if window < 100_000:
+        assert any("The research: about" in line or "The specification: about" in line for line in told)
