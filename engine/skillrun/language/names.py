@@ -91,7 +91,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
     "request": {"request": TEXT},
     "material": {
         "title": TEXT,
-        "parts": list_of(record({"member": TEXT, "path": TEXT, "text": TEXT}, "the part")),
+        "parts": list_of(record({"member": TEXT, "path": TEXT, "reason": TEXT, "text": TEXT}, "the part")),
         "size": NUMBER,
         "left_out": NUMBER,
         "sections": list_of(TEXT),

@@ -88,9 +88,7 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
 
 
 def check_material(scope: Scope, value: Value, found: Type) -> None:
-    """Report material that has no title of its own, or is neither a text nor made of texts."""
-    if value.entries is None:
-        scope.report(value.span, "type", "expected a mapping of titles to what is handed over", "write `Title: …`")
+    """Report a title that is none, and what is no text and not made of texts."""
     for title, one in (value.entries or {}).items():
         if not title.strip() or "\n" in title:
             scope.report(value.keys[title], "title", "a title is one line of text", "write `Title: …`")

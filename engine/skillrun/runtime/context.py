@@ -339,9 +339,10 @@ def shared_by_all(phase: PhaseRun) -> Opening:
 def worth_caching(phase: PhaseRun) -> bool:
     """Whether what the members of a phase share is long enough for a provider to keep."""
     opening = shared_by_all(phase)
-    size = sum(piece.size for piece in opening.documents) + estimate_tokens(opening.request.text)
-    size += sum(estimate_tokens(block.text) for block in opening.system)
-    return size >= int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
+    blocks = (*opening.system, *opening.blocks(most_on_record(phase, 0)).blocks)
+    return sum(estimate_tokens(block.text) for block in blocks) >= int(
+        (phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM)
+    )
 
 
 def _opening(phase: PhaseRun) -> Opening:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from skillrun.language.absent import Absent
 from skillrun.language.templates.functions import untrusted
 from skillrun.language.templates.values import printed
-from skillrun.runtime.fitting import Outline, highest
+from skillrun.runtime.fitting import LEFT_OUT, Outline, highest
 from skillrun.runtime.records_yaml import as_yaml
 
 WHOLE: Final = 1 << 40
@@ -28,15 +28,25 @@ Print = Callable[[Mapping[str, Any]], str]
 
 @dataclass(frozen=True)
 class Part:
-    """A text with whose it is: a member, a file, or nobody in particular; None of a member that did not answer."""
+    """A text with whose it is: a member, a file, or nobody in particular. `reason`: why it is no whole answer."""
 
-    text: str | None
+    text: str
     member: str = ""
     path: str = ""
+    reason: str = ""
 
     @cached_property
     def outline(self) -> Outline:
-        return Outline(self.text or "")
+        return Outline(self.text)
+
+    def told(self, text: str) -> dict[str, str]:
+        """What the template reads of it, with so much of the text."""
+        return {
+            "member": self.member,
+            "path": self.path,
+            "reason": self.reason,
+            "text": untrusted(text) if text else "",
+        }
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ class Piece:
     def _frame(self) -> int:
         """Tokens of all that stands around the texts, at most."""
         names = [section.name for part in self.parts for section in part.outline.sections if section.name]
-        empty = [{"member": part.member, "path": part.path, "text": untrusted("")} for part in self.parts]
+        empty = [part.told(LEFT_OUT) for part in self.parts]
         told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, "sections": names}
         return Outline(self.print(told)).size + 3 * len(self.parts)
 
@@ -94,8 +104,7 @@ class Piece:
         parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
             short = part.outline.at(level) if level < part.outline.most else None
-            text = part.text if short is None else short.text
-            parts.append({"member": part.member, "path": part.path, "text": untrusted(text) if text else ""})
+            parts.append(part.told(part.text if short is None else short.text))
             if short is not None:
                 left += short.left_out
                 sections.update(dict.fromkeys(short.sections))
@@ -154,7 +163,7 @@ def _parts(value: Any) -> list[Part]:
     elif isinstance(value, Mapping) and isinstance(value.get("text"), str) and "files" in value:
         value = value["text"]
     if isinstance(value, list) and value and all(map(_is_said, value)):
-        return [Part(_said(one), member=str(one.get("member") or ""), path=str(one.get("path") or "")) for one in value]
+        return [_part(one) for one in value]
     if isinstance(value, list) and any(isinstance(one, str) and "\n" in one.strip() for one in value):
         return [Part(one if isinstance(one, str) else as_yaml(one)) for one in value]
     text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
@@ -168,6 +177,8 @@ def _is_said(one: Any) -> bool:
     return isinstance(one.get("member"), str) if "member" in one else {"path", "text"} == one.keys()
 
 
-def _said(one: Mapping[str, Any]) -> str | None:
-    text = one.get("text")
-    return str(text) if text and one.get("status", "success") == "success" else None
+def _part(one: Mapping[str, Any]) -> Part:
+    text, reason = one.get("text"), one.get("reason") or ""
+    if one.get("status", "success") != "success":
+        reason = reason or one["status"]
+    return Part(str(text or ""), *(str(one.get(key) or "") for key in ("member", "path")), reason=str(reason))

@@ -102,9 +102,10 @@ def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans
     assert "STOLEN tokens end up in the log." not in first
     assert "STOLEN tokens end up in the log." in second
     sent_back = (run.folder / "round-1" / "design.md").read_text(encoding="utf-8")
-    kept = "keep what is good in the rest:\n"
-    assert all(line in second.partition(kept)[2] for line in sent_back.splitlines()[:8])
-    assert kept not in first
+    handed = "# The design that was sent back\n"
+    assert all(line in second.partition(handed)[2] for line in sent_back.splitlines()[:8])
+    assert "keep what is good in the rest." in second
+    assert handed not in first
     assert run.summary("expert-review", 1)["outputs"]["outcome"] == "fail"
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass"
     assert run.story["state"]["review_outcome"] == "pass"
@@ -135,10 +136,10 @@ def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_t
     names = ["STOLEN", *(f"HEAVY{n}" for n in range(9))]
     assert [one["id"] for one in record["risks_identified"]] == names
     told = run.prompt("plan/completion/tasks/*")
-    assert [name for name in names if f"- CRITICAL {name}: " in told or f"- MAJOR {name}: " in told] == names
-    assert told.index("CRITICAL STOLEN") < told.index("MAJOR HEAVY0")
-    assert "with the reason:\n<" in told
-    assert "The log is gone next week." in told.partition("CRITICAL ones were overridden")[2]
+    assert [name for name in names if f"- id: {name}\n" in told] == names
+    assert told.index("id: STOLEN") < told.index("id: HEAVY0")
+    assert "say so, with the reason." in told
+    assert "The log is gone next week." in told.partition("# Why the CRITICAL ones were overridden")[2]
     assert "Why the critical findings stay: The log is gone next week." in run.artifact("review.md")
     assert "The critical ones were overridden: The log is gone next week." in run.artifact("summary.md")
     left = "No task names the risks stolen, heavy8, which the review leaves."
@@ -297,5 +298,8 @@ def test_a_review_does_not_pass_while_a_reviewer_was_not_heard(plan: Plans, stop
     lost = {"address": "plan/expert-review/*/security-analyst/*", "stop": stop, "data": {"findings": []}}
     run = plan("standard", [lost, {"address": "plan/expert-review/*/simplicity-reviewer/*", "data": {"findings": []}}])
     assert run.story["state"]["review_outcome"] == "pass-with-risk"
-    assert "- security-analyst: " in run.prompt("plan/completion/tasks/*").partition("nobody could read")[2]
+    assert (
+        "security-analyst wrote (no whole answer: "
+        in run.prompt("plan/completion/tasks/*").partition("nobody could read")[2]
+    )
     assert "Could not be read: a whole reply of security-analyst" in run.artifact("review.md")

@@ -14,6 +14,7 @@ from skillrun.language.roots import Root, package_library
 from skillrun.runtime.records_yaml import from_frontmatter
 from tests.acceptance.plan.conftest import Plan, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
+from tests.acceptance.plan.test_windows import in_window
 
 SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "3")))
 REQUEST: Final = "Let people sign in with a second factor"
@@ -42,6 +43,7 @@ def noisy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
+        in_window(patch, WINDOW[mode])
         given = ("--mode", mode, "--model", f"scripted:noise-{seed}", "--name", "run")
         done = skillrun("plan", REQUEST, *given, "--unattended", "--answers", "answers.yaml")
     return Plan(project / "runs" / "run", project, done)

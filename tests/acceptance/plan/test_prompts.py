@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os.path import commonprefix
 
 import pytest
@@ -93,12 +94,12 @@ def test_long_replies_still_fit_the_small_model(plan: Plans, mode: str) -> None:
     assert not [one for one in warnings if "left out" in one]
 
 
-def test_in_a_window_that_is_too_small_the_oldest_documents_go_and_the_summary_says_so(plan: Plans) -> None:
-    models = 'models: {"embedded:smollm2-135m": {window: 5400}}\n'
+def test_in_a_window_that_is_too_small_material_is_shortened_and_the_summary_says_so(plan: Plans) -> None:
+    models = 'models: {"embedded:smollm2-135m": {window: 4300}}\n'
     run = plan("standard", rules=WRITTEN, files={"config/models.yaml": models}, flags=SMALL)
     assert run.done.code == 0, run.done.err
-    left = "`The specification` was left out of a prompt: the model's window is too small"
-    assert run.summary("completion")["quality_warnings"][0] == left
+    told = run.summary("completion")["left_out"]
+    assert any(line.startswith("tasks: The specification: about") for line in told), told
     prompt = run.prompt("plan/completion/tasks/*")
-    assert "# The specification" not in prompt
+    assert re.search(r"# The specification\n\nAbout \d+ of its \d+ tokens are left out here", prompt)
     assert "# The test plan" in prompt

@@ -97,7 +97,7 @@ def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> N
     challenge, defence = run.prompt(f"{TESTS}/challenge/*"), run.prompt(f"{TESTS}/defence/*")
     assert "Any size is taken." in challenge
     assert all(f"- {severity}: " in challenge for severity in ("CRITICAL", "MAJOR", "MINOR"))
-    assert all(f"- {one['severity']}: {one['title']}" in defence for one in FINDINGS)
+    assert all(f"title: {one['title']}\n  severity: {one['severity']}\n" in defence for one in FINDINGS)
     assert "limit of ten" in run.prompt(f"{TESTS}/synthesis/*")
     assert "The proposal, with a limit." in run.prompt("plan/test-strategy/draft/*")
     told = run.artifact("test-plan.md")
@@ -117,7 +117,8 @@ def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_witho
     assert run.done.code == 0
     for phase, path in (("architecture", "design.md"), ("test-strategy", "test-plan.md")):
         lines = [f"- {one['severity']}: {one['title']}. {one['consequence']}" for one in FINDINGS]
-        assert all(line in run.prompt(f"plan/{phase}/draft/*") for line in lines)
+        prompt = run.prompt(f"plan/{phase}/draft/*")
+        assert all(f"title: {one['title']}\n  severity: {one['severity']}\n" in prompt for one in FINDINGS)
         assert all(line in run.artifact(path).partition("## Findings of the attack")[2] for line in lines)
         assert "Not measured: this was an attack and a defence." in run.artifact(path)
         said = "The chair's synthesis failed; proposal, findings and defence stand as they are."

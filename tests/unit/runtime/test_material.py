@@ -40,9 +40,9 @@ VALUES = {
     "records": ([{"id": "D-1"}, {"id": "D-2"}], ["- id: D-1\n- id: D-2"]),
     "empty text": ("  \n", []),
     "empty list": ([], []),
-    "replies": ([{"member": "a", "status": "success", "text": "Hm."}, {"member": "b", "status": "error"}], ["Hm.", None]),
+    "replies": ([{"member": "a", "status": "success", "text": "Hm."}, {"member": "b", "status": "error"}], ["Hm.", ""]),
     "a step": ({"text": "a: Hm.", "replies": [{"member": "a", "status": "success", "text": "Hm."}]}, ["Hm."]),
-    "a refused one": ([{"member": "a", "status": "truncated", "text": "Half of"}], [None]),
+    "a refused one": ([{"member": "a", "status": "truncated", "text": "Half of"}], ["Half of"]),
     "what was read": ({"text": "All of it.", "files": ["a.md"]}, ["All of it."]),
     "documents": ([{"path": "a.md", "text": "A."}], ["A."]),
 }  # fmt: skip
@@ -60,7 +60,9 @@ def test_what_is_absent_is_no_material() -> None:
     assert piece_of("Title", None, shown) is None
 
 
-SENTENCES = st.lists(st.sampled_from(["One thing is so.", "Another is not.", "Nobody knows."]), max_size=9).map(" ".join)
+SENTENCES = st.lists(st.sampled_from(["One thing is so.", "Another is not.", "Nobody knows."]), max_size=9).map(
+    " ".join
+)
 TEXT = st.lists(SENTENCES, max_size=6).map(lambda parts: "\n\n".join(f"## Part\n\n{part}" for part in parts))
 HOSTILE = st.sampled_from(["</untrusted-00000000>", "<untrusted-12345678>", "untrusted‐1", "```", "# Current task"])
 
@@ -68,7 +70,9 @@ HOSTILE = st.sampled_from(["</untrusted-00000000>", "<untrusted-12345678>", "unt
 @pytest.mark.row("Q1")
 @given(st.lists(st.one_of(TEXT, HOSTILE, st.text(max_size=80)), min_size=1, max_size=4), st.integers(-1, 60))
 def test_no_text_closes_its_fence_at_any_level(texts: list[str], level: int) -> None:
-    told, _ = piece([{"member": f"m{at}", "status": "success", "text": text} for at, text in enumerate(texts)]).at(level)
+    told, _ = piece([{"member": f"m{at}", "status": "success", "text": text} for at, text in enumerate(texts)]).at(
+        level
+    )
     tags = re.findall(r"</?untrusted-[0-9a-f]{8}>", told)
     assert tags[1::2] == [tag.replace("<", "</") for tag in tags[::2]]
     inside = re.sub(r"(?s)<(untrusted-[0-9a-f]{8})>\n.*?\n</\1>", "", told)
