@@ -95,7 +95,9 @@ class Piece:
         for part in self.parts if level >= 0 else ():
             short = part.outline.at(level) if level < part.outline.most else None
             text = part.text if short is None else short.text
-            parts.append({"member": part.member, "path": part.path, "text": untrusted(text) if text else ""})
+            parts.append(
+                {"member": part.member, "path": part.path, "text": untrusted(text.strip("\n")) if text else ""}
+            )
             if short is not None:
                 left += short.left_out
                 sections.update(dict.fromkeys(short.sections))
@@ -151,8 +153,8 @@ def piece_of(title: str, value: Any, print_: Print) -> Piece | None:
 def _parts(value: Any) -> list[Part]:
     if isinstance(value, Mapping) and isinstance(value.get("replies"), list):
         value = value["replies"]
-    elif isinstance(value, Mapping) and isinstance(value.get("text"), str) and "files" in value:
-        value = value["text"]
+    elif isinstance(value, Mapping) and isinstance(value.get("documents"), list):
+        value = value["documents"]
     if isinstance(value, list) and value and all(map(_is_said, value)):
         return [Part(_said(one), member=str(one.get("member") or ""), path=str(one.get("path") or "")) for one in value]
     text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
