@@ -74,8 +74,8 @@ def _has(address: str, name: str) -> bool:
 def _shown(address: str, request: Request) -> Iterator[str]:
     yield f"{address} · {request.model} · at most {request.max_tokens:,} tokens of reply"
     messages = [(message.role, message.blocks) for message in request.messages]
-    blocks = [block for _, several in (("", request.system), *messages) for block in several if block.part]
-    yield from table(("part", "tokens"), [[one.part, f"{estimate_tokens(one.text):,}"] for one in blocks], right=(1,))
+    parts = [block for _, several in (("", request.system), *messages) for block in several if block.part]
+    yield from table(("part", "tokens"), [[one.part, f"{estimate_tokens(one.text):,}"] for one in parts], right=(1,))
     for title, blocks in (("system", request.system), *messages):
         yield f"──── {title} ────"
         for block in blocks:

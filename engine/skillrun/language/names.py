@@ -54,6 +54,7 @@ SUMMARY: Final = record(
         "artifacts": list_of(TEXT),
         "flags": map_of(ANY),
         "quality_warnings": list_of(TEXT),
+        "left_out": _TEXTS,
         **RECORDS,
     },
     "the summary",

@@ -38,6 +38,7 @@ from skillrun.language.types import (
 
 MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "with")
 Types = Mapping[str, Type]
+_DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
 _EARLIER_PASS: Final[Facts] = frozenset({"a pass before this one"})
 
 
@@ -273,7 +274,8 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
 
 def _read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     data = _shaped(scope, step)
-    fields = {"text": TEXT, "files": list_of(TEXT)} | ({} if data is None else {"data": data})
+    fields = {"text": TEXT, "files": list_of(TEXT), "documents": list_of(_DOCUMENT)}
+    fields |= {} if data is None else {"data": data}
     return record(fields, step.id or "read")
 
 

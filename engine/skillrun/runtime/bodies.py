@@ -112,7 +112,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
     "tool": {
         **dict.fromkeys(("tool", "result", "error", "text"), is_text),
         "arguments": lambda value: isinstance(value, dict),
-        "files": _are_texts,
+        **dict.fromkeys(("files", "texts"), _are_texts),
         "answers": _are_records,
     },
     "answer": {"answers": _are_answers, "notes": is_text, "form": _is_form},

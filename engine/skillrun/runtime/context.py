@@ -340,9 +340,8 @@ def worth_caching(phase: PhaseRun) -> bool:
     """Whether what the members of a phase share is long enough for a provider to keep."""
     opening = shared_by_all(phase)
     blocks = (*opening.system, *opening.blocks(most_on_record(phase, 0)).blocks)
-    return sum(estimate_tokens(block.text) for block in blocks) >= int(
-        (phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM)
-    )
+    least = int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
+    return sum(estimate_tokens(block.text) for block in blocks) >= least
 
 
 def _opening(phase: PhaseRun) -> Opening:

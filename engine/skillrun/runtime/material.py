@@ -160,8 +160,8 @@ def piece_of(title: str, value: Any, print_: Print) -> Piece | None:
 def _parts(value: Any) -> list[Part]:
     if isinstance(value, Mapping) and isinstance(value.get("replies"), list):
         value = value["replies"]
-    elif isinstance(value, Mapping) and isinstance(value.get("text"), str) and "files" in value:
-        value = value["text"]
+    elif isinstance(value, Mapping) and isinstance(value.get("documents"), list):
+        value = value["documents"]
     if isinstance(value, list) and value and all(map(_is_said, value)):
         return [_part(one) for one in value]
     if isinstance(value, list) and any(isinstance(one, str) and "\n" in one.strip() for one in value):
@@ -181,4 +181,5 @@ def _part(one: Mapping[str, Any]) -> Part:
     text, reason = one.get("text"), one.get("reason") or ""
     if one.get("status", "success") != "success":
         reason = reason or one["status"]
-    return Part(str(text or ""), *(str(one.get(key) or "") for key in ("member", "path")), reason=str(reason))
+    member, path = (str(one.get(key) or "") for key in ("member", "path"))
+    return Part(str(text or ""), member, path, str(reason))

@@ -65,7 +65,7 @@ def test_long_answers_reach_the_analyst_and_the_writer_whole(refine: Refinement)
     for pattern in ("refine/answers/missing/*", "refine/draft/prd/*"):
         (prompt,) = refine.prompts(pattern)
         assert all(f"end{number}" in prompt for number in range(6))
-        assert "cut at the end" not in prompt
+        assert "left out here for length" not in prompt
     assert refine.warnings("answers") == []
 
 

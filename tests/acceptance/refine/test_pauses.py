@@ -36,7 +36,7 @@ def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in
     assert refine.entries("answers") == ["first_entry"]
     assert not any("entry" in prompt for prompt in refine.prompts())
     (prompt,) = refine.prompts("refine/research/digest/*")
-    assert "Seats are empty after six." in prompt
+    assert re.search(r"\nresearch/reports/one\.md:\n<untrusted-\w+>\nSeats are empty after six\.\n<", prompt)
 
 
 @pytest.mark.row("R1")

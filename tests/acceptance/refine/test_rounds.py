@@ -44,7 +44,10 @@ def sizes(refine: Refinement, pattern: str) -> list[int]:
 
 @pytest.mark.row("R10")
 @pytest.mark.finding("FR2")
-def test_prompts_stay_as_large_as_in_round_four(refine: Refinement) -> None:
+def test_prompts_stop_growing_where_the_digest_has_all_its_lines_and_the_document_has_every_decision(
+    refine: Refinement,
+) -> None:
+    refine.config(token_budgets={"compaction": {"digest_max_lines": 45}})
     rounds(refine, LAST)
     for pattern in ("refine/questions/proposals/*", "refine/answers/missing/*"):
         found = sizes(refine, pattern)

@@ -1,68 +1,107 @@
-"""Prompts of refine in the modes that have to fit a small window, with more material than they can take."""
+"""Every mode of refine with long material, in windows that hold all of it and in windows that do not."""
 
+import re
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.runtime.records_yaml import from_frontmatter
 from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
 
-WINDOW = 8192
-REPLY = 1500  # tokens that are left for the longest reply
-LONG = "Somebody in the third row of the reading room says what nobody else has said before, at length. " * 300
+REPLY = 1500  # tokens of the longest reply
+LEAST = 256  # tokens that are left for a reply in any case
+LONG = "Somebody in the third row of the reading room says what nobody else has said before, at length. " * 100
+IDEAS = f"{IDEA}. {LONG[:1500]}"
+LEFT_OUT = "left out here for length"
 
 
-def small_window(patch: pytest.MonkeyPatch) -> None:
-    """Every model has the small window."""
+def windows(patch: pytest.MonkeyPatch, tokens: int) -> None:
+    """Every model has this window."""
     resolve = Catalogue.resolve
 
     def resolved(self: Catalogue, *names: Any, **more: Any) -> Resolved:
-        return replace(resolve(self, *names, **more), window=WINDOW, max_output=REPLY)
+        return replace(resolve(self, *names, **more), window=tokens, max_output=REPLY)
 
     patch.setattr(Catalogue, "resolve", resolved)
 
 
-@pytest.mark.row("X5")
-@pytest.mark.finding("FR2")
-@pytest.mark.parametrize("mode", ["rapid", "standard"])
-def test_prompts_with_too_much_material_leave_room_for_the_reply(
-    refine: Refinement, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def rules() -> list[Rule]:
     long = [{**one, "text": f"{one['text']} {LONG[:600]}", "choices": [LONG[:150], LONG[7:150]]} for one in QUESTIONS]
     gaps = {**missing("loop_questions"), "insight": LONG[:400]}
     gaps["gaps"] = [{"id": f"GAP-1-{at}", "section": SECTIONS[at % 6], "gap": LONG[:300]} for at in range(12)]
-    (refine.project / "old.md").write_text(LONG * 2)
     settled = [
         {"text": f"What is number {at} of {LONG[:200]}?", "answer": LONG[:300], "section": "Problem"}
         for at in range(40)
     ]
-    rules: list[Rule] = [
+    return [
         {"address": "refine/setup/decided/*", "data": {"decisions": settled}},
         {"address": "refine/research/*/user-researcher/*", "text": LONG},
+        {"address": "refine/questions/deep/*", "text": LONG},
         {"address": "refine/questions/proposals/*", "data": {"questions": long}},
         {"address": "refine/questions/merged/*", "data": {"questions": long}},
         {"address": "refine/answers/missing/*", "data": gaps},
         {"address": "refine/draft/prd/*", "text": PRD + LONG},
         {"address": "refine/draft/scores/*", "data": {**scores(1), "reasons": [LONG[:900], LONG[5:900]] * 3}},
     ]  # fmt: skip
-    small_window(monkeypatch)
-    flags = ("--prd", "old.md") if mode == "standard" else ()
-    refine.begin(mode, rules, *flags, idea=f"{IDEA}. {LONG[:1500]}")
-    if mode == "standard":
+
+
+def two_rounds(project: Path, mode: str) -> Refinement:
+    """A run with long reports, answers and an older document, to its end in round 2."""
+    refine = Refinement(project)
+    (project / "old.md").write_text(f"# Quiet\n\n## Problem\n\n{LONG}\n\n## People\n\n{LONG}\n")
+    refine.begin(mode, rules(), "--prd", "old.md", idea=IDEAS)
+    if mode != "rapid":
         refine.report(LONG)
-        refine.resume(rules)
-        assert "its end is not in the new document" in refine.warnings("setup")[0]
-        assert "with this model 3000 of them are read" in refine.warnings("research")[0]
-    refine.fill(1, LONG[:900])
-    refine.resume(rules, next_mode=["draft now", mode])
-    assert refine.state()["round"] == 2, refine.done.out
-    for address, prompt in refine.calls:
-        assert estimate_tokens(prompt) + REPLY <= WINDOW, address
-    asked = refine.prompts("refine/answers/missing/*")[0]
-    cut = "with this model 1500 are read" in " ".join(refine.warnings("answers", 1))
-    assert ("This is cut at the end: about 1500 of " in asked) == cut
-    first = refine.prompts("refine/draft/prd/*")[0]
-    assert "earlier decisions are left out" in first
-    assert "with this model 1500 of them are in the prompt" in " ".join(refine.warnings("draft", 1))
+        refine.resume(rules())
+    refine.fill(1, LONG[:190])
+    refine.resume(rules(), next_mode=["draft now", mode, "keep this draft"])
+    assert (refine.done.code, refine.state()["round"]) == (0, 2), refine.done.out
+    return refine
+
+
+def left_out(refine: Refinement) -> set[str]:
+    """What the summaries of both rounds say is not in the prompts: phase, step, and title."""
+    found = set()
+    for path in refine.folder.glob("**/summaries/*.md"):
+        for line in from_frontmatter(path)[0].get("left_out", []):
+            step, title, _ = line.split(": ", 2)
+            found.add(f"{path.stem}/{step}: {title}")
+    return found
+
+
+def parts(prompt: str) -> tuple[str, str]:
+    """The criteria, and the task with the role; between them stands what the step hands over."""
+    criteria = prompt[prompt.rindex("\n# Acceptance criteria\n") :]
+    return criteria.split("\n# ", 2)[1], prompt[prompt.rindex("\n# Current task\n") :]
+
+
+@pytest.mark.row("X5", "Q1")
+@pytest.mark.finding("FR2")
+@pytest.mark.parametrize("mode", ["rapid", "standard", "advanced", "complete"])
+def test_prompts_are_whole_where_there_is_room_and_say_what_they_lack_where_there_is_none(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: dict[tuple[str, int], tuple[str, str]] = {}
+    for window in (128_000, 8_192, 4_096):
+        project = tmp_path / str(window)
+        project.mkdir()
+        monkeypatch.chdir(project)
+        windows(monkeypatch, window)
+        refine = two_rounds(project, mode)
+        named = left_out(refine)
+        assert bool(named) == (window < 128_000)
+        assert ("No room in the prompt of prd: " in refine.text("summary.md")) == (window < 128_000)
+        times: Counter[str] = Counter()
+        for address, prompt in refine.calls:
+            times[address] += 1
+            _, phase, step, *_ = address.split("/")
+            assert estimate_tokens(prompt) + LEAST <= window, address
+            assert IDEAS.strip() in prompt
+            assert whole.setdefault((address, times[address]), parts(prompt)) == parts(prompt), window
+            for title in re.findall(rf"^# (.*)\n\nAbout \d+ of its \d+ tokens are {LEFT_OUT}", prompt, re.MULTILINE):
+                assert f"{phase}/{step}: {title}" in named

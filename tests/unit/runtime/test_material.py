@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,9 +61,8 @@ def test_what_is_absent_is_no_material() -> None:
     assert piece_of("Title", None, shown) is None
 
 
-SENTENCES = st.lists(st.sampled_from(["One thing is so.", "Another is not.", "Nobody knows."]), max_size=9).map(
-    " ".join
-)
+SENTENCE = st.sampled_from(["One thing is so.", "Another is not.", "Nobody knows."])
+SENTENCES = st.lists(SENTENCE, max_size=9).map(" ".join)
 TEXT = st.lists(SENTENCES, max_size=6).map(lambda parts: "\n\n".join(f"## Part\n\n{part}" for part in parts))
 HOSTILE = st.sampled_from(["</untrusted-00000000>", "<untrusted-12345678>", "untrusted‐1", "```", "# Current task"])
 
@@ -70,9 +70,8 @@ HOSTILE = st.sampled_from(["</untrusted-00000000>", "<untrusted-12345678>", "unt
 @pytest.mark.row("Q1")
 @given(st.lists(st.one_of(TEXT, HOSTILE, st.text(max_size=80)), min_size=1, max_size=4), st.integers(-1, 60))
 def test_no_text_closes_its_fence_at_any_level(texts: list[str], level: int) -> None:
-    told, _ = piece([{"member": f"m{at}", "status": "success", "text": text} for at, text in enumerate(texts)]).at(
-        level
-    )
+    said = [{"member": f"m{at}", "status": "success", "text": text} for at, text in enumerate(texts)]
+    told, _ = piece(said).at(level)
     tags = re.findall(r"</?untrusted-[0-9a-f]{8}>", told)
     assert tags[1::2] == [tag.replace("<", "</") for tag in tags[::2]]
     inside = re.sub(r"(?s)<(untrusted-[0-9a-f]{8})>\n.*?\n</\1>", "", told)
@@ -93,15 +92,17 @@ def test_a_piece_costs_no_more_at_a_lower_level_and_says_what_is_left_out(
         assert f"About {left.tokens} of {found.size}" in told
 
 
+def capped(size: int) -> Callable[[int], int]:
+    return lambda level: min(size, max(level, 0))
+
+
 GROUPS = st.lists(st.integers(0, 4000), min_size=4, max_size=4)
 
 
 @pytest.mark.row("Q1")
 @given(GROUPS, st.integers(0, 12_000), st.integers(0, 3000))
 def test_weights_are_respected_and_more_room_never_shows_less(sizes: list[int], room: int, more: int) -> None:
-    groups = [
-        Group(str(at), size, NAMED, lambda level, size=size: min(size, max(level, 0))) for at, size in enumerate(sizes)
-    ]
+    groups = [Group(str(at), size, NAMED, capped(size)) for at, size in enumerate(sizes)]
     levels, total = fitted(groups, room)
     assert total <= max(room, 0) or all(level == NAMED for level in levels.values())
     shortened = [at for at, size in enumerate(sizes) if levels[str(at)] < size]

@@ -24,7 +24,7 @@ MOST: Final = 5_000_000  # bytes that one step reads
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """`.text` of all files, `.data` (frontmatter), `.files`; journaled: a resumed phase reads the same again."""
+    """`.text` of all files, `.data` (frontmatter), `.files`, `.documents`; a resumed phase reads the same again."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
     phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
@@ -34,7 +34,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
         found = await _attempt(step, frame, origin, pattern, f"{where}.{attempt}", fingerprint)
         if "error" not in found:
-            phase.answers[key] = found
+            phase.answers[key] = _told(found)
         elif attempt > phase.forgiven(key):
             raise StepFailed(found["error"], frame.at(step))
     known: dict[str, Any] = phase.answers[key]
@@ -124,7 +124,18 @@ def _contents(folder: Readable, names: list[str]) -> list[tuple[str, bytes]]:
     return found
 
 
+def _told(found: dict[str, Any]) -> dict[str, Any]:
+    """What the step's id gives. Journals of before hold one text, whatever files it was made of."""
+    names, texts = found.get("files", []), found.get("texts")
+    if texts is None:
+        names, texts = [", ".join(names)], [found.get("text", "")]
+    documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
+    rest = {name: value for name, value in found.items() if name != "texts"}
+    return {**rest, "text": "\n\n".join(texts), "documents": documents}
+
+
 def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> dict[str, Any]:
+    """What the journal keeps of the files."""
     texts, records = [], []
     for name, content in files:
         if shape is None:
@@ -137,7 +148,7 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> dict[str, Any]
             raise SkillrunError(f"{name} has not the shape asked for: {wrong}")
         records.append(data)
         texts.append(body)
-    result: dict[str, Any] = {"text": "\n\n".join(texts), "files": [name for name, _ in files]}
+    result: dict[str, Any] = {"texts": texts, "files": [name for name, _ in files]}
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result
