@@ -68,7 +68,7 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     asking = [step for step in inside if step.verb in ("agent", "panel")]
     if not asking or any("session" in step.values for step in asking):
         return False
-    if any(step.verb in ("run", "ask", "read", "goto", "") for step in inside):
+    if any(step.verb in ("run", "ask", "read", "find", "goto", "") for step in inside):
         return False
     bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
     for step in inside:
