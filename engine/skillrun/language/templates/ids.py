@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from skillrun.language.absent import Absent
 from skillrun.language.templates.limits import Fault, spend, weigh
-from skillrun.language.templates.places import PLACE_WORK, Document, named, occurrences, read
+from skillrun.language.templates.places import MENTION_WORK, PLACE_WORK, Document, named, occurrences, read
 from skillrun.language.templates.values import kind as kind_of
 from skillrun.language.templates.values import listed, printed
 
@@ -125,6 +125,7 @@ def _mentions(
     hits = [one for one in occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *one[:2])]
     placed = [(*document.position(offset), name, kind) for offset, name, kind in hits if "\n" not in name]
     for at, (line, column, name, kind) in enumerate(placed):
+        spend(MENTION_WORK)
         end, text = column + len(name), document.lines[line]
         follower = placed[at + 1] if at + 1 < len(placed) and placed[at + 1][0] == line else None
         further = list(_further(name, text, end, words))
@@ -143,19 +144,15 @@ def _mentions(
 def _is_whole(text: str, start: int, name: str) -> bool:
     """Whether it is no part of a longer word: `AC-1` is none in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
     end = start + len(name)
-    before, behind = text[start - 1 : start], text[end : end + 2]
-    if before == "-" or _is_word(before) or _is_word(behind[:1]):
+    before, behind = text[max(start - 3, 0) : start].rstrip("_")[-1:], text[end : end + 3].lstrip("_")[:2]
+    if before == "-" or before.isalnum() or behind[:1].isalnum():
         return False
     if behind[:1] == "." and behind[1:].isdecimal():
         return False
-    if behind[:1] == "-" and _is_word(behind[1:]):
+    if behind[:1] == "-" and behind[1:].isalnum():
         prefix = _split(name)[0]
         return text.startswith(f"-{prefix}", end) if not prefix or not prefix[-1].isalpha() else True
     return True
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def _enumerated(between: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.language.templates.limits import spend
-from skillrun.language.templates.places import read
+from skillrun.language.templates.places import MENTION_WORK, read
 
 MOST_DIGITS: Final = 15
 _NUMBER: Final = re.compile(
@@ -55,7 +55,6 @@ def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
                 continue
             seen: set[str] = set()
             for column, value, unit in _amounts(line):
-                spend(1)
                 one = _Number(value, unit)
                 if one.number not in seen:
                     seen.add(one.number)
@@ -67,12 +66,13 @@ def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
     """Column, value and unit of each amount in a line."""
     lead = _LEAD.match(line)
     start = lead.end() if lead else 0
-    dates = [one.span() for one in _DATE.finditer(line)]
+    line = _DATE.sub(lambda date: "\0" * len(date[0]), line)
     refused = -1  # where the last number ended that is none; `3.10–3.15` are two
     for found in _NUMBER.finditer(line, start):
+        spend(MENTION_WORK)
         column, end = found.span()
-        is_second = refused >= 0 and line[refused:column] in ("-", "–", "—")
-        if is_second or any(first <= column < last for first, last in dates) or not _is_amount(line, found):
+        is_second = refused >= 0 and column == refused + 1 and line[refused] in "-–—"
+        if is_second or not _is_amount(line, found):
             refused = end
             continue
         digits = re.sub(r"\D", "", found["digits"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.language.templates.limits import spend
-from skillrun.language.templates.places import Document, named, occurrences, read
+from skillrun.language.templates.places import MENTION_WORK, Document, named, occurrences, read
 
 LONGEST: Final = 300  # characters of a path
 _WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")
@@ -89,8 +89,8 @@ def _mentions(line: str) -> Iterator[_Mention]:
             continue  # a `/` between two words, of which one is in backticks
         path = _PLACE_IN_IT.sub("", word[0]).rstrip(".…:,?!*_" if not quoted else "….:,")
         path = path.lstrip("*_").removeprefix("./")
+        spend(MENTION_WORK)
         if _is_path(path, quoted):
-            spend(1)
             yield _Mention(path, start, end)
 
 
@@ -114,9 +114,10 @@ def _is_path(path: str, quoted: bool) -> bool:
 # what is said to be new
 
 
-def _said_new(line: str, mentions: list[_Mention], marks: Iterable[int]) -> set[int]:
+def _said_new(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
     """The paths of a line that its marks mean, by number: each mark the ones it stands beside, and paths that are only
     enumerated together."""
+    spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
     columns = [one for one in marks if not any(path.start <= one < path.end for path in mentions)]
     groups = _groups(line, mentions, columns)
     said: set[int] = set()

@@ -20,7 +20,9 @@ from skillrun.language.templates.limits import WORK_PER_SECOND, Fault, budget, s
 from skillrun.language.templates.values import listed, printed
 
 LONGEST: Final = 300  # characters of a line that a place shows
-PLACE_WORK: Final = 4  # what a place counts
+LINE_WORK: Final = 4  # what a line counts,
+PLACE_WORK: Final = 4  # a place
+MENTION_WORK: Final = 8  # and what may be an id, a path or a number
 _BREAK: Final = re.compile(r"\r\n?|\n")
 
 
@@ -70,7 +72,9 @@ def documents(value: Any) -> list[Document]:
     titled = value.items() if isinstance(value, Mapping) else [("", value)]
     found = [(str(title), _written(one)) for title, one in titled if one is not None and not isinstance(one, Absent)]
     spend(sum(len(text) for _, text in found) >> 3)
-    return [Document(title, _BREAK.sub("\n", text)) for title, text in found]
+    read = [Document(title, _BREAK.sub("\n", text)) for title, text in found]
+    spend(sum(LINE_WORK * one.text.count("\n") for one in read))
+    return read
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
