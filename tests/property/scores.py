@@ -244,6 +244,16 @@ def read(writer: Writer) -> Step:
     return step
 
 
+def find(writer: Writer) -> Step:
+    """What is in the repository, where the workflow has one."""
+    name = writer.id()
+    paths = writer.one_of("skills/w/inner.md", ["none.md", ".env", "skills/*/*.md"], "{{ paths_in('a/b.md and c/') }}")
+    step: Step = {"id": name, "find": paths, "otherwise": {"say": "There is no repository."}}
+    writer.texts.append(f"{name}.missing | length")
+    writer.conditions.append(f"{name}.missing")
+    return step
+
+
 def run(writer: Writer) -> Step:
     name = writer.id()
     step: Step = {"id": name, "run": "inner", "with": {"topic": f"part {name}"}}
