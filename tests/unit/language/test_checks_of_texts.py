@@ -1,7 +1,8 @@
 """What is found in texts, with its place: ids, links, paths, numbers, words. Each place's line holds what it is for."""
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,13 @@ TESTS = """# Tests
 """
 
 
+FINDS: Final[dict[str, Callable[[Any], list[dict[str, Any]]]]] = {
+    "id": lambda texts: ids_in(texts, KINDS),
+    "path": lambda texts: paths_in(texts, "new"),
+    "number": numbers_in,
+}
+
+
 def rendered(expression: str, **names: Any) -> Any:
     made = compile_string(Text.of(f"{{{{ {expression} }}}}"), Problems())
     assert made is not None
@@ -60,7 +68,7 @@ def defined(text: str, pattern: str = r"AC-\d+") -> list[str]:
     return [one["id"] for one in ids_in(text, pattern) if one["defined"]]
 
 
-def cited(text: str, pattern: str = r"AC-\d+", **options: Any) -> list[str]:
+def cited(text: str, pattern: Any = r"AC-\d+", **options: Any) -> list[str]:
     return [one["id"] for one in ids_in(text, pattern, **options) if one["cited"]]
 
 
@@ -292,7 +300,7 @@ def test_the_order_of_documents_and_other_documents_change_nothing(one: str, oth
         }
 
     forth, back = {"A": one, "B": other}, {"B": other, "A": one}
-    for find, key in ((lambda texts: ids_in(texts, KINDS), "id"), (paths_in, "path"), (numbers_in, "number")):
+    for key, find in FINDS.items():
         first, second = by(find(forth), key), by(find(back), key)
         assert first.keys() == second.keys()
         for name, places in first.items():
@@ -317,7 +325,7 @@ def test_an_id_under_another_name_stands_at_the_same_places(text: str) -> None:
 @given(TEXTS)
 def test_line_ends_make_no_difference(text: str) -> None:
     plain = re.sub(r"\r\n?", "\n", text)
-    for find in (lambda given: ids_in(given, KINDS), lambda given: paths_in(given, "new"), numbers_in):
+    for find in FINDS.values():
         assert find(text) == find(plain) == find(plain.replace("\n", "\r\n"))
 
 
