@@ -239,18 +239,19 @@ def read(writer: Writer) -> Step:
     step: Step = {"id": name, "read": writer.prefix + pattern, "otherwise": {"say": "There was nothing to read."}}
     if writer.maybe(3):
         step["retry"] = writer.one_of("once", "twice")
+    if pattern == "s2.md":
+        return find(writer, step)
     writer.texts.append(f"{name}.text")
     writer.conditions.append(f"{name}.text")
     return step
 
 
-def find(writer: Writer) -> Step:
-    """What is in the repository, where the workflow has one."""
-    name = writer.id()
-    paths = writer.one_of("skills/w/inner.md", ["none.md", ".env", "skills/*/*.md"], "{{ paths_in('a/b.md and c/') }}")
-    step: Step = {"id": name, "find": paths, "otherwise": {"say": "There is no repository."}}
-    writer.texts.append(f"{name}.missing | length")
-    writer.conditions.append(f"{name}.missing")
+def find(writer: Writer, step: Step) -> Step:
+    """What is in the repository, where the workflow has one, in place of a file that is read."""
+    del step["read"]
+    step["find"] = ["skills/w/bank.md", "none.md", ".env", "skills/*/*.md", f"{writer.prefix}s2.md"]
+    writer.texts.append(f"{step['id']}.missing | length")
+    writer.conditions.append(f"{step['id']}.found")
     return step
 
 

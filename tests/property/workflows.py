@@ -19,10 +19,7 @@ from tests.property.scores import BREAKERS, VARIANTS, Score, Step, Writer
 ROLES = ("lead", "critic", "scribe")
 VARIABLES = ("alpha", "beta", "gamma")
 BANK = "- What is it for?\n- Who pays?\n- How many?\n- Since when?"
-KINDS = (
-    *(scores.agent, scores.ask, scores.write, scores.read, scores.find, scores.decide, scores.say, scores.assign),
-    scores.repeat,
-)
+KINDS = (scores.agent, scores.ask, scores.write, scores.read, scores.decide, scores.say, scores.assign, scores.repeat)
 
 
 @dataclass
@@ -76,9 +73,8 @@ def workflows(draw: st.DrawFn, *, gotos: bool = True, most: int = 4) -> Workflow
         "parallel": draw(st.booleans()),
         "phases": graph.uses,
         "outputs": {"last": f"{{{{ phases.{graph.names[-1]}.summary.summary or 'none' }}}}"},
+        **({"repository": "."} if len(graph.names) % 2 else {}),
     }
-    if draw(st.booleans()):
-        front["repository"] = "."
     actions = ("fall back", "fall back", "skip", "sequential", "ask")
     limits = (1, 2, *(draw(st.integers(1, 2)) for _ in range(3)))
     breakers = {
