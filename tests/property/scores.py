@@ -67,10 +67,15 @@ class Writer:
         """Templates that print something of what stands before."""
         found = [f"{{{{ {text} or 'nothing' }}}}" for text in [*self.texts, *self.before]]
         found += [f"{{{{ state.{name} or 'no {name}' }}}}" for name in self.state]
-        found += [f"{{{{ others({name}) or 'nobody' }}}}" for name in self.lists]
+        found += [f"{{{{ others({name}) | length }}}} others" for name in self.lists]
         if self.history:
             found.append("{% for past in history %}{{ past.round }}: {{ past.phases | list }} {% endfor %}")
         return [*found, "{{ run.usage.calls }} calls", "round {{ run.round }}"]
+
+    def material(self) -> dict[str, str]:
+        """All that stands before, as material."""
+        texts = {f"Text {at}": f"{{{{ {text} }}}}" for at, text in enumerate([*self.texts, *self.before])}
+        return texts | {f"Replies {at}": f"{{{{ others({name}) }}}}" for at, name in enumerate(self.lists)}
 
     def prompt(self, name: str) -> str:
         parts = self.draw(st.lists(st.sampled_from(self.reads()), max_size=3))
@@ -112,6 +117,9 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
     writer.sections[name] = writer.prompt(name)
     if writer.maybe(2):
         writer.sections[name] += "\nYou are {{ member.role }}, {{ member.variant or 'plain' }}."
+    handed = writer.material()
+    if handed and writer.maybe(2):
+        step["material"] = handed
     shaped = writer.maybe(2) if shaped is None else shaped
     if shaped:
         step["output"] = dict(SHAPE)
@@ -239,8 +247,19 @@ def read(writer: Writer) -> Step:
     step: Step = {"id": name, "read": writer.prefix + pattern, "otherwise": {"say": "There was nothing to read."}}
     if writer.maybe(3):
         step["retry"] = writer.one_of("once", "twice")
+    if pattern == "s2.md":
+        return find(writer, step)
     writer.texts.append(f"{name}.text")
     writer.conditions.append(f"{name}.text")
+    return step
+
+
+def find(writer: Writer, step: Step) -> Step:
+    """What is in the repository, where the workflow has one, in place of a file that is read."""
+    del step["read"]
+    step["find"] = ["skills/w/bank.md", "none.md", ".env", "skills/*/*.md", f"{writer.prefix}s2.md"]
+    writer.texts.append(f"{step['id']}.missing | length")
+    writer.conditions.append(f"{step['id']}.found")
     return step
 
 
@@ -270,7 +289,7 @@ def talk(draw: st.DrawFn) -> Score:
     writer.sections[first["id"]] += "\n{{ task }}"
     if writer.maybe(2):
         second = writer.add(lambda w: agent(w, writes=False))
-        writer.sections[second["id"]] += f"\n{{{{ others({first['id']}) or 'nobody spoke' }}}}"
+        second["material"] = {"What the others said": f"{{{{ others({first['id']}) }}}}"}
     said = writer.texts[-1]
     if writer.maybe():
         loop = writer.add(repeat)

@@ -73,6 +73,7 @@ def workflows(draw: st.DrawFn, *, gotos: bool = True, most: int = 4) -> Workflow
         "parallel": draw(st.booleans()),
         "phases": graph.uses,
         "outputs": {"last": f"{{{{ phases.{graph.names[-1]}.summary.summary or 'none' }}}}"},
+        **({"repository": "."} if len(graph.names) % 2 else {}),
     }
     actions = ("fall back", "fall back", "skip", "sequential", "ask")
     limits = (1, 2, *(draw(st.integers(1, 2)) for _ in range(3)))

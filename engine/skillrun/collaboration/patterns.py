@@ -31,15 +31,15 @@ _REASONS: Final = {  # the beginning of what RE2 says, and what it means
 }
 
 
-def hits(pattern: str, text: str, seconds: float) -> list[Hit]:
-    """Place and words of each occurrence that is not empty, whatever its case, in the first TEXT_CAP characters.
+def hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -> list[Hit]:
+    """Place and words of each occurrence that is not empty, in the first TEXT_CAP characters.
 
     Raises ValueError for a pattern that is refused, and TimeoutError when finding them takes longer than `seconds` of
     this thread's work.
     """
     until = time.thread_time() + seconds
     found = []
-    for hit in _compiled(pattern, True).finditer(_whole(text[:TEXT_CAP])):
+    for hit in _compiled(pattern, ignore_case).finditer(_whole(text[:TEXT_CAP])):
         if hit.group():
             found.append((hit.start(), hit.group()))
         if time.thread_time() > until:

@@ -50,9 +50,15 @@ def warn_of_placeholders(template: Template, names: Mapping[str, Type], problems
 def replies_printed(template: Template) -> Iterator[Span]:
     """Where a section prints the replies of `others(…)`."""
     for output in template.tree.find_all(nodes.Output) if template.mentions("others") else ():
-        for call in output.find_all(nodes.Call):
-            if isinstance(call.node, nodes.Name) and call.node.name == "others":
-                yield template.span(call)
+        pending: list[nodes.Node] = list(output.nodes)
+        while pending:
+            match pending.pop():
+                case nodes.Call(node=nodes.Name(name="others")) as call:
+                    yield template.span(call)
+                case nodes.Or(left=left, right=right):
+                    pending += [left, right]
+                case nodes.CondExpr(expr1=left, expr2=right):
+                    pending += [one for one in (left, right) if one is not None]
 
 
 def unread(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
@@ -77,7 +83,7 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     asking = [step for step in inside if step.verb in ("agent", "panel")]
     if not asking or any("session" in step.values for step in asking):
         return False
-    if any(step.verb in ("run", "ask", "read", "goto", "") for step in inside):
+    if any(step.verb in ("run", "ask", "read", "find", "goto", "") for step in inside):
         return False
     bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
     for step in inside:

@@ -147,6 +147,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         ),
         gives=("text", "data", "files"),
     ),
+    "find": Verb(
+        Key("value", "paths or patterns, or records with a `path`"),
+        "looks whether paths are in the workflow's repository",
+        gives=("found", "missing", "withheld"),
+    ),
     "write": Verb(
         Key("text", "the artifact's path"),
         "writes an artifact without a model",

@@ -41,6 +41,20 @@ CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
 )
+_PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
+_CITED: Final = list_of(record(_PLACE, "the place"))
+_WITHIN: Final = {**_PLACE, "within": list_of(TEXT)}
+_PLACES: Final = list_of(record(_WITHIN, "the place"))
+CHECKS: Final[Mapping[str, Type]] = {  # functions that give records with places
+    "hits_in": record({"kind": TEXT, "hit": TEXT, **_PLACE}, "the hit"),
+    "ids_in": record({"id": TEXT, "kind": TEXT, "defined": _PLACES, "cited": _PLACES}, "the id"),
+    "links_between": record(
+        {"id": TEXT, "kind": TEXT, **_WITHIN, "links": list_of(record({"id": TEXT.maybe(), **_WITHIN}, "the link"))},
+        "the id",
+    ),
+    "paths_in": record({"path": TEXT, "new": BOOLEAN, "cited": _CITED}, "the path"),
+    "numbers_in": record({"number": TEXT, "value": NUMBER, "unit": TEXT, "cited": _CITED}, "the number"),
+}
 
 Rule = Callable[["Inference", nodes.Call | nodes.Filter, list[Type]], Type]
 """Makes the type of a result; a filter's own value is the first of the arguments."""
@@ -201,6 +215,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "sum": _summed,
     "section": _always(TEXT.maybe()),
     "matches": _hits,
+    **{name: _always(list_of(one)) for name, one in CHECKS.items()},
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
     "latest": _always(list_of(REPLY)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jinja2 import nodes
 
@@ -25,6 +25,10 @@ from skillrun.language.types import NOTHING, Facts, Type, identifier, known, lis
 
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
+
+SEARCHES: Final = frozenset(
+    {"hits_in", "ids_in", "matches", "paths_in"}
+)  # their second argument are regular expressions
 
 T = TypeVar("T")
 
@@ -161,7 +165,7 @@ class Scope:
         for name, arguments, types in inference.calls:
             if name == "bank" and arguments:
                 self._bank(template, arguments, types)
-            elif name == "matches" and len(arguments) > 1:
+            elif name in SEARCHES and len(arguments) > 1:
                 self._patterns(template, arguments[1], types[1])
         return answer
 

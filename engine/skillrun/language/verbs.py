@@ -20,6 +20,7 @@ from skillrun.language.names import replies_type
 from skillrun.language.reader import OWN_NAMES
 from skillrun.language.results import ANSWER, QUESTION
 from skillrun.language.scope import Scope
+from skillrun.language.source import Span
 from skillrun.language.types import (
     ANY,
     BOOLEAN,
@@ -279,6 +280,26 @@ def _read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     return record(fields, step.id or "read")
 
 
+def _find(scope: Scope, step: Step, main: Type, _: Types) -> Type:
+    """The items that it is given, in three lists."""
+    item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
+    if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
+        hint = "a path, a list of paths, or a list of records with a `path`"
+        scope.report(_place(step), "type", f"`find` takes paths, not {KINDS[_wrong(main, item).kind]}", hint)
+    elif item.kind == "record" and "path" not in item.fields:
+        scope.report(_place(step), "type", "the records that `find` is given have no `path`", "name the field `path`")
+    found = list_of(item.present()._replace(values=None))
+    return record({"found": found, "missing": found, "withheld": found}, step.id or "find")
+
+
+def _wrong(main: Type, item: Type) -> Type:
+    return item if main.kind == "list" else main
+
+
+def _place(step: Step) -> Span:
+    return step.main.span if step.main is not None else step.span
+
+
 def _write(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     _artifact(scope, step)
     for name in beside["template"].values or () if "template" in beside else ():
@@ -433,6 +454,7 @@ _CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] 
     "panel": _panel,
     "ask": _ask,
     "read": _read,
+    "find": _find,
     "write": _write,
     "set": _set,
     "decide": _decide,

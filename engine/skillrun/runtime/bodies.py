@@ -86,6 +86,11 @@ def _are_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_whole, value.values()))
 
 
+def _are_verdicts(value: Any) -> bool:
+    """What `find` has found of each path."""
+    return isinstance(value, dict) and all(one in ("found", "missing", "withheld") for one in value.values())
+
+
 CLOSED: Final = frozenset({"reply", "failed"})  # no other keys than these
 NEEDED: Final[Mapping[str, frozenset[str]]] = {
     "reply": frozenset({"text", "calls", "usage", "price"}),
@@ -114,6 +119,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
         "arguments": lambda value: isinstance(value, dict),
         **dict.fromkeys(("files", "texts"), _are_texts),
         "answers": _are_records,
+        "paths": _are_verdicts,
     },
     "answer": {"answers": _are_answers, "notes": is_text, "form": _is_form},
     "void": {"round": is_whole, "tries": _are_counts},

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from posixpath import normpath
 from typing import Final, Self
 
 from skillrun.language.diagnostics import SkillrunError
@@ -62,8 +63,9 @@ class Readable:
                     self._admit(name, parts_of(found.name), found.is_folder, ignored=ignored)
                     self._admit(name, parts_of(name), found.is_folder, ignored=ignored)
                 yield found
-        except FileNotFoundError:
-            self._admit(name, parts_of(name), False, ignored=ignored)  # what is withheld is not said to be missing
+        except (FileNotFoundError, NotADirectoryError):
+            for is_folder in (False, True):  # what is withheld is not said to be missing, whatever it would have been
+                self._admit(name, parts_of(name) or parts_of(normpath(name)), is_folder, ignored=ignored)
             raise
 
     def files(self, start: str = ".", wanted: Wildcard | None = None, *, runs: bool = False) -> Iterator[str]:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
 
-from skillrun.collaboration import compaction, patterns, verdicts
+from skillrun.collaboration import compaction, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import overlap as likeness
+from skillrun.collaboration.patterns import distinct
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.fences import Fences
-from skillrun.language.templates.limits import WORK_PER_SECOND, Fault, budget, spend, weigh
+from skillrun.language.templates.ids import ids_in, links_between
+from skillrun.language.templates.limits import Fault, budget, spend, weigh
+from skillrun.language.templates.numbers import numbers_in
+from skillrun.language.templates.paths import paths_in
+from skillrun.language.templates.places import hits_in, named, search
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 
 P = ParamSpec("P")
@@ -138,24 +142,11 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     if isinstance(text, Absent):
         return {}
     searched = printed(text)
-    named = patterns if isinstance(patterns, Mapping) else {printed(one): one for one in listed(patterns)}
-    found = {name: _hits([one] if isinstance(one, str) else listed(one), searched) for name, one in named.items()}
+    found = {
+        name: distinct(hit for pattern in several for hit in search(pattern, searched))
+        for name, several in named(patterns).items()
+    }
     return {name: hits for name, hits in found.items() if hits}
-
-
-def _hits(several: list[Any], text: str) -> list[str]:
-    hits: list[patterns.Hit] = []
-    for pattern in map(printed, several):
-        with budget() as paying:
-            began = time.thread_time()  # work, whatever else the machine has to do
-            try:
-                hits += patterns.hits(pattern, text, paying.left / WORK_PER_SECOND)
-            except ValueError as error:
-                raise Fault(str(error)) from error
-            except TimeoutError as error:
-                raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
-            paying.spend(int((time.thread_time() - began) * WORK_PER_SECOND))
-    return patterns.distinct(hits)
 
 
 def mean(records: Any) -> dict[str, float]:
@@ -165,7 +156,7 @@ def mean(records: Any) -> dict[str, float]:
     return verdicts.mean(found)
 
 
-def numbers(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
+def counted(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
     """`range(n)` and `range(start, stop, step)`."""
     found = range(whole(start)) if stop is None else range(whole(start), whole(stop), whole(step))
     spend(len(found))
@@ -181,10 +172,11 @@ def _paid(value: Any) -> str:
 
 _NAMED: Final[tuple[Callable[..., Any], ...]] = (
     *(clip, convergence, dedupe, matches, mean, overlap, section, slug, tokens, top, untrusted),
+    *(hits_in, ids_in, links_between, numbers_in, paths_in),
     verdicts.latest,  # each member's last reply over some steps
 )
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "range": numbers,
+    "range": counted,
     **{one.__name__: one for one in _NAMED},
 }
 # These depend on the run, which hands them in among the names; here are the parameters that each takes.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skillrun.language.definitions import Step
 from skillrun.runtime.run import Frame
-from skillrun.runtime.steps import agent, ask, assign, decide, goto, panel, read, repeat, run, say, stop, write
+from skillrun.runtime.steps import agent, ask, assign, decide, find, goto, panel, read, repeat, run, say, stop, write
 
 Act = Callable[[Step, Frame], Awaitable[Any]]
 
@@ -18,6 +18,7 @@ VERBS: Final[Mapping[str, Act]] = MappingProxyType(
         "panel": panel.act,
         "ask": ask.act,
         "read": read.act,
+        "find": find.act,
         "write": write.act,
         "say": say.act,
         "set": assign.act,

@@ -6,12 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.border import clean
 from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError, did_you_mean
 from skillrun.language.schemas import Shape, shown
-from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.files import digest
+from skillrun.runtime.looked import looked
 from skillrun.runtime.records_yaml import from_frontmatter
 from skillrun.runtime.run import Frame
 from skillrun.runtime.tools import below, opened_project, secret_names, typed_paths, typed_place
@@ -27,38 +25,14 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.text` of all files, `.data` (frontmatter), `.files`, `.documents`; a resumed phase reads the same again."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
-    phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
-    fingerprint = digest(f"{origin}\n{pattern}")
-    key = f"{where} {fingerprint}"
-    while key not in phase.answers:
-        attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
-        found = await _attempt(step, frame, origin, pattern, f"{where}.{attempt}", fingerprint)
-        if "error" not in found:
-            phase.answers[key] = _told(found)
-        elif attempt > phase.forgiven(key):
-            raise StepFailed(found["error"], frame.at(step))
-    known: dict[str, Any] = phase.answers[key]
-    return known
-
-
-async def _attempt(
-    step: Step, frame: Frame, origin: str, pattern: str, address: str, fingerprint: str
-) -> dict[str, Any]:
-    """What was read, or an `error`: a file that was not there is missing again when the phase is resumed."""
-    journal = frame.run.journal
-    known = journal.find("tool", address, fingerprint)
-    if known is not None and frame.run.session.keeps_reads:
-        return known
     shape = frame.shape(step)
-    try:
+
+    async def look() -> dict[str, Any]:
         # What other folders hold may take a while, for which the other branches of a run need not stand still.
         files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
-        found = clean(_read(files, shape))
-    except SkillrunError as error:
-        found = {"error": str(error)}
-    if known != found:
-        await journal.record("tool", address, fingerprint, found)
-    return found
+        return _read(files, shape)
+
+    return _told(await looked(step, frame, f"{origin}\n{pattern}", look))
 
 
 def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:

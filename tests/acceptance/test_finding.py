@@ -1,0 +1,156 @@
+"""`find`: which paths are in the repository. What is withheld is no more told by it than by the tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.journal import Journal
+
+Call = Callable[..., Any]
+pytestmark = pytest.mark.row("Q3")
+
+WORKFLOW = """---
+name: look
+description: Looks for files.
+inputs:
+  request: string, what to look for
+  repo?: path, the code base
+REPOSITORY
+phases:
+  look:
+---
+Looks.
+"""
+PHASE = """---
+kind: phase
+steps:
+  - id: files
+    find: FIND
+    otherwise: {say: Nobody looked., level: warn}
+  - {id: out, write: out.md}
+---
+## out
+{% if files %}{{ files | tojson }}{% else %}nobody looked{% endif %}
+"""
+NAMES = ("src/app.py", "docs/guide.rst", "app/[id]/page.ts", "tls/server.pem", ".gitignore", "build/out.txt", "é.md")
+THERE = [
+    "src/app.py",
+    "./src/app.py",
+    "src",
+    "src/",
+    "docs/*.rst",
+    "**/page.*",
+    "app/[id]/page.ts",
+    "src/../docs",
+    "é.md",
+]
+MISSING = [
+    *("src/nothing.py", "src/app.py/", "src/app.py/x", "nothing/", "docs/*.md", "[", "x" * 5_000, "a\0b", "\ud800/x"),
+    *("../out/secret.txt", "/etc/passwd", "out/secret.txt", "..", "src/../../project/src/app.py"),
+]
+WITHHELD = [
+    *(".env", "tls/server.pem", "tls/other.pem", "tls/other.pem/x", "tls/server.pem/x", "src/../.env", ".git/config"),
+    *("**/*.pem", "build/", "build/out.txt", "build", "node_modules/a.js", "env", "deep/.ENV"),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    def make(find: Any, repository: str = "repository: .") -> Path:
+        folder = tmp_path / "project"
+        files = {
+            **dict.fromkeys(NAMES, "x"),
+            ".gitignore": "build/\n",
+            ".git/HEAD": "ref: refs/heads/main\n",
+            "workflows/look.md": WORKFLOW.replace("REPOSITORY\n", f"{repository}\n" if repository else ""),
+            "skills/look/look.md": PHASE.replace("FIND", json.dumps(find)),
+            "../out/secret.txt": "x",
+        }
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        for name, target in {"out": "../out", "env": "tls/server.pem"}.items():
+            (folder / name).symlink_to(target)
+        monkeypatch.chdir(folder)
+        return folder
+
+    return make
+
+
+def found(folder: Path) -> dict[str, list[Any]]:
+    result: dict[str, list[Any]] = json.loads((folder / "runs" / "it" / "out.md").read_text("utf-8"))
+    return result
+
+
+def test_paths_and_records_come_back_as_they_were_in_three_lists(project: Call, skillrun: Call) -> None:
+    sent = [one.encode("utf-8", "replace").decode() for one in MISSING if "\0" not in one]
+    items = [*THERE, *sent, *WITHHELD, *THERE[:1]]
+    folder = project("{{ config.paths }}", "config: look\nrepository: .")
+    records = [{"path": one, "place": {"line": at}} for at, one in enumerate(items)]
+    (folder / "config").mkdir()
+    (folder / "config" / "look.yaml").write_text(json.dumps({"paths": records}))
+    assert skillrun("look", "hello", "--name", "it").code == 0
+    result = found(folder)
+    assert {name: [one["path"] for one in several] for name, several in result.items()} == {
+        "found": [*THERE, *THERE[:1]], "missing": sent, "withheld": WITHHELD
+    }  # fmt: skip
+    assert [one["place"]["line"] for one in result["found"]] == [*range(len(THERE)), len(items) - 1]
+
+
+def test_what_is_withheld_is_withheld_whether_it_is_there_or_not(project: Call, skillrun: Call) -> None:
+    names = ["tls/server.pem", "tls/server.pem/x", "src/../tls/server.pem", "build", "build/", "build/out.txt"]
+    folder = project(names)
+    assert skillrun("look", "hello", "--name", "it").code == 0
+    first = found(folder)
+    (folder / "tls" / "server.pem").unlink()
+    (folder / "build" / "out.txt").unlink()
+    (folder / "build").rmdir()
+    (folder / "runs" / "it").rename(folder / "runs" / "before")
+    assert skillrun("look", "hello", "--name", "it").code == 0
+    assert found(folder) == first == {"found": [], "missing": [], "withheld": names}
+
+
+def test_a_resumed_run_finds_what_it_found(project: Call, skillrun: Call) -> None:
+    folder = project(["src/app.py", "src/later.py"])
+    skill = folder / "skills" / "look" / "look.md"
+    skill.write_text(
+        skill.read_text().replace("  - {id: out", "  - {id: hold, ask: Go on?, pause: exit, form: go.md}\n  - {id: out")
+    )
+    assert skillrun("look", "hello", "--name", "it").code == 75
+    (folder / "src" / "app.py").rename(folder / "src" / "later.py")
+    with closing(Journal.open(folder / "runs" / "it")) as journal:
+        assert [entry.body for entry in journal.entries("tool")] == [
+            {"paths": {"src/app.py": "found", "src/later.py": "missing"}}
+        ]
+    form = folder / "runs" / "it" / "go.md"
+    form.write_text(form.read_text().replace("**Answer:**", "**Answer:** yes"))
+    done = skillrun("resume", "it")
+    assert done.code in (0, 75), done.out
+    if done.code == 0:
+        assert found(folder)["found"] == ["src/app.py"]
+
+
+@pytest.mark.parametrize(
+    ("find", "repository", "because"),
+    [
+        (["src/app.py"], "", "there is no repository to find anything in"),
+        (["src/app.py"], 'repository: "{{ inputs.repo }}"', "there is no repository to find anything in"),
+        ("{{ [{'a': 1}] | groupby('a') }}", "repository: .", "`find` takes paths, or records with a `path`"),
+        ("{{ range(1001) | map('string') }}", "repository: .", "at most 1,000 paths, and here are 1,001"),
+    ],
+)
+def test_what_cannot_be_looked_for_is_a_failure_that_otherwise_takes(
+    project: Call, skillrun: Call, find: Any, repository: str, because: str
+) -> None:
+    folder = project(find, repository)
+    done = skillrun("look", "hello", "--name", "it")
+    assert done.code == 0, done.out
+    assert "Nobody looked." in done.out
+    assert because in done.out
+    assert (folder / "runs" / "it" / "out.md").read_text() == "nobody looked\n"
