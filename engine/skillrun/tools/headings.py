@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from skillrun.tools.parser import Definition
+from skillrun.tools.parser import Definition, shortened
 from skillrun.tools.parsing import MOST
 from skillrun.tools.readable import one_line
 
@@ -48,7 +48,8 @@ def _with_ends(found: Sequence[tuple[int, int, str]], count: int) -> list[Defini
     definitions = []
     for line, level, title in reversed(found):
         end = min((place for other, place in ends.items() if other <= level), default=count + 1)
-        definitions.append(Definition(line, end - 1, level - highest, one_line(title[:LONGEST])))
+        header = one_line(title[:LONGEST])
+        definitions.append(Definition(line, end - 1, level - highest, header, shortened(header)))
         ends[level] = line
     return definitions[::-1]
 

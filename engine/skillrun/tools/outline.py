@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from skillrun.language.schemas import shown
 from skillrun.tools.answers import Failed, Room, content_of, count_of, counted, joined, lines_of
@@ -14,10 +12,6 @@ from skillrun.tools.headings import headings
 from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
 from skillrun.tools.parsing import MOST
 from skillrun.tools.readable import Readable, one_line
-
-_KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
-NAMES: Final = 40  # characters of a name
-_LESS: Final = "(only what stands outermost; Read shows a range of lines)"
 
 
 @dataclass(frozen=True)
@@ -66,10 +60,14 @@ def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) 
     if not file.definitions:
         has = f"{shown(path)} has {counted(file.lines, 'line')} and no outline"
         raise Failed(f"{has}: {file.reason}; use Read or Grep")
-    lines = [file.title, *map(line_of, file.definitions)]
-    if room.holds(lines):
-        return "\n".join(lines)
-    return joined([file.title, *map(line_of, file.outer)], room.less(len(_LESS)), _LESS, "")
+    for lines, less in (
+        (list(map(line_of, file.definitions)), ""),
+        ([_short(one) for one in file.definitions], "(names alone; Read shows a range of lines)"),
+        (list(map(line_of, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
+    ):
+        if room.less(len(less)).holds([file.title, *lines]):
+            break
+    return joined([file.title, *lines], room.less(len(less)), less, "")
 
 
 def below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
@@ -82,21 +80,23 @@ def below(name: str, content: bytes, line: int, until: float, room: Room) -> lis
     if file.failed:
         return [f"(no outline: {file.reason})"]
     later = [one for one in file.definitions if one.last >= line]
-    lines = [line_of(one) for one in later]
-    return lines if room.holds(lines) else room.fitting([line_of(one) for one in later if not one.depth])
+    lines = [_short(one) for one in later]
+    return lines if room.holds(lines) else room.fitting([_short(one) for one in later if not one.depth])
 
 
 def line_of(one: Definition) -> str:
-    lines = f"{one.first}-{one.last}" if one.last > one.first else f"{one.first}"
-    return f"{'  ' * one.depth}{lines} {one.header}"
+    return f"{_lines(one)} {one.header}"
 
 
-def name_of(one: Definition) -> str:
-    """The beginning of a definition's header, up to its parameters."""
-    return (_KEYWORDS.sub("", one.header).split("(", 1)[0].strip() or one.header)[:NAMES]
+def _short(one: Definition) -> str:
+    return f"{_lines(one)} {one.name}"
+
+
+def _lines(one: Definition) -> str:
+    return f"{'  ' * one.depth}{one.first}" + (f"-{one.last}" if one.last > one.first else "")
 
 
 def place_of(definitions: Sequence[Definition], line: int) -> str:
     """The definitions around a line, outermost first, with the lines of the innermost; nothing outside of all."""
     around = [one for one in definitions if one.first <= line <= one.last]
-    return f"{around[-1].first}-{around[-1].last} {' > '.join(map(name_of, around))}" if around else ""
+    return f"{around[-1].first}-{around[-1].last} {' > '.join(one.name for one in around)}" if around else ""

@@ -10,7 +10,7 @@ from typing import Final
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.tools.answers import Binary, Failed, Room, content_of, counted, joined
 from skillrun.tools.globs import chosen
-from skillrun.tools.outline import Outlined, line_of, name_of, of_file, outlined
+from skillrun.tools.outline import Outlined, line_of, of_file, outlined
 from skillrun.tools.parser import Parser
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.tools.worth import TEXTS, worth
@@ -145,6 +145,6 @@ def _named(file: Outlined, deepest: int) -> str:
         if one.depth <= deepest:
             closing = ")" * (depth - one.depth)
             between = " (" if one.depth > depth else f"{closing}, " if text else ""
-            text += f"{between}{name_of(one)} {one.first}"
+            text += f"{between}{one.name} {one.first}"
             depth = one.depth
     return text + ")" * depth

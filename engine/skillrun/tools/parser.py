@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from skillrun.tools import parsing
 from skillrun.tools.grammars import Grammar
 from skillrun.tools.readable import one_line
 
+LONGEST_NAME: Final = 48  # characters
 LARGEST: Final = 1_000_000  # bytes of a file
 MOST_REPLY: Final = 16_000_000  # bytes
 KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment, without which Python may not start
@@ -26,12 +28,27 @@ MOST_ENDED: Final = 3  # processes that files have ended, before no other is sta
 
 
 class Definition(NamedTuple):
-    """Its first and last line, how many definitions it stands in, and what stands in front of its body."""
+    """Its first and last line, how many definitions it stands in, what stands in front of its body, and its name."""
 
     first: int
     last: int
     depth: int
     header: str
+    name: str
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _definition(first: int, last: int, depth: int, header: str) -> Definition:
+    """With the beginning of the header, up to the parameters and without words such as `def`, as its name."""
+    header = one_line(header)
+    name = _KEYWORDS.sub("", header).split("(", 1)[0].strip() or header
+    return Definition(first, last, depth, header, shortened(name))
+
+
+_KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
 
 
 class NoOutline(Exception):
@@ -59,7 +76,7 @@ class Parser:
         if reply.get("missing"):
             raise NoOutline(f"the package {grammar.package} is not installed")
         try:
-            rows = [Definition(int(a), int(b), int(c), one_line(str(d))) for a, b, c, d in reply["definitions"]]
+            rows = [_definition(int(a), int(b), int(c), str(d)) for a, b, c, d in reply["definitions"]]
         except (KeyError, TypeError, ValueError):
             raise NoOutline("the parser gave none") from None
         return rows
