@@ -309,6 +309,15 @@ def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often() -> None
             parser.definitions(PYTHON, b"")
 
 
+@pytest.mark.row("Z6")
+def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "hasty.py"
+    program.write_text(Path(parsing.__file__).read_text().replace("SECONDS: Final = 2.0", "SECONDS: Final = 0.02"))
+    monkeypatch.setattr(parsing, "__file__", str(program))
+    with Parser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
+        parser.definitions(PYTHON, b"(" * 5_000)
+
+
 def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_BY_ENDING, "py", Grammar("tree_sitter_of_no_language", ""))
     (tmp_path / "a.py").write_text("def a(): ...\n")
