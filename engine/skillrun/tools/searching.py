@@ -32,6 +32,7 @@ SHARES: Final = (  # hits that a file of code, of tests, of texts, of records sh
     (8, 2, 1, 1),
     (4, 1, 1, 1),
 )
+SEARCHING: Final = SECONDS * 0.6  # of the time that there is; the rest is for finding files
 MOST_NAMED: Final = 8
 TAIL: Final = 700  # characters of the room that are for what is said of the rest
 
@@ -93,8 +94,12 @@ def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) ->
         count += 1
         if rules is None or rules.covers(parts_of(name), False, folder.check):
             names.append(name)
-    if count >= MOST_FILES:
-        remarks.append(f"(only the first {MOST_FILES:,} files were looked at; use a narrower path)")
+        if count >= MOST_FILES or time.monotonic() > folder.until - SEARCHING:
+            break
+    else:
+        return names
+    if is_folder:
+        remarks.append(f"(only the first {count:,} files were looked at; use a narrower path)")
     return names
 
 
