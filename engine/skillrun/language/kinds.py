@@ -202,7 +202,7 @@ FEATURE_KEYS: Final = _keys(
     requires=Key("names", "the features that have to be on as well"),
 )
 
-TOOLS: Final = ("Read", "Grep", "Glob", "List")
+TOOLS: Final = ("Read", "Outline", "Grep", "Glob", "List")
 
 OWN_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its own, beside the folders `round-…`
 

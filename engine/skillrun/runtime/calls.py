@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from skillrun.collaboration.compaction import clip
+from skillrun.collaboration.compaction import clip, estimate_tokens
 from skillrun.language.border import clean
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, shown
@@ -112,10 +112,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            results = [
-                (tool.id, await _use(phase, asked, address, number, tool, reads))
-                for number, tool in enumerate(reply.calls)
-            ]
+            results = await _results(phase, asked, address, messages, reply.calls, reads)
             messages.extend(_told(asked, messages, results))
             continue
         value, errors, dropped = _value(asked, reply, repaired=repaired)
@@ -171,8 +168,24 @@ def _told(asked: Asked, messages: list[Message], results: list[tuple[str, str]])
     return fenced([clip(text, max(0, left) // len(texts)) for text in texts])
 
 
-async def _use(phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, reads: list[str]) -> str:
-    """What a tool answers, or why it was not used; one that has run before is not run again."""
+async def _results(
+    phase: PhaseRun, asked: Asked, address: str, messages: list[Message], calls: tuple[ToolCall, ...], reads: list[str]
+) -> list[tuple[str, str]]:
+    """What the tools answer, each in its part of the room that is left for it and those that follow."""
+    left = _room(asked, [*messages, *(Message("tool", (Block(untrusted("")),)) for _ in calls)]) - LEAST_REPLY
+    results = []
+    for number, tool in enumerate(calls):
+        share = max(0, left) // max(1, min(len(calls), asked.calls) - number)
+        text = await _use(phase, asked, address, number, tool, share, reads)
+        left -= estimate_tokens(text)
+        results.append((tool.id, text))
+    return results
+
+
+async def _use(
+    phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, room: int, reads: list[str]
+) -> str:
+    """What a tool answers in so many tokens, or why it was not used; one that has run before is not run again."""
     offered = [one.name for one in asked.tools]
     if number >= asked.calls:
         return f"error: at most {asked.calls} calls of tools are carried out in one turn, and this one was not"
@@ -183,7 +196,7 @@ async def _use(phase: PhaseRun, asked: Asked, address: str, number: int, tool: T
     fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()
     known = run.journal.find("tool", where, fingerprint)
     if known is None:
-        result = clean(await repository_of(phase).run(tool.name, tool.arguments))
+        result = clean(await repository_of(phase).run(tool.name, tool.arguments, room))
         known = {"tool": tool.name, "arguments": tool.arguments, "result": result}
         await run.journal.record("tool", where, fingerprint, known)
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))

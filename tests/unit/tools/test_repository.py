@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.diagnostics import Problems
 from skillrun.language.document import parse_document
 from skillrun.language.library import Library
 from skillrun.language.roots import Root, package_library
 from skillrun.language.secrets import secret_names
 from skillrun.language.source import read_source
+from skillrun.tools.answers import MAX_LINE, MAX_RESULT
 from skillrun.tools.readable import Readable
-from skillrun.tools.repository import MAX_HITS, MAX_LINE, MAX_RESULT, TOOLS, Repository, specs
+from skillrun.tools.reading import RANGE, WHOLE
+from skillrun.tools.repository import TOOLS, Repository, specs
+from skillrun.tools.searching import MAX_HITS
 from skillrun.tools.tree import Tree
 
 SECRET = "the secret of the folder next door"
@@ -54,8 +59,16 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
+def repository(root: Path) -> Repository:
+    return Repository(lambda: Readable(Tree(root, links=True), SECRETS))
+
+
 def ask(root: Path, tool: str, /, **arguments: Any) -> str:
-    return asyncio.run(Repository(lambda: Readable(Tree(root, links=True), SECRETS)).run(tool, arguments))
+    return asyncio.run(repository(root).run(tool, arguments))
+
+
+def ask_in(root: Path, tokens: int, tool: str, /, **arguments: Any) -> str:
+    return asyncio.run(repository(root).run(tool, arguments, tokens))
 
 
 def test_a_file_is_read_with_line_numbers(root: Path) -> None:
@@ -73,7 +86,7 @@ def test_a_long_file_is_read_in_parts_that_together_are_the_file(root: Path) -> 
     read: list[str] = []
     while len(read) < len(lines):
         answer = ask(root, "Read", path="long.txt", offset=len(read) + 1)
-        assert len(answer) <= MAX_RESULT + 100
+        assert len(answer) <= WHOLE + 100
         read += [line.split("\t", 1)[1] for line in answer.split("\n") if "\t" in line]
     assert read == lines
 
@@ -105,7 +118,9 @@ def test_what_cannot_be_read_is_an_answer(root: Path, arguments: dict[str, Any],
 
 
 def test_an_unknown_tool_is_an_answer(root: Path) -> None:
-    assert ask(root, "Write", path="x") == "error: there is no tool `Write`; there are Read, Grep, Glob, List"
+    assert ask(root, "Write", path="x") == (
+        "error: there is no tool `Write`; there are Read, Outline, Grep, Glob, List"
+    )
 
 
 def test_a_pipe_is_not_waited_for(root: Path) -> None:
@@ -116,18 +131,74 @@ def test_a_pipe_is_not_waited_for(root: Path) -> None:
 
 
 def test_grep_lists_the_lines_that_match_in_a_fixed_order(root: Path) -> None:
-    assert ask(root, "Grep", pattern=r"def \w+").split("\n") == [
-        "src/app.py:4: def main() -> None:",
-        "src/near:4: def main() -> None:",
-        "src/lib/util.py:1: def helper() -> int:",
+    assert ask(root, "Grep", pattern=r"def \w+|print").split("\n") == [
+        "src/app.py",
+        "[4-5 main]",
+        "4:def main() -> None:",
+        "5:    print('hello')",
+        "src/near",
+        "4:def main() -> None:",
+        "5:    print('hello')",
+        "src/lib/util.py",
+        "[1-2 helper]",
+        "1:def helper() -> int:",
     ]
 
 
 def test_grep_keeps_to_a_folder_a_file_and_a_glob(root: Path) -> None:
-    assert ask(root, "Grep", pattern="def", path="src/lib") == "src/lib/util.py:1: def helper() -> int:"
-    assert ask(root, "Grep", pattern="1", path="src/page.tsx") == "src/page.tsx:1: export const page = 1"
-    assert ask(root, "Grep", pattern="1", glob="*.{ts,tsx}") == "src/page.tsx:1: export const page = 1"
+    assert ask(root, "Grep", pattern="def", path="src/lib") == "src/lib/util.py\n[1-2 helper]\n1:def helper() -> int:"
+    assert ask(root, "Grep", pattern="1", path="src/page.tsx") == "src/page.tsx\n1:export const page = 1"
+    assert ask(root, "Grep", pattern="1", glob="*.{ts,tsx}") == "src/page.tsx\n1:export const page = 1"
     assert ask(root, "Grep", pattern="absent") == "(no hits)"
+
+
+def test_grep_says_in_which_definitions_hits_stand_also_those_in_decorators(root: Path) -> None:
+    (root / "src" / "cli.py").write_text(
+        "class Tool:\n    @option('--mark')\n    def first(self): ...\n\n    def other(self):\n        self.mark = 1\n"
+    )
+    assert ask(root, "Grep", pattern="mark").split("\n") == [
+        "src/cli.py",
+        "[2-3 class Tool > first]",
+        "2:    @option('--mark')",
+        "[5-6 class Tool > other]",
+        "6:        self.mark = 1",
+    ]
+
+
+def test_grep_shows_code_before_tests_before_texts_before_records_and_each_file_its_share(root: Path) -> None:
+    names = ["CHANGELOG.md", "docs/guide.md", "package-lock.json", "tests/test_app.py", "zebra.py", "src/app.test.ts"]
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("".join(f"mark {number}\n" for number in range(60)))
+    lines = ask(root, "Grep", pattern="mark").split("\n")
+    shown = [line for line in lines if line in names]
+    assert shown == ["zebra.py", "src/app.test.ts", "tests/test_app.py", "docs/guide.md", *sorted(names[:3:2])]
+    counts = [int(line.split()[1]) for line in lines if line.startswith("(and ")]
+    assert len(counts) == len(names), "every file says how many more hits it has"
+    assert sum(counts) + sum(line[0].isdigit() for line in lines) == 60 * len(names)
+    assert counts == [60 - 30, 60 - 8, 60 - 8, 60 - 4, 60 - 2, 60 - 2], "the less it is worth, the fewer are shown"
+
+
+def test_grep_names_the_files_with_most_of_what_is_not_shown(root: Path) -> None:
+    for number in range(150):
+        (root / f"part-{number:03}.py").write_text("mark\n" * (1 + number % 7))
+    (root / "worst.md").write_text("mark\n" * 500)
+    answer = ask(root, "Grep", pattern="mark")
+    assert len(answer) <= MAX_RESULT + 100
+    *lines, rest = answer.split("\n")
+    hits = sum(line[0].isdigit() for line in lines)
+    more = sum(int(line.split()[1]) for line in lines if line.startswith("(and "))
+    assert 50 < hits <= MAX_HITS
+    total = 500 + sum(1 + number % 7 for number in range(150))
+    assert rest.startswith(f"(not shown: {total - hits - more} hits in worst.md 500, part-")
+    assert rest.endswith(" other files; use a narrower pattern, path or glob)")
+
+
+def test_grep_says_which_files_were_too_large_to_search(root: Path) -> None:
+    (root / "data.json").write_text("mark\n" * 1_100_000)
+    (root / "one.py").write_text("mark\n")
+    answer = ask(root, "Grep", pattern="mark")
+    assert answer == "one.py\n1:mark\n(not searched: `data.json` is larger than 5,000,000 bytes)"
 
 
 def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
@@ -136,18 +207,19 @@ def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
 
 
 def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("readable", "repository"):
+    for module in ("readable", "searching"):
         monkeypatch.setattr(f"skillrun.tools.{module}.SECONDS", 0)
     (root / "evil.txt").write_text("a" * 5000 + "!")
     answer = ask(root, "Grep", pattern="(a+)+b", path="evil.txt")
     assert answer == "(stopped in evil.txt after 0 seconds; use a simpler pattern or a narrower path)"
 
 
-def test_grep_stops_after_enough_hits(root: Path) -> None:
+def test_grep_counts_hits_that_it_does_not_show(root: Path) -> None:
     (root / "many.txt").write_text("hit\n" * 500)
     answer = ask(root, "Grep", pattern="hit").split("\n")
-    assert len(answer) == MAX_HITS + 1
-    assert answer[-1].startswith(f"(more than {MAX_HITS} hits")
+    assert answer[0] == "many.txt"
+    assert len(answer) == MAX_HITS + 2
+    assert answer[-1] == f"(and {500 - MAX_HITS} more in this file)"
 
 
 def test_glob_lists_files_and_leaves_out_what_is_ignored(root: Path) -> None:
@@ -157,10 +229,73 @@ def test_glob_lists_files_and_leaves_out_what_is_ignored(root: Path) -> None:
     assert ask(root, "Glob", pattern="*.log") == "(no files)"
 
 
-def test_list_shows_one_folder(root: Path) -> None:
-    assert ask(root, "List").split("\n") == [".gitignore", "README.md", "empty.txt", "image.png", "src/"]
-    assert ask(root, "List", path="src").split("\n") == ["app.py", "lib/", "near", "page.tsx"]
+def test_list_shows_one_folder_with_sizes(root: Path) -> None:
+    assert ask(root, "List").split("\n") == [
+        ".gitignore  2 lines",
+        "README.md  3 lines",
+        "empty.txt  0 lines",
+        "image.png  9 bytes",
+        "src/  4 files",
+    ]
+    assert ask(root, "List", path="src").split("\n") == [
+        "app.py  5 lines",
+        "lib/  1 file",
+        "near  5 lines",
+        "page.tsx  1 line",
+    ]
     assert ask(root, "List", path="README.md") == "error: `README.md` is a file; use Read"
+
+
+def test_a_range_that_is_asked_for_comes_whole(root: Path) -> None:
+    lines = [f"line {n} " + "x" * 60 for n in range(3000)]
+    (root / "long.txt").write_text("\n".join(lines))
+    asked = ask(root, "Read", path="long.txt", offset=500, limit=1000)
+    assert WHOLE < len(asked) < RANGE
+    assert asked.split("\n")[-2].endswith(lines[1498])
+    assert asked.endswith("(lines 500 to 1499 of 3000; the next is offset 1500)")
+    most = ask(root, "Read", path="long.txt", limit=3000)
+    assert RANGE - 1000 < len(most) <= RANGE
+
+
+def test_a_file_that_is_little_longer_than_a_part_comes_whole_and_a_longer_one_says_what_is_below(root: Path) -> None:
+    text = "".join(f"def function_{n}(one, two):\n    return one + two\n\n\n" for n in range(250))
+    (root / "code.py").write_text(text)
+    assert "next is offset" not in ask(root, "Read", path="code.py")
+    (root / "code.py").write_text(text * 2)
+    answer = ask(root, "Read", path="code.py")
+    assert len(answer) < MAX_RESULT + 3500
+    shown, below = answer.split("(below:)\n")
+    last = int(re.search(r"the next is offset (\d+)\)", shown)[1]) - 1  # type: ignore[index]
+    first = 4 * -((1 - last) // 4) + 1  # of the function that the part ends in, or the next
+    assert below.startswith(f"{first}-{first + 1} function_{first // 4}\n")
+    assert "(below:)" not in ask(root, "Read", path="code.py", offset=10, limit=5)
+
+
+@pytest.mark.row("Z6")
+def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
+    text = "".join(f"def function_{n}(one, two):\n    return one + two\n\n\n" for n in range(100))
+    for number in range(9):
+        (root / "src" / f"code{number}.py").write_text(text)
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("Read", {"path": "src/code1.py"}),
+        ("Read", {"path": "src/code1.py", "limit": 390}),
+        ("Outline", {}),
+        ("Outline", {"path": "src/code1.py"}),
+        ("Grep", {"pattern": "one"}),
+        ("Glob", {"pattern": "*"}),
+        ("List", {"path": "src"}),
+    ]
+    for tool, arguments in asked:
+        for tokens in (150, 900):
+            answer = ask_in(root, tokens, tool, **arguments)
+            assert estimate_tokens(answer) <= tokens * 1.1, (tool, tokens)
+            assert (
+                "\n(" in answer
+                or answer[0] == "("
+                or answer.startswith("error: there is no room")
+                or len(answer) < 2500
+            )
+    assert ask_in(root, 0, "Read", path="src/app.py").startswith("error: there is no room left for line 1")
 
 
 @pytest.mark.parametrize(
@@ -187,6 +322,7 @@ def test_what_is_withheld_is_said_to_be_so(root: Path, path: str, because: str) 
 def test_nothing_outside_is_shown(root: Path, path: str) -> None:
     for tool, arguments in (
         ("Read", {"path": path}),
+        ("Outline", {"path": path}),
         ("List", {"path": path}),
         ("Grep", {"pattern": "secret", "path": path}),
     ):
@@ -251,7 +387,9 @@ def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_
     assert ask(root, "Read", path="runs/one/design.md").endswith("def in a design")
     assert ask(root, "Read", path="runs/one/.run/transcript.ndjson").startswith("error:")
     assert ask(root, "Grep", pattern="def", path="runs/one/.run").startswith("error:")
-    assert ask(root, "List", path="runs/one") == "design.md"
+    assert "runs/" not in ask(root, "Outline")
+    assert ask(root, "List", path="runs/one") == "design.md  1 line"
+    assert "runs/  1 file" in ask(root, "List")
 
 
 @pytest.mark.finding("FZ14")
@@ -265,6 +403,8 @@ def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_
         ("Grep", {"pattern": "x", "glob": "**/" * 1_500_000}),
         ("Grep", {"pattern": "x" * 5_000_000}),
         ("Glob", {"pattern": "{a,b}" * 800_000}),
+        ("Outline", {"path": "c/" * 2_000_000}),
+        ("Outline", {"glob": "{a,b}" * 800_000}),
         ("List", {"path": "\n" * 4_000_000}),
         ("Read", {"n" * 5_000_000: 1, "path": "README.md"}),
         ("n" * 5_000_000, {}),

@@ -1,0 +1,140 @@
+"""The languages of which there are outlines: the grammar of each, and what counts as a definition in it.
+
+A grammar is a package of its own. In a query, `@holder` is a definition whose own definitions are shown (a class, a
+module), `@leaf` one in which nothing more is looked for (a function).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The module with the grammar, the function in it that gives it, and the query for definitions."""
+
+    module: str
+    definitions: str
+    function: str = "language"
+
+    @property
+    def package(self) -> str:
+        return self.module.replace("_", "-")
+
+
+_SCRIPT: Final = """
+(class_declaration) @holder
+(function_declaration) @leaf
+(generator_function_declaration) @leaf
+(method_definition) @leaf
+(variable_declarator value: [(arrow_function) (function_expression)]) @leaf
+(variable_declarator value: (class)) @holder
+(assignment_expression right: [(arrow_function) (function_expression)]) @leaf
+(assignment_expression right: (class)) @holder
+(pair value: [(arrow_function) (function_expression)]) @leaf
+"""
+_TYPED: Final = f"""{_SCRIPT}
+(abstract_class_declaration) @holder
+(internal_module) @holder
+(module) @holder
+(interface_declaration) @leaf
+(type_alias_declaration) @leaf
+(enum_declaration) @leaf
+(function_signature) @leaf
+(abstract_method_signature) @leaf
+"""
+_C: Final = """
+(function_definition) @leaf
+(type_definition) @leaf
+(enum_specifier body: (_)) @leaf
+(union_specifier body: (_)) @leaf
+"""
+
+PYTHON: Final = Grammar("tree_sitter_python", "(class_definition) @holder (function_definition) @leaf")
+JAVASCRIPT: Final = Grammar("tree_sitter_javascript", _SCRIPT)
+TYPESCRIPT: Final = Grammar("tree_sitter_typescript", _TYPED, "language_typescript")
+TSX: Final = Grammar("tree_sitter_typescript", _TYPED, "language_tsx")
+GO: Final = Grammar("tree_sitter_go", "(function_declaration) @leaf (method_declaration) @leaf (type_spec) @leaf")
+RUST: Final = Grammar(
+    "tree_sitter_rust",
+    """
+    (impl_item) @holder (trait_item) @holder (mod_item body: (_)) @holder
+    (function_item) @leaf (function_signature_item) @leaf (macro_definition) @leaf
+    (struct_item) @leaf (enum_item) @leaf (union_item) @leaf (type_item) @leaf
+    """,
+)
+JAVA: Final = Grammar(
+    "tree_sitter_java",
+    """
+    (class_declaration) @holder (interface_declaration) @holder (enum_declaration) @holder
+    (record_declaration) @holder (annotation_type_declaration) @leaf
+    (method_declaration) @leaf (constructor_declaration) @leaf
+    """,
+)
+C: Final = Grammar("tree_sitter_c", f"{_C} (struct_specifier body: (_)) @leaf")
+CPP: Final = Grammar(
+    "tree_sitter_cpp",
+    f"""{_C}
+    (namespace_definition) @holder (class_specifier body: (_)) @holder (struct_specifier body: (_)) @holder
+    (field_declaration declarator: (function_declarator)) @leaf
+    """,
+)
+C_SHARP: Final = Grammar(
+    "tree_sitter_c_sharp",
+    """
+    (namespace_declaration) @holder (class_declaration) @holder (struct_declaration) @holder
+    (interface_declaration) @holder (record_declaration) @holder
+    (enum_declaration) @leaf (delegate_declaration) @leaf
+    (method_declaration) @leaf (constructor_declaration) @leaf
+    """,
+)
+RUBY: Final = Grammar("tree_sitter_ruby", "(module) @holder (class) @holder (method) @leaf (singleton_method) @leaf")
+PHP: Final = Grammar(
+    "tree_sitter_php",
+    """
+    (class_declaration) @holder (interface_declaration) @holder (trait_declaration) @holder
+    (enum_declaration) @holder (function_definition) @leaf (method_declaration) @leaf
+    """,
+    "language_php",
+)
+BASH: Final = Grammar("tree_sitter_bash", "(function_definition) @leaf")
+
+_BY_ENDING: Final = {
+    **dict.fromkeys(("py", "pyi", "pyw"), PYTHON),
+    **dict.fromkeys(("js", "jsx", "mjs", "cjs"), JAVASCRIPT),
+    **dict.fromkeys(("ts", "mts", "cts"), TYPESCRIPT),
+    "tsx": TSX,
+    "go": GO,
+    "rs": RUST,
+    "java": JAVA,
+    "c": C,
+    **dict.fromkeys(("h", "cc", "cpp", "cxx", "hh", "hpp", "hxx"), CPP),
+    "cs": C_SHARP,
+    **dict.fromkeys(("rb", "rake", "gemspec"), RUBY),
+    "php": PHP,
+    **dict.fromkeys(("sh", "bash"), BASH),
+}
+_BY_PROGRAM: Final = {"python": PYTHON, "node": JAVASCRIPT, "ruby": RUBY, "php": PHP, "bash": BASH, "sh": BASH}
+MARKDOWN: Final = ("md", "markdown", "mdx")
+TEXTS: Final = (*MARKDOWN, "rst", "txt")
+"""Endings of texts whose headings are their outline."""
+
+ENDINGS: Final = tuple(f".{ending}" for ending in (*_BY_ENDING, *TEXTS))
+
+
+def grammar_of(name: str, content: bytes) -> Grammar | None:
+    """The grammar of a file, by the ending of its name, or the program that its first line names."""
+    ending = ending_of(name)
+    if ending:
+        return _BY_ENDING.get(ending)
+    if not content.startswith(b"#!"):
+        return None
+    words = content[2:200].partition(b"\n")[0].decode("ascii", "replace").split()
+    programs = [word.rpartition("/")[2].rstrip(".0123456789") for word in words]
+    return next((_BY_PROGRAM.get(program) for program in programs if program != "env"), None)
+
+
+def ending_of(name: str) -> str:
+    own = name.rpartition("/")[2].lstrip(".")
+    return own.rpartition(".")[2].lower() if "." in own else ""

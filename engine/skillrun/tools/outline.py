@@ -1,0 +1,102 @@
+"""The outline of a file: what is defined in it, or its headings, with their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skillrun.language.schemas import shown
+from skillrun.tools.answers import Failed, Room, content_of, count_of, counted, joined, lines_of
+from skillrun.tools.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
+from skillrun.tools.headings import headings
+from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
+from skillrun.tools.parsing import MOST
+from skillrun.tools.readable import Readable, one_line
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """A file: how many lines it has, what is defined in it, and why nothing is or could be found.
+
+    `failed`: its kind has outlines, and this file could not be read as one of it.
+    """
+
+    name: str
+    lines: int
+    definitions: tuple[Definition, ...] = ()
+    reason: str = ""
+    failed: bool = False
+
+    @property
+    def title(self) -> str:
+        first = f", the first {MOST:,} definitions" if len(self.definitions) >= MOST else ""
+        return f"{one_line(self.name)} ({counted(self.lines, 'line')}{first})"
+
+    @property
+    def outer(self) -> list[Definition]:
+        return [one for one in self.definitions if not one.depth]
+
+
+def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
+    """The outline of one file. Raises TimeoutError."""
+    count, ending = count_of(content), ending_of(name)
+    if len(content) > LARGEST:
+        return Outlined(name, count, (), f"it is larger than {LARGEST:,} bytes", failed=True)
+    if ending in TEXTS:
+        found = headings(lines_of(content), marked=ending in MARKDOWN)
+        return Outlined(name, count, tuple(found), "it has no headings")
+    if (grammar := grammar_of(name, content)) is None:
+        kind = shown(f".{ending}") if ending else "files without an ending"
+        return Outlined(name, count, (), f"there is none for {kind}, only for {', '.join(ENDINGS)}")
+    try:
+        return Outlined(name, count, tuple(parser.definitions(grammar, content)), "nothing is defined in it")
+    except NoOutline as error:
+        return Outlined(name, count, (), str(error), failed=True)
+
+
+def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) -> str:
+    """The outline of the file at a path, whose real name is known. Raises Failed, and what opening it raises."""
+    file = outlined(parser, name, content_of(folder, path))
+    if not file.definitions:
+        has = f"{shown(path)} has {counted(file.lines, 'line')} and no outline"
+        raise Failed(f"{has}: {file.reason}; use Read or Grep")
+    for lines, less in (
+        (list(map(line_of, file.definitions)), ""),
+        ([_short(one) for one in file.definitions], "(names alone; Read shows a range of lines)"),
+        (list(map(line_of, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
+    ):
+        if room.less(len(less)).holds([file.title, *lines]):
+            break
+    return joined([file.title, *lines], room.less(len(less)), less, "")
+
+
+def below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
+    """What is defined in a file from a line on: all of it, or what stands outermost; why that is not known."""
+    try:
+        with Parser(until) as parser:
+            file = outlined(parser, name, content)
+    except TimeoutError:
+        return ["(no outline: there was no time for it)"]
+    if file.failed:
+        return [f"(no outline: {file.reason})"]
+    later = [one for one in file.definitions if one.last >= line]
+    lines = [_short(one) for one in later]
+    return lines if room.holds(lines) else room.fitting([_short(one) for one in later if not one.depth])
+
+
+def line_of(one: Definition) -> str:
+    return f"{_lines(one)} {one.header}"
+
+
+def _short(one: Definition) -> str:
+    return f"{_lines(one)} {one.name}"
+
+
+def _lines(one: Definition) -> str:
+    return f"{'  ' * one.depth}{one.first}" + (f"-{one.last}" if one.last > one.first else "")
+
+
+def place_of(definitions: Sequence[Definition], line: int) -> str:
+    """The definitions around a line, outermost first, with the lines of the innermost; nothing outside of all."""
+    around = [one for one in definitions if one.first <= line <= one.last]
+    return f"{around[-1].first}-{around[-1].last} {' > '.join(one.name for one in around)}" if around else ""

@@ -1,0 +1,91 @@
+"""A program of its own that finds definitions, for `parser.py`: what goes wrong in a grammar's code ends it alone.
+
+It is given a line of JSON and so many bytes, and answers a line of JSON, until there is no more. It imports nothing of
+skillrun, since it is started by its file's name; time and memory are limited by the system.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import signal
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Final
+
+MEMORY: Final = 1 << 30  # bytes of address space
+SECONDS: Final = 2.0  # for one file
+MOST: Final = 2_000  # definitions of one file
+HEADER: Final = 160  # characters
+
+
+def main() -> None:
+    for kind, limit in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 30)):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (limit, limit))
+    while line := sys.stdin.buffer.readline():
+        asked = json.loads(line)
+        content = sys.stdin.buffer.read(asked["bytes"])
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # nobody handles SIGALRM: it ends the process
+        answer = _answer(asked, content)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _answer(asked: dict[str, Any], content: bytes) -> dict[str, Any]:
+    try:
+        parser, query, cursor = _prepared(asked["module"], asked["function"], asked["definitions"])
+    except ImportError:
+        return {"missing": True}
+    found = cursor(query).captures(parser.parse(content).root_node)
+    nodes = [(node, True) for node in found.get("holder", ())] + [(node, False) for node in found.get("leaf", ())]
+    nodes.sort(key=lambda one: (one[0].start_byte, -one[0].end_byte))
+    definitions: list[tuple[int, int, int, str]] = []
+    around: list[tuple[int, bool]] = []  # where each definition around this place ends, and whether it is looked into
+    for node, is_holder in nodes:
+        while around and node.start_byte >= around[-1][0]:
+            around.pop()
+        if around and not around[-1][1]:
+            continue
+        definitions.append((*_lines(node), len(around), _header(node, content)))
+        around.append((node.end_byte, is_holder))
+        if len(definitions) == MOST:
+            break
+    return {"definitions": definitions}
+
+
+@lru_cache
+def _prepared(module: str, function: str, definitions: str) -> tuple[Any, Any, Any]:
+    """The parser, the query, and what runs that. Raises ImportError."""
+    import tree_sitter
+
+    language = tree_sitter.Language(getattr(importlib.import_module(module), function)())
+    return tree_sitter.Parser(language), tree_sitter.Query(language, definitions), tree_sitter.QueryCursor
+
+
+def _lines(node: Any) -> tuple[int, int]:
+    """The first and the last line of a definition, decorators included."""
+    parent = node.parent
+    first = parent if parent is not None and parent.type == "decorated_definition" else node
+    last = node.end_point[0] + (node.end_point[1] > 0)
+    return first.start_point[0] + 1, max(last, first.start_point[0] + 1)
+
+
+def _header(node: Any, content: bytes) -> str:
+    """What stands in front of a definition's body, in one line."""
+    value = node.child_by_field_name("value") or node.child_by_field_name("right") or node
+    body = value.child_by_field_name("body")
+    end = body.start_byte if body is not None else node.end_byte
+    end = min([end, *(child.start_byte for child in node.children if child.type == "comment")])
+    text = content[node.start_byte : min(end, node.start_byte + 8 * HEADER)].decode("utf-8", "replace")
+    if body is None:
+        text = text.split("{", 1)[0] if "{" in text else text.split("\n", 1)[0]
+    text = " ".join(text.split()).rstrip(" :={").removesuffix("=>").rstrip().replace("( ", "(").replace(", )", ")")
+    return text if len(text) <= HEADER else f"{text[: HEADER - 1]}…"
+
+
+if __name__ == "__main__":
+    main()

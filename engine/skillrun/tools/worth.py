@@ -1,0 +1,35 @@
+"""Which files come first in an answer: code, its tests, texts, and last what programs and histories have written."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+CODE, TESTS, TEXTS, RECORDS = range(4)
+
+_TEST_FOLDERS: Final = frozenset(
+    {"test", "tests", "testing", "testdata", "spec", "specs", "__tests__", "__mocks__", "fixtures", "e2e"}
+)
+_TEST_NAME: Final = re.compile(
+    r"test_.*|conftest\.py|.*[._-](test|tests|spec)\.\w+|.*(Test|Tests|Spec)\.(java|kt|cs|php|swift)"
+)
+_TEXT_FOLDERS: Final = frozenset({"doc", "docs", "documentation", "man"})
+_TEXT_NAME: Final = re.compile(r".*\.(md|markdown|mdx|rst|txt|adoc|asciidoc|org|tex|html?|[1-8])", re.IGNORECASE)
+_RECORD_NAME: Final = re.compile(
+    r"(changelog|changes|history|news|releases?|release[-_]notes)(\.\w+)?"
+    r"|.*\.lock|.*[.-]lock\.(json|ya?ml)|go\.sum|.*\.min\.(js|css|mjs)|.*\.(map|svg|csv|tsv|po|pot|ipynb|snap|log|patch|diff)",
+    re.IGNORECASE,
+)
+
+
+def worth(name: str) -> int:
+    """CODE, TESTS, TEXTS or RECORDS (changelogs, lock files, what is generated), told by a file's path alone."""
+    *folders, own = name.split("/")
+    lowered = {folder.lower() for folder in folders}
+    if _RECORD_NAME.fullmatch(own):
+        return RECORDS
+    if lowered & _TEST_FOLDERS or _TEST_NAME.fullmatch(own):
+        return TESTS
+    if lowered & _TEXT_FOLDERS or _TEXT_NAME.fullmatch(own):
+        return TEXTS
+    return CODE

@@ -1,0 +1,348 @@
+"""Outlines: of each language, of texts, of folders in the detail that fits, and of files that are hostile."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.tools import parsing
+from skillrun.tools.answers import MAX_RESULT
+from skillrun.tools.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
+from skillrun.tools.headings import headings
+from skillrun.tools.outline import outlined
+from skillrun.tools.parser import LARGEST, NoOutline, Parser
+from tests.unit.tools.test_repository import SECRET, ask
+
+SOURCES = {
+    "a.py": (
+        (
+            "import os\n\n@cache\nclass A(Base):\n    x = 1\n    async def one(\n"
+            "        self, b: int,\n    ) -> None:  # why\n"
+            "        def inner(): ...\n\nif os:\n    def two(): ...\n"
+        ),
+        ["3-9 class A(Base)", "  6-9 async def one(self, b: int) -> None", "12 def two()"],
+    ),
+    "a.js": (
+        (
+            "class A { one() {} }\nfunction two(a) {\n}\nconst three = (b) => 1\napp.use = function four() {}\n"
+            "x.map(() => { const y = 1 })\nmodule.exports = { five: async () => {} }\n"
+        ),
+        [
+            "1 class A",
+            "  1 one()",
+            "2-3 function two(a)",
+            "4 three = (b)",
+            "5 app.use = function four()",
+            "7 five: async ()",
+        ],
+    ),
+    "a.ts": (
+        (
+            "export interface A { b: string }\ntype B = string\nenum C { D }\n"
+            "abstract class E<T> { abstract f(): void }\n"
+            "namespace G { export function h(i: number): void {} }\n"
+        ),
+        [
+            "1 interface A",
+            "2 type B = string",
+            "3 enum C",
+            "4 abstract class E<T>",
+            "  4 abstract f(): void",
+            "5 namespace G",
+            "  5 function h(i: number): void",
+        ],
+    ),
+    "a.tsx": ("const A = () => <div/>\n", ["1 A = ()"]),
+    "a.go": (
+        "package a\ntype S struct {\n\tx int\n}\nfunc (s *S) Run() error {\n\treturn nil\n}\nfunc main() {}\n",
+        ["2-4 S struct", "5-7 func (s *S) Run() error", "8 func main()"],
+    ),
+    "a.rs": (
+        (
+            "pub struct S { x: u8 }\nimpl T for S {\n    fn one(&self) -> u8 { 1 }\n}\n"
+            "mod tests { fn two() {} }\ntrait U { fn v(); }\n"
+        ),
+        [
+            "1 pub struct S",
+            "2-4 impl T for S",
+            "  3 fn one(&self) -> u8",
+            "5 mod tests",
+            "  5 fn two()",
+            "6 trait U",
+            "  6 fn v();",
+        ],
+    ),
+    "A.java": (
+        (
+            "public class A implements B {\n  A() {}\n"
+            "  @Override public int one(int x) { return x; }\n}\ninterface C { void d(); }\n"
+        ),
+        [
+            "1-4 public class A implements B",
+            "  2 A()",
+            "  3 @Override public int one(int x)",
+            "5 interface C",
+            "  5 void d();",
+        ],
+    ),
+    "a.c": (
+        "struct s { int x; };\ntypedef struct { int y; } t;\nenum e { F };\nstatic int one(int a)\n{\n  return a;\n}\n",
+        ["1 struct s", "2 typedef struct", "3 enum e", "4-7 static int one(int a)"],
+    ),
+    "a.cpp": (
+        (
+            "namespace n {\nclass C : public B {\n  void one();\n"
+            "  int two() const { return 1; }\n};\n}\nvoid n::C::one() {}\n"
+        ),
+        [
+            "1-6 namespace n",
+            "  2-5 class C : public B",
+            "    3 void one();",
+            "    4 int two() const",
+            "7 void n::C::one()",
+        ],
+    ),
+    "a.cs": (
+        "namespace N { class A : B { public A() {} public int One(int x) => x; } enum E { F } }\n",
+        ["1 namespace N", "  1 class A : B", "    1 public A()", "    1 public int One(int x)", "  1 enum E"],
+    ),
+    "a.rb": (
+        "module M\n  class A < B\n    def one(x)\n    end\n    def self.two; end\n  end\nend\n",
+        ["1-7 module M", "  2-6 class A < B", "    3-4 def one(x)", "    5 def self.two; end"],
+    ),
+    "a.php": (
+        "<?php\nclass A extends B {\n  public function one($x) {}\n}\nfunction two() {}\n",
+        ["2-4 class A extends B", "  3 public function one($x)", "5 function two()"],
+    ),
+    "a.sh": ("one() {\n  :\n}\nfunction two { :; }\n", ["1-3 one()", "4 function two"]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_definitions_of_each_language_are_shown_with_their_lines(tmp_path: Path, name: str) -> None:
+    text, lines = SOURCES[name]
+    (tmp_path / name).write_text(text)
+    title, *shown = ask(tmp_path, "Outline", path=name).split("\n")
+    assert title == f"{name} ({text.count(chr(10))} line{'s' if text.count(chr(10)) > 1 else ''})"
+    assert shown == lines
+
+
+def test_every_grammar_reads_its_definitions_and_broken_files_too() -> None:
+    grammars = list(dict.fromkeys(_BY_ENDING.values()))
+    with Parser(time.monotonic() + 30) as parser:
+        for grammar in grammars:
+            assert parser.definitions(grammar, b"") == []
+            parser.definitions(grammar, b"class A { def (((\n\xff\xfe \x80 }}}} function")
+        broken = b"class A:\n    def one(self):\n        return (\n\n    def two(self):\n        pass\n"
+        assert [one.header[:12] for one in parser.definitions(PYTHON, broken)][:2] == ["class A", "def one(self"]
+
+
+def test_a_script_without_an_ending_is_known_by_its_first_line() -> None:
+    assert grammar_of("bin/run", b"#!/usr/bin/env python3\n") is PYTHON
+    assert grammar_of("bin/run", b"#!/usr/bin/env -S uv run\n") is None
+    assert grammar_of("bin/run", b"#!/bin/bash -e\n") is _BY_ENDING["sh"]
+    assert grammar_of(".python", b"") is None
+
+
+def test_headings_are_the_outline_of_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "# One\ntext\n## Two\n```sh\n# no heading\n```\nThree\n-----\n#hashtag\n# Four #\n- item\n---\n"
+    )
+    assert ask(tmp_path, "Outline", path="a.md").split("\n")[1:] == [
+        "1-9 One",
+        "  3-6 Two",
+        "  7-9 Three",
+        "10-12 Four",
+    ]
+    (tmp_path / "a.rst").write_text("=====\nTitle\n=====\n\nPart\n----\ntext\n\nSmaller\n~~~~~~~\n\nOther\n-----\n")
+    assert ask(tmp_path, "Outline", path="a.rst").split("\n")[1:] == [
+        "2-13 Title", "  5-11 Part", "    9-11 Smaller", "  12-13 Other"
+    ]  # fmt: skip
+
+
+@given(st.lists(st.text("#=-~`ab ", max_size=8)), st.booleans())
+def test_headings_are_in_their_order_and_within_those_above(lines: list[str], marked: bool) -> None:
+    found = headings(lines, marked=marked)
+    assert [one.first for one in found] == sorted({one.first for one in found})
+    for one in found:
+        assert 1 <= one.first <= one.last <= len(lines)
+        inside = [other for other in found if one.first < other.first <= one.last]
+        assert all(other.depth > one.depth and other.last <= one.last for other in inside)
+
+
+def test_what_has_no_outline_says_why(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: 1\n")
+    (tmp_path / "a.py").write_text("a = 1\n")
+    (tmp_path / "a.md").write_text("text\n")
+    (tmp_path / "a.bin").write_bytes(b"\0")
+    answers = [ask(tmp_path, "Outline", path=f"a.{ending}") for ending in ("yaml", "py", "md", "bin", "gone")]
+    assert answers[0].startswith("error: `a.yaml` has 1 line and no outline: there is none for `.yaml`, only for .py, ")
+    assert answers[1:] == [
+        "error: `a.py` has 1 line and no outline: nothing is defined in it; use Read or Grep",
+        "error: `a.md` has 1 line and no outline: it has no headings; use Read or Grep",
+        "error: `a.bin` is a binary file",
+        "error: there is no `a.gone`",
+    ]
+
+
+def test_a_folder_is_shown_in_the_detail_that_fits_code_in_most(tmp_path: Path) -> None:
+    code = "".join(f"class C{n}:\n    def method_{n}(self, one, two): ...\n" for n in range(3))
+    for name in ("src/a.py", "src/b.py", "tests/test_a.py", "tests/test_b.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code)
+    (tmp_path / "README.md").write_text("# Title\n## Part\n")
+    (tmp_path / "logo.png").write_bytes(b"\0")
+    whole = ask(tmp_path, "Outline").split("\n")
+    assert whole[:3] == ["src/a.py (6 lines)", "  1-2 class C0", "    2 def method_0(self, one, two)"]
+    less = "(other texts: only what stands outermost; Outline of a file or a narrower folder shows more)"
+    assert whole[-3:] == ["README.md (2 lines)", "  1-2 Title", less]
+    for number in range(60):
+        (tmp_path / "src" / f"more{number:02}.py").write_text(code.replace("class C", f"class More{number}Of"))
+    names = ask(tmp_path, "Outline").split("\n")
+    assert len("\n".join(names)) <= MAX_RESULT
+    assert names[0] == "src/a.py (6 lines): class C0 1 (method_0 2), class C1 3 (method_1 4), class C2 5 (method_2 6)"
+    assert names[-3:-1] == ["tests/test_b.py (6 lines): class C0 1, class C1 3, class C2 5", "./: README.md 2"]
+    assert names[-1].startswith("(code: names and first lines; tests: names and first lines of what stands outermost; ")
+    assert "README" not in ask(tmp_path, "Outline", glob="*.py")
+    assert "logo" not in "".join(names)
+    assert ask(tmp_path, "Outline", glob="*.zig") == "(no files)"
+
+
+def test_of_very_many_files_the_folders_are_counted(tmp_path: Path) -> None:
+    for number in range(450):
+        place = tmp_path / ("one" if number % 3 else "two/deep")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.py").touch()
+    assert ask(tmp_path, "Outline").split("\n") == [
+        "(450 files are more than are outlined at once; by folder:)", "one/  300 files", "two/deep/  150 files"
+    ]  # fmt: skip
+
+
+@pytest.mark.row("Z3", "Z5")
+@pytest.mark.finding("FZ12")
+def test_outlines_and_sizes_say_nothing_of_what_is_withheld(tmp_path: Path) -> None:
+    (tmp_path / "next-door").mkdir()
+    (tmp_path / "next-door" / "far.py").write_text(f"def {SECRET.replace(' ', '_')}(): ...\n")
+    root = tmp_path / "root"
+    for name in (".env/keys.py", "build/made.py", ".git/hooks.py", "node_modules/a.js", "conf/id_rsa", "conf/open.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("def withheld(): ...\n" if "open" not in name else "def open(): ...\n")
+    (root / ".gitignore").write_text("build/\n")
+    (root / "link.py").symlink_to(tmp_path / "next-door" / "far.py")
+    (root / "linked.py").symlink_to(".env/keys.py")
+    assert ask(root, "List") == ".gitignore  1 line\nconf/  1 file"
+    assert ask(root, "Outline") == "./: .gitignore 1\nconf/open.py (1 line)\n  1 def open()"
+    assert ask(root, "Grep", pattern="withheld|secret") == "(no hits)"
+    for path in (".env/keys.py", "build/made.py", "linked.py", ".env", "build"):
+        for tool in ("Outline", "List"):
+            assert "is withheld: " in ask(root, tool, path=path)
+    assert ask(root, "Outline", path="link.py").startswith("error: `link.py` leads out of its folder")
+
+
+HOSTILE = {
+    "deep.py": b"(" * 5_000,
+    "blocks.py": b"".join(b" " * n + b"if 1:\n" for n in range(300)),
+    "classes.py": b"".join(b" " * n + b"class A:\n" for n in range(300)),
+    "deep.js": b"[" * 5_000 + b"()=>{" * 2_000,
+    "tags.tsx": b"<a>" * 4_000,
+    "quotes.sh": b'$(`"' * 1_000,
+    "heredocs.rb": b"<<A\n" * 2_000,
+    "halves.py": bytes(range(1, 256)) * 200,
+    "many.py": b"def f(): ...\n" * 5_000,
+    "wide.c": b"int " + b"a" * 900_000 + b"(void) {}",
+    "lines.md": b"#\n=\n" * 200_000,
+    "under.rst": b"a\n===\n" * 100_000,
+}
+
+
+@pytest.mark.row("Z6")
+def test_a_hostile_file_has_a_bounded_answer(tmp_path: Path) -> None:
+    for name, content in HOSTILE.items():
+        (tmp_path / name).write_bytes(content)
+    answers = [ask(tmp_path, "Outline", path=name) for name in HOSTILE] + [ask(tmp_path, "Outline")]
+    for answer in answers:
+        assert 0 < len(answer) <= MAX_RESULT + 300
+        assert all(line.isprintable() for line in answer.split("\n"))
+    assert answers[list(HOSTILE).index("many.py")].startswith("many.py (5,000 lines, the first 2,000 definitions)\n")
+
+
+def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.py", "b.py", "c.py"):
+        (tmp_path / name).write_text(f"def {name[0]}(): ...\n")
+    dies = (
+        Path(parsing.__file__)
+        .read_text()
+        .replace(
+            "        answer =",
+            "        if b'def b' in content:\n            signal.raise_signal(11)\n        answer =",
+            1,
+        )
+    )
+    program = tmp_path.parent / f"{tmp_path.name}.py"
+    program.write_text(dies)
+    monkeypatch.setattr(parsing, "__file__", str(program))
+    first, _, failed, *_ = shown = ask(tmp_path, "Outline").split("\n")
+    assert (first, failed) == ("a.py (1 line)", "b.py (1 line): no outline, the parser failed on it")
+    assert shown[3:] == ["c.py (1 line)", "  1 def c()"]
+    only = "error: `b.py` has 1 line and no outline: the parser failed on it; use Read or Grep"
+    assert ask(tmp_path, "Outline", path="b.py") == only
+    assert ask(tmp_path, "Grep", pattern="def b") == "b.py\n1:def b(): ..."
+
+
+def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often() -> None:
+    with Parser(time.monotonic() - 1) as parser, pytest.raises(TimeoutError):
+        parser.definitions(PYTHON, b"")
+    with Parser(time.monotonic() + 30) as parser:
+        assert outlined(parser, "a.md", b"x" * (LARGEST + 1)).reason == "it is larger than 1,000,000 bytes"
+        for _ in range(3):
+            with pytest.raises(NoOutline, match="failed on it"):
+                parser.definitions(Grammar("tree_sitter_python", "(no query"), b"")
+        with pytest.raises(NoOutline, match="failed on 3 files before it"):
+            parser.definitions(PYTHON, b"")
+
+
+@pytest.mark.row("Z6")
+def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "hasty.py"
+    program.write_text(Path(parsing.__file__).read_text().replace("SECONDS: Final = 2.0", "SECONDS: Final = 0.02"))
+    monkeypatch.setattr(parsing, "__file__", str(program))
+    with Parser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
+        parser.definitions(PYTHON, b"(" * 5_000)
+
+
+def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_BY_ENDING, "py", Grammar("tree_sitter_of_no_language", ""))
+    (tmp_path / "a.py").write_text("def a(): ...\n")
+    missing = "the package tree-sitter-of-no-language is not installed"
+    assert missing in ask(tmp_path, "Outline", path="a.py")
+    assert ask(tmp_path, "Outline") == f"a.py (1 line): no outline, {missing}"
+
+
+def test_the_parser_has_no_keys_and_is_not_led_by_the_folder_it_is_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree_sitter.py").write_text("raise SystemExit('the code of a stranger')\n")
+    (tmp_path / "a.py").write_text("def a(): ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("A_KEY", "key")
+    started: list[dict[str, Any]] = []
+    real = subprocess.Popen
+
+    def popen(*arguments: Any, **settings: Any) -> Any:
+        started.append(settings)
+        return real(*arguments, **settings)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    assert "1 def a()" in ask(tmp_path, "Outline", path="a.py")
+    (one,) = started
+    assert set(one["env"]) <= {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+    assert one["cwd"] == "/"

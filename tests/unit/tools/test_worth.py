@@ -1,0 +1,43 @@
+"""Which files come first in what tools answer."""
+
+import pytest
+
+from skillrun.tools.worth import CODE, RECORDS, TESTS, TEXTS, worth
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (
+            CODE,
+            [
+                "app.py",
+                "src/latest.py",
+                "contest/run.go",
+                "package.json",
+                "Makefile",
+                "src/document.ts",
+                "a/history/x.rs",
+            ],
+        ),
+        (
+            TESTS,
+            ["tests/a.py", "src/test_a.py", "conftest.py", "a_test.go", "ui/a.spec.ts", "Spec/a.rb", "x/FooTest.java"],
+        ),
+        (TEXTS, ["README.md", "docs/conf.py", "man/tool.1", "LICENSE.txt", "page.html"]),
+        (
+            RECORDS,
+            [
+                "CHANGELOG.md",
+                "docs/changelog.rst",
+                "uv.lock",
+                "package-lock.json",
+                "go.sum",
+                "a.min.js",
+                "tests/x.snap",
+            ],
+        ),
+    ],
+)
+def test_the_path_of_a_file_says_what_it_is_worth(kind: int, names: list[str]) -> None:
+    assert {name: worth(name) for name in names} == dict.fromkeys(names, kind)
