@@ -13,6 +13,7 @@ VARIANTS = {"bold": "the daring way", "calm": "the careful way"}
 MEMBERS = ("lead", "critic", "scribe:bold", "scribe:calm", "critic:bold", "lead@scripted:other")
 BREAKERS = ("once", "twice", "skipper", "queue", "asker")
 SHAPE = {"score": "integer 0..100", "body": "string", "points(array)": "string"}
+NOTED = {"note": "string", "mark?": "integer 0..9"}
 MEMBER_PATH = "{{ member.role }}-{{ member.variant or 'plain' }}-{{ member.model }}.md"
 
 Step = dict[str, Any]
@@ -115,6 +116,12 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
     shaped = writer.maybe(2) if shaped is None else shaped
     if shaped:
         step["output"] = dict(SHAPE)
+    elif writer.maybe(3):
+        step["record"] = writer.one_of("system/record", dict(NOTED), ["system/record", dict(NOTED)])
+        if not several and step["record"] != "system/record":
+            writer.texts.append(f"{name}.record.note")
+    if not shaped and writer.maybe(4):
+        step["points"] = writer.one_of(["Too long."], [{"id": "X", "what": "Too long."}, "Why?"], [])
     if shaped and writer.maybe():
         step["invalid"] = "drop"
     if writes and writer.maybe(2):

@@ -52,7 +52,7 @@ def take_off(text: str, shape: Shape) -> Attached:
         return Attached(text.strip(), None, (ShapeError("", f"no block `{MARK}` stands at the end of the reply"),))
     document, value, errors = found.before, *parse_reply(found.inside, shape.schema)
     for _ in range(MOST_BLOCKS):
-        earlier = last_block(document)
+        earlier = _last(document)
         if earlier is None or not earlier.closed:
             break
         other, wrong = parse_reply(earlier.inside, shape.schema)
