@@ -233,7 +233,7 @@ def test_points_that_are_passed_over_are_asked_for_once_and_then_said(made: Proj
 @pytest.mark.row("Q2")
 def test_each_of_several_members_answers_all(made: Project) -> None:
     front = (
-        POINTS.replace("draft.record.note | default('')", "draft.record | map(attribute='note') | join")
+        POINTS.replace("draft.record.note | default()", "draft.record | map(attribute='note') | join")
         .replace("WHO", "[a, b]")
         .replace("MEMBER", "{{ member.role }}")
     )

@@ -273,7 +273,7 @@ def talk(draw: st.DrawFn) -> Score:
     """A protocol for any members: they answer, perhaps hear each other, perhaps go over it again."""
     writer = Writer(draw, "talk-", history=False, conditions=["run.round == 1"])
     first = writer.add(lambda w: agent(w, ["{{ seats.members }}"], shaped=False, writes=False))
-    first |= {"output": "task"} if writer.maybe(2) else {}
+    first |= {"output": "task"} if writer.maybe(2) and not first.keys() & {"record", "points"} else {}
     writer.sections[first["id"]] += "\n{{ task }}"
     if writer.maybe(2):
         second = writer.add(lambda w: agent(w, writes=False))
@@ -292,7 +292,8 @@ def duel(draw: st.DrawFn) -> Score:
     writer = Writer(draw, "duel-", history=False, conditions=["run.round == 1"])
     for seat in ("first", "second", "first"):
         step = agent(writer, f"{{{{ seats.{seat} }}}}", shaped=False, writes=False)
-        step |= {"output": "task"} if seat == "first" and writer.maybe(2) else {}
+        plain = seat == "first" and not step.keys() & {"record", "points"}
+        step |= {"output": "task"} if plain and writer.maybe(2) else {}
         writer.sections[step["id"]] += "\n{{ task }}"
         writer.steps.append(step)
     outputs = {"said": f"{{{{ {writer.texts[-1]} or {writer.texts[0]} or 'silence' }}}}"}
