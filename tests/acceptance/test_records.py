@@ -19,7 +19,7 @@ SCRIPTED = ("--script", "script.yaml", "--unattended", "--name", "run")
 ROLE = "---\nname: a\ndescription: A.\n---\nYou write.\n"
 WORKFLOW = "---\nname: w\ndescription: A test.\ninputs: {request: string}\nphases:\n  design:\n  build:\n---\n"
 BUILD = "kind: phase\nsteps:\n  - {id: code, agent: a, record: system/record}"
-RECORD = {
+RECORD: dict[str, Any] = {
     "summary": "It is a table.",
     "key_decisions": [{"id": "D-1", "decision": "A table.", "rationale": "Small.", "confidence": "HIGH"}],
 }
@@ -131,9 +131,23 @@ def test_a_document_whose_record_is_lost_is_kept_and_it_is_said(made: Project, s
     assert made.text("design.md") == f"{DOCUMENT}\n"
 
 
-def test_a_document_that_is_cut_off_itself_is_no_answer(made: Project) -> None:
-    made.run(DRAFT, {"address": "w/design/draft/a/1.1", "text": DOCUMENT, "stop": "length"})
-    assert "design/draft/a/1.2" in made.sent()
+@pytest.mark.parametrize("rule", [{"text": DOCUMENT, "stop": "length"}, {"text": f"{block(RECORD)}\n"}])
+def test_a_document_that_is_cut_off_itself_or_missing_is_no_answer(made: Project, rule: dict[str, Any]) -> None:
+    made.run(DRAFT, {"address": "w/design/draft/a/1.1", **rule})
+    assert list(made.sent())[:2] == ["design/draft/a/1.1", "design/draft/a/1.2"]
+
+
+@pytest.mark.row("Q7")
+def test_a_member_with_tools_is_asked_for_its_record_without_them(made: Project) -> None:
+    calls = {"address": "w/design/draft/a/1.1", "calls": [{"name": "List", "arguments": {"path": "."}}]}
+    document = {"address": "w/design/draft/a/2.1", "text": DOCUMENT, "record": False}
+    again = {"address": "w/design/draft/a/3.1", "data": RECORD}
+    workflow = WORKFLOW.replace("phases:", "repository: .\nphases:").replace("---\n", "").strip()
+    made.run(DRAFT, calls, document, again, roles__a="name: a\ndescription: A.\ntools: List", workflows__w=workflow)
+    sent = made.sent()["design/draft/a/3.1"]
+    assert (sent["answer_now"], [one["name"] for one in sent["tools"]]) == (True, ["List"])
+    assert [one["role"] for one in sent["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert made.phase("design")["summary"] == RECORD["summary"]
 
 
 @pytest.mark.row("Q7")
@@ -167,7 +181,7 @@ def test_several_records_are_put_together_and_one_that_is_written_over_goes(made
     )
 
     def says(step: str, *ids: str) -> dict[str, Any]:
-        decisions = [{**RECORD["key_decisions"][0], "id": one, "decision": step} for one in ids]  # type: ignore[index, dict-item]
+        decisions = [{**RECORD["key_decisions"][0], "id": one, "decision": step} for one in ids]
         record = {"summary": f"{step}.", "key_decisions": decisions}
         return {"address": f"w/design/{step}/*", "text": "# It", "record": record}
 
@@ -179,7 +193,8 @@ def test_several_records_are_put_together_and_one_that_is_written_over_goes(made
 
 
 POINTS = (
-    'kind: phase\nsteps:\n  - set: {given: [{id: X-1, title: Too long, why: {at: 3}}, "No </untrusted> test", {id: X-1}, {id: ""}]}\n'
+    "kind: phase\nsteps:\n"
+    '  - set: {given: [{id: X-1, title: Too long, why: {at: 3}}, "No </untrusted> test", {id: X-1}, {id: ""}]}\n'
     '  - {id: draft, agent: WHO, points: "{{ given }}", record: {note: string}, writes: "MEMBERd.md"}\n'
     '  - {say: "{{ draft.points | tojson }} {{ draft.record.note | default() }}"}\n'
     'outputs: {points: "{{ draft.points }}", unanswered: "{{ draft.points | rejectattr(\'answer\') | list }}"}'
@@ -217,7 +232,7 @@ def test_points_that_are_passed_over_are_asked_for_once_and_then_said(made: Proj
         "text": "# D",
         "record": {"note": "n", "answers": answers("P-1", "P-1", "X-1")},
     }
-    second = {"address": "w/design/draft/a/2.1", "data": {**wrong, "answers": [*answers("P-2"), wrong["answers"][-1]]}}  # type: ignore[dict-item]
+    second = {"address": "w/design/draft/a/2.1", "data": {**wrong, "answers": [*answers("P-2"), wrong["answers"][-1]]}}
     done = made.run(front, first, second)
     told = made.sent()["design/draft/a/2.1"]["messages"][2]["blocks"][0]["text"]
     assert "`P-1` is answered 2 times" in told
@@ -248,7 +263,8 @@ def test_each_of_several_members_answers_all(made: Project) -> None:
 @pytest.mark.row("Q2")
 def test_without_points_the_step_runs_as_ever(made: Project) -> None:
     front = (
-        'kind: phase\nsteps:\n  - {id: absent, when: false, ask: What?}\n  - {id: draft, agent: a, points: "{{ absent.answers }}", writes: d.md}\n'
+        "kind: phase\nsteps:\n  - {id: absent, when: false, ask: What?}\n"
+        '  - {id: draft, agent: a, points: "{{ absent.answers }}", writes: d.md}\n'
         '  - {id: other, agent: a, points: []}\noutputs: {points: "{{ draft.points }}"}'
     )
     made.run(front)

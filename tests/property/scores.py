@@ -116,12 +116,8 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
     shaped = writer.maybe(2) if shaped is None else shaped
     if shaped:
         step["output"] = dict(SHAPE)
-    elif writer.maybe(3):
-        step["record"] = writer.one_of("system/record", dict(NOTED), ["system/record", dict(NOTED)])
-        if not several and step["record"] != "system/record":
-            writer.texts.append(f"{name}.record.note")
-    if not shaped and writer.maybe(4):
-        step["points"] = writer.one_of(["Too long."], [{"id": "X", "what": "Too long."}, "Why?"], [])
+    else:
+        _attach(writer, step, several=several)
     if shaped and writer.maybe():
         step["invalid"] = "drop"
     if writes and writer.maybe(2):
@@ -142,6 +138,16 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
         score = f"{name}.data | map(attribute='score') | sum" if several else f"{name}.data.score"
         writer.conditions += [f"{score} > 50", f"{score} > 20"]
     return step
+
+
+def _attach(writer: Writer, step: Step, *, several: bool) -> None:
+    """Have a reply that is text come with a record, and answer points."""
+    if writer.maybe(3):
+        step["record"] = writer.one_of("system/record", dict(NOTED), ["system/record", dict(NOTED)])
+        if not several and step["record"] != "system/record":
+            writer.texts.append(f"{step['id']}.record.note")
+    if writer.maybe(4):
+        step["points"] = writer.one_of(["Too long."], [{"id": "X", "what": "Too long."}, "Why?"], [])
 
 
 def panel(writer: Writer) -> Step:

@@ -46,7 +46,7 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
     if isinstance(outputs.get("summary"), str):
         given["summary"] = outputs["summary"]
-    recorded, asked = of_phase(phase)
+    recorded, asked = of_phase(phase) if status == "completed" else ({}, frozenset[str]())
     known = {**dict.fromkeys(asked), **recorded, **given}
     told = await _told(phase, outputs, known) if read and phase.prompts and status == "completed" else {}
     told = {**told, **recorded, **given}

@@ -27,8 +27,8 @@ BLOCK = '```record\n{"summary": "All is well."}\n```'
 OTHER = BLOCK.replace("well", "lost")
 
 LINES = st.sampled_from(
-    ["# A plan", "Text.", "", "```", "````", "```py", "~~~", "~~~record", "```record", '{"summary": "x"}', "````md", "    ```",
-     "- ```record", "``` `x`", "```json record", "}", "<record>", "```record extra"]
+    ["# A plan", "Text.", "", "```", "````", "```py", "~~~", "~~~record", "```record", '{"summary": "x"}', "````md",
+     "    ```", "- ```record", "``` `x`", "```json record", "}", "<record>", "```record extra"]
 )  # fmt: skip
 
 
