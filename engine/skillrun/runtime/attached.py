@@ -136,7 +136,7 @@ def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str
 
 
 def _form(asked: Attachment) -> dict[str, Any]:
-    schema = asked.shape.schema
+    schema = merged([asked.shape.schema, *([answers()] if asked.points else [])])  # their ids stand with the points
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
 
