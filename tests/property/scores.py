@@ -13,6 +13,7 @@ VARIANTS = {"bold": "the daring way", "calm": "the careful way"}
 MEMBERS = ("lead", "critic", "scribe:bold", "scribe:calm", "critic:bold", "lead@scripted:other")
 BREAKERS = ("once", "twice", "skipper", "queue", "asker")
 SHAPE = {"score": "integer 0..100", "body": "string", "points(array)": "string"}
+NOTED = {"note": "string", "mark?": "integer 0..9"}
 MEMBER_PATH = "{{ member.role }}-{{ member.variant or 'plain' }}-{{ member.model }}.md"
 
 Step = dict[str, Any]
@@ -123,6 +124,8 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
     shaped = writer.maybe(2) if shaped is None else shaped
     if shaped:
         step["output"] = dict(SHAPE)
+    else:
+        _attach(writer, step, several=several)
     if shaped and writer.maybe():
         step["invalid"] = "drop"
     if writes and writer.maybe(2):
@@ -143,6 +146,16 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
         score = f"{name}.data | map(attribute='score') | sum" if several else f"{name}.data.score"
         writer.conditions += [f"{score} > 50", f"{score} > 20"]
     return step
+
+
+def _attach(writer: Writer, step: Step, *, several: bool) -> None:
+    """Have a reply that is text come with a record, and answer points."""
+    if writer.maybe(3):
+        step["record"] = writer.one_of("system/record", dict(NOTED), ["system/record", dict(NOTED)])
+        if not several and step["record"] != "system/record":
+            writer.texts.append(f"{step['id']}.record.note")
+    if writer.maybe(4):
+        step["points"] = writer.one_of(["Too long."], [{"id": "X", "what": "Too long."}, "Why?"], [])
 
 
 def panel(writer: Writer) -> Step:
@@ -285,7 +298,7 @@ def talk(draw: st.DrawFn) -> Score:
     """A protocol for any members: they answer, perhaps hear each other, perhaps go over it again."""
     writer = Writer(draw, "talk-", history=False, conditions=["run.round == 1"])
     first = writer.add(lambda w: agent(w, ["{{ seats.members }}"], shaped=False, writes=False))
-    first |= {"output": "task"} if writer.maybe(2) else {}
+    first |= {"output": "task"} if writer.maybe(2) and not first.keys() & {"record", "points"} else {}
     writer.sections[first["id"]] += "\n{{ task }}"
     if writer.maybe(2):
         second = writer.add(lambda w: agent(w, writes=False))
@@ -304,7 +317,8 @@ def duel(draw: st.DrawFn) -> Score:
     writer = Writer(draw, "duel-", history=False, conditions=["run.round == 1"])
     for seat in ("first", "second", "first"):
         step = agent(writer, f"{{{{ seats.{seat} }}}}", shaped=False, writes=False)
-        step |= {"output": "task"} if seat == "first" and writer.maybe(2) else {}
+        plain = seat == "first" and not step.keys() & {"record", "points"}
+        step |= {"output": "task"} if plain and writer.maybe(2) else {}
         writer.sections[step["id"]] += "\n{{ task }}"
         writer.steps.append(step)
     outputs = {"said": f"{{{{ {writer.texts[-1]} or {writer.texts[0]} or 'silence' }}}}"}

@@ -14,6 +14,7 @@ from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
 from skillrun.cli.words import equations, money, table
 from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.attached import last_block
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
@@ -81,7 +82,10 @@ class LongWinded(ScriptedGateway):
         reply = await super().send(request, address, attempts)
         if request.schema is not None or self.rules or not self.tokens:
             return reply
-        text = "\n\n".join([reply.text] * max(1, round(self.tokens / max(1, reply.usage.output))))
+        found = last_block(reply.text)
+        said = found.before if found is not None else reply.text
+        text = "\n\n".join([said] * max(1, round(self.tokens / max(1, estimate_tokens(said)))))
+        text += reply.text.removeprefix(said)
         usage = Usage(reply.usage.input, estimate_tokens(text))
         return replace(reply, text=text, usage=usage, price=self.price(request.model, usage))
 

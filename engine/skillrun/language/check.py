@@ -6,26 +6,28 @@ Collects every problem of every file it reaches. Runs offline and spends nothing
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.contracts import declared
-from skillrun.language.definitions import Phase, PhaseUse, Protocol, Workflow
+from skillrun.language.definitions import Phase, PhaseUse, Protocol, Step, Workflow
 from skillrun.language.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.fields import Field
 from skillrun.language.habits import unread
 from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
-from skillrun.language.names import RECORDS, SYSTEM, base_names, seats_type
+from skillrun.language.names import PHASE_RECORD, SYSTEM, base_names, seats_type
 from skillrun.language.parse import check_kind
+from skillrun.language.record_shapes import Read, read_in, warn_of_unread
 from skillrun.language.scope import Scope
 from skillrun.language.secrets import check_secret_names
 from skillrun.language.source import Span
-from skillrun.language.types import ANY, TEXT, Type, of_schema, record
+from skillrun.language.types import ANY, TEXT, Type, of_schema
 from skillrun.language.verbs import check_material, check_steps
 from skillrun.language.workflows import WorkflowCheck
 
@@ -35,7 +37,8 @@ class Program:
     """A workflow with everything it uses, as the interpreter runs it.
 
     `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
-    model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds.
+    model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
+    what is read of the records of single steps.
     """
 
     workflow: Workflow
@@ -47,6 +50,7 @@ class Program:
     inline: Mapping[str, Program] = field(default_factory=dict)
     summarised: frozenset[str] = frozenset()
     remembered: frozenset[str] = frozenset()
+    recorded: Read = field(default_factory=dict)
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -97,7 +101,11 @@ class CheckedProtocol:
     protocol: Protocol
     outputs: Mapping[str, Type]
     writes: bool
-    reads_task: bool
+    reads: frozenset[str]
+
+    @property
+    def reads_task(self) -> bool:
+        return "task.*" in self.reads
 
 
 class Checker:
@@ -176,10 +184,9 @@ class Checker:
                 scope.printed(text.template)
                 if text.material is not None:
                     check_material(scope, text.material, scope.value(text.material))
-                if name == "summarise" and text.output is not None:
+                if name in ("summarise", "record") and text.output is not None:
                     told = of_schema(text.output.outline, "the summary")
-                    expected = record({"summary": TEXT, **RECORDS})
-                    Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, expected, "the summary")
+                    Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, PHASE_RECORD, "the summary")
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
@@ -211,7 +218,7 @@ class Checker:
         scope.fit_records(protocol.outputs, outputs)
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())
         self.unused += unread(protocol.inputs, scope.reads)
-        return CheckedProtocol(protocol, outputs, writes, "task.*" in scope.reads)
+        return CheckedProtocol(protocol, outputs, writes, frozenset(scope.reads))
 
     def _workflow(self, name: str) -> Program | None:
         workflow = self.library.workflow(name)
@@ -239,7 +246,18 @@ class Checker:
             inline,
             check.summarised(),
             check.remembered(),
+            self._recorded(check),
         )
+
+    def _recorded(self, check: WorkflowCheck) -> Read:
+        """What is read of the steps' records; fields of a phase's step that nobody reads are warned of."""
+        files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
+        files += [(list(check.steps(name)), one.reads) for name, one in check.traces.items()]
+        files += [(one.protocol.walk(), one.reads) for one in self._protocols.values() if one is not None]
+        found = read_in(files)
+        for phase in check.phases.values() if not self.problems.errors else ():
+            warn_of_unread(phase.walk(), found, self.library, self.problems)
+        return found
 
     def phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)

@@ -17,6 +17,7 @@ from skillrun.language.expressions import Template, Value
 from skillrun.language.fields import Field
 from skillrun.language.kinds import VERBS, Keys, key, keys_of
 from skillrun.language.picoschema import ShapeSpec
+from skillrun.language.record_shapes import RecordPart
 from skillrun.language.source import Document, Span
 
 
@@ -57,6 +58,7 @@ class Step(Part):
     values: Mapping[str, Value] = field(default_factory=dict)
     output: ShapeSpec | None = None
     schema: Any = None
+    record: tuple[RecordPart, ...] = ()
     until: Template | None = None
     rows: tuple[Row, ...] = ()
     steps: tuple[Step, ...] = ()

@@ -19,6 +19,7 @@ from skillrun.language.comparisons import doubtful
 from skillrun.language.diagnostics import Problems, Severity, suggest
 from skillrun.language.expressions import Template
 from skillrun.language.facts import beginnings, denied, fact, facts
+from skillrun.language.record_shapes import READ
 from skillrun.language.results import RESULTS, TEXT_FILTERS, constant, keyword
 from skillrun.language.source import Span
 from skillrun.language.templates.interpreter import shown
@@ -42,6 +43,7 @@ STEPS: Final = 2_000  # expressions that are looked at for one template, some of
 STEPS_FOR_EACH: Final = 2  # so many more for each of its characters
 HISTORY: Final = "history"
 SUMMARY: Final = "*.summary"  # in `reads`: what a model says of some phase
+THEIR_TEXTS: Final = "others"  # the function that hears no more of a step than what was said in it
 RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"})
 """The fields of a phase's summary that are filled in without a model."""
 _EMPTY: Final = dict.fromkeys(
@@ -268,8 +270,15 @@ class Inference:
             self._ruled.add(id(node.node))
         if key == "summary" and id(node) not in self._ruled:
             self.reads.add(SUMMARY)
+        of = node.node.name if isinstance(node.node, nodes.Name) else "*"
+        if isinstance(key, str) and (whose := self._owner_of_record(node.node)):
+            self._ruled.add(id(node.node))
+            self.reads.add(f"{whose}.{READ}.{identifier(key)}")
+        if key is None or (key == READ and id(node) not in self._ruled):
+            self.reads.add(f"{of}.{READ}")
         if isinstance(node.node, nodes.Name) and isinstance(key, str):
-            self.reads.add(f"{node.node.name}.{identifier(key)}")
+            if key != READ:
+                self.reads.add(f"{node.node.name}.{identifier(key)}")
             owner = self.name(node.node)
         else:
             owner = self.infer(node.node)
@@ -278,6 +287,14 @@ class Inference:
         if owner.unless is not None:
             found = found.maybe(owner.unless)
         return self.settled(node, found)
+
+    def _owner_of_record(self, node: nodes.Node) -> str:
+        """Whose record it is: a name, or `*`; nothing where it is none."""
+        match node:
+            case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == READ:
+                owner = node.node
+                return owner.name if isinstance(owner, nodes.Name) else "*"
+        return ""
 
     def field(self, node: nodes.Getattr | nodes.Getitem, owner: Type, key: Any) -> Type:
         if owner.kind == "none":
@@ -318,6 +335,9 @@ class Inference:
     def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """The field at `path` of a list's items."""
         current = items.item or ANY
+        _, found, behind = f".{path}.".partition(f".{READ}.")
+        if found:
+            self.reads.add(f"*.{READ}.{identifier(behind.split('.')[0])}".removesuffix("."))
         for key in path.split("."):
             if current.kind != "record":
                 return current if current.kind == "none" else ANY
@@ -413,11 +433,18 @@ class Inference:
         return TEXT
 
     def call(self, node: nodes.Call) -> Type:
-        arguments = self.arguments(node)
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
+        arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(one) for one in node.args]
         self.calls.append((name, node.args, arguments))
         check_arguments(self, node, name, arguments)
         return RESULTS[name](self, node, arguments) if name in RESULTS else ANY
+
+    def heard(self, node: nodes.Expr) -> Type:
+        """A step of which only what was said is read."""
+        if not isinstance(node, nodes.Name):
+            return self.infer(node)
+        self.reads.add(f"{node.name}.replies")
+        return self.name(node)
 
     def filter(self, node: nodes.Filter) -> Type:
         one = self.infer(node.node) if node.node is not None else TEXT

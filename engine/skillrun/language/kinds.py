@@ -26,6 +26,7 @@ Takes = Literal[
     "mapping",  # names to values
     "rows",  # the rows of a decision
     "shape",
+    "record",  # a shape, the name of a template that has one, or a list of these
     "json",  # JSON Schema, taken as it is
     "fields",
     "step",
@@ -101,6 +102,8 @@ VERBS: Final[Mapping[str, Verb]] = {
         _keys(
             output=_OUTPUT,
             schema=_SCHEMA,
+            record=Key("record", "the record that comes with a reply that is a document"),
+            points=Key("value", "what the reply has to answer, point by point"),
             writes=Key("text", "the artifact that takes the reply"),
             session=Key("choice", "whether a member keeps its conversation", values=("fresh", "persistent")),
             at_least=Key("integer", "how many of a list have to answer", least=0),
@@ -108,7 +111,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             fresh=_FRESH,
             material=_MATERIAL,
         ),
-        gives=("text", "data", "path", "replies", "degraded"),
+        gives=("text", "data", "record", "points", "path", "replies", "degraded"),
         section=True,
     ),
     "panel": Verb(
@@ -216,3 +219,6 @@ RESERVED: Final = frozenset(
 
 # Keys of a phase's outputs that go into its summary, and from there into later prompts.
 SUMMARY_KEYS: Final = ("flags", "key_decisions", "open_questions", "risks_identified")
+
+# Fields of what a step asks for beside its document that go there too.
+RECORD_KEYS: Final = ("summary", *SUMMARY_KEYS[1:])

@@ -17,6 +17,8 @@ from skillrun.language.kinds import TOOLS
 from skillrun.language.library import Library
 from skillrun.language.model_names import ModelNames, Wrong
 from skillrun.language.parse import Bank
+from skillrun.language.picoschema import ShapeSpec
+from skillrun.language.record_shapes import RecordPart
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, BOOLEAN, Type, of_value, record
 
@@ -101,6 +103,13 @@ class Lookups:
     def text(self, name: str, span: Span, kind: str) -> TextFile | None:
         """A reference or a template."""
         return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
+
+    def shape_of(self, part: RecordPart) -> ShapeSpec | None:
+        """The shape that a part of `record:` is."""
+        text = self.text(part.name, part.span, "template") if part.name else None
+        if text is not None and text.output is None:
+            self.problems.report(part.span, "shape", f"the template `{part.name}` has no `output`", "give it a shape")
+        return part.found(self.library)
 
     def bank(self, name: str, span: Span) -> Bank | None:
         return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None

@@ -45,6 +45,8 @@ RECORDS: Final = {
     ),
 }
 """What summaries keep for later phases."""
+PHASE_RECORD: Final = record({"summary": TEXT, **RECORDS})
+"""What a model says of a phase."""
 
 SUMMARY: Final = record(
     {
@@ -88,6 +90,8 @@ _MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "ski
 MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()}, "member")
 VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
 
+_ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
+_FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
 SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
     "request": {"request": TEXT},
     "material": {
@@ -105,7 +109,10 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "dropped": list_of(TEXT),
         "acceptance_criteria": TEXT.maybe(),
     },
-    "repair": {"errors": list_of(record({"path": TEXT, "message": TEXT}, "the error")), "schema": TEXT},
+    "points": {"points": TEXT},
+    "record": {**_FORM, "first": TEXT, "fields": list_of(TEXT), "points": NUMBER},
+    "record-again": {**_FORM, "errors": _ERRORS},
+    "repair": {"errors": _ERRORS, "schema": TEXT},
     "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
     "task": {"task": TEXT},
     "tools": {},
@@ -179,13 +186,26 @@ def seats_type(names: tuple[str, ...]) -> Type:
     return record(dict.fromkeys(names, TEXT) if names else {"members": list_of(MEMBER)}, "seats")
 
 
-def replies_type(data: Type | None, label: str, *, several: bool, filled: bool) -> Type:
+POINTS: Final = list_of(ANY)
+"""What has been answered: any record, with `id` and, where it has been, `answer`."""
+
+
+def replies_type(
+    data: Type | None, label: str, *, several: bool, filled: bool, attached: Type | None = None, points: bool = False
+) -> Type:
     """What the id of an agent's step gives; its lists are `filled` where somebody has to answer.
 
-    `data` is None where no shape asks for any.
+    `data` is None where no shape asks for any, `attached` where no record comes with the reply.
     """
-    reply = record({**REPLY.fields, "data": (data or ANY).maybe()}, REPLY.label)
+    reply = record(
+        {**REPLY.fields, "data": (data or ANY).maybe(), "record": (attached or ANY).maybe(), "points": POINTS.maybe()},
+        REPLY.label,
+    )
     structured = {} if data is None else {"data": list_of(data, filled=filled) if several else data}
+    if attached is not None:
+        structured["record"] = list_of(attached) if several else attached.maybe()
+    if points:
+        structured["points"] = POINTS
     return record(
         {
             "text": TEXT,

@@ -29,6 +29,7 @@ from skillrun.language.expressions import Template, Value, compile_bare, read_va
 from skillrun.language.fields import Field, input_type
 from skillrun.language.kinds import RESERVED, VERBS, Key, Keys
 from skillrun.language.picoschema import ShapeSpec, Type, parse_shape
+from skillrun.language.record_shapes import RecordPart
 from skillrun.language.schemas import Shape, shown
 from skillrun.language.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
@@ -128,6 +129,18 @@ class Reader:
 
     def shape(self, node: Node) -> ShapeSpec:
         return parse_shape(node, self.problems) or ShapeSpec(node.span, Type("any"))
+
+    def record_parts(self, node: Node) -> tuple[RecordPart, ...]:
+        if isinstance(node, Sequence) and not node.items:
+            self.wrong_type(node, "a shape, the name of a template with an `output`, or a list of these")
+        found = []
+        for item in node.items if isinstance(node, Sequence) else (node,):
+            if isinstance(item, Scalar):
+                name = self.name(item)
+                found += [RecordPart(item.span, name=name)] if name else []
+            elif (shape := parse_shape(item, self.problems)) is not None:
+                found.append(RecordPart(item.span, shape))
+        return tuple(found)
 
     def schema(self, node: Node) -> Any:
         try:
@@ -323,6 +336,7 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
     "sentence": Reader.sentence,
     "sentences": Reader.sentences,
     "shape": Reader.shape,
+    "record": Reader.record_parts,
     "json": Reader.schema,
     "fields": Reader.fields,
     "step": Reader.step,

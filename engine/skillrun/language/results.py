@@ -21,7 +21,7 @@ DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
 REPLY: Final = record(
     {
         "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT),
-        "dropped": list_of(record(_DROPPED, "what was dropped")),
+        "dropped": list_of(record(_DROPPED, "what was dropped")), "record": ANY.maybe(), "points": ANY.maybe(),
     },
     "the reply",
 )  # fmt: skip

@@ -16,8 +16,10 @@ from skillrun.language.facts import denied
 from skillrun.language.fields import Field
 from skillrun.language.habits import changes_nothing
 from skillrun.language.kinds import OWN_FILES, VERBS
-from skillrun.language.names import replies_type
+from skillrun.language.names import PHASE_RECORD, replies_type
 from skillrun.language.reader import OWN_NAMES
+from skillrun.language.record_shapes import ANSWERS, answers
+from skillrun.language.record_shapes import merged as records_merged
 from skillrun.language.results import ANSWER, QUESTION
 from skillrun.language.scope import Scope
 from skillrun.language.source import Span
@@ -37,7 +39,7 @@ from skillrun.language.types import (
     record,
 )
 
-MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "with")
+MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 Types = Mapping[str, Type]
 _DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
 _EARLIER_PASS: Final[Facts] = frozenset({"a pass before this one"})
@@ -162,6 +164,40 @@ def _shaped(scope: Scope, step: Step) -> Type | None:
     return ANY if step.output.task else of_schema(step.output.outline, label)
 
 
+def _attached(scope: Scope, step: Step, beside: Types) -> Type | None:
+    """The type of the record that comes with a reply; None where none is asked for."""
+    for key in ("record", "points"):
+        if (step.record if key == "record" else key in beside) and (step.output or step.schema is not None):
+            hint = "a structured reply has its own fields: leave `output` out, or put them there"
+            scope.report(step.place(key), "two-forms", f"`{key}` comes with a reply that is text", hint)
+            return ANY
+    given = beside.get("points", ANY)
+    if given.kind not in ("any", "list", "none"):
+        scope.report(step.values["points"].span, "type", f"`points` is {KINDS[given.kind]}", "write a list")
+    taken: dict[str, str] = {}
+    outlines = []
+    for part in step.record:
+        if (spec := scope.lookups.shape_of(part)) is None:
+            continue
+        for name in spec.outline.get("properties", {}):
+            if name == ANSWERS and "points" in beside:
+                scope.report(part.span, "duplicate", f"`{name}` is where `points` are answered", "choose another name")
+            elif identifier(name) in taken:
+                scope.report(part.span, "duplicate", f"another part of `record` has `{name}` already")
+            taken[identifier(name)] = name
+        for template in spec.templates:
+            scope.infer(template)
+        outlines.append(spec.outline)
+    if not outlines and "points" not in beside:
+        return ANY if step.record else None
+    ids = [answers()] if "points" in beside else []
+    found = of_schema(records_merged([*outlines, *ids]), f"{step.id}.record")
+    for part in step.record[:1]:
+        kept = {name: one for name, one in PHASE_RECORD.fields.items() if name in found.fields}
+        scope.fit(part.span, found, record(kept), f"the record of `{step.id}`")
+    return found
+
+
 def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     check_members(scope, step, main)
     if step.main is not None and step.main.entries is not None:
@@ -173,7 +209,12 @@ def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     filled = least is None or least.literal != 0
     if data is not None and main.kind == "any":
         data = ANY  # nobody knows whether it is a list
-    found = replies_type(data, step.id or "agent", several=main.kind == "list", filled=filled)
+    attached, several = _attached(scope, step, beside), main.kind == "list"
+    if attached is not None and main.kind == "any":
+        attached = ANY
+    found = replies_type(
+        data, step.id or "agent", several=several, filled=filled, attached=attached, points="points" in beside
+    )
     return found._replace(fields={**found.fields, "path": TEXT}) if "writes" in beside else found
 
 

@@ -49,7 +49,7 @@ class WorkflowCheck:
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
             check_modes(layer, modes or (), self.problems)
-        self._top_reads: frozenset[str] = frozenset()
+        self.top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
         self._skipped = frozenset(name for name, one in breakers if isinstance(one, dict) and one.get("then") == "skip")
@@ -74,12 +74,12 @@ class WorkflowCheck:
 
     def summarised(self) -> frozenset[str]:
         """The phases whose record a later one of the same round reads: in its prompts, or where it says so."""
-        if SUMMARY in self._top_reads:
+        if SUMMARY in self.top_reads:
             return frozenset(self.workflow.phases)
         readers = {
             name
             for name, one in self.traces.items()
-            if SUMMARY in one.reads or any(step.verb in PROMPTING for step in self._steps(name))
+            if SUMMARY in one.reads or any(step.verb in PROMPTING for step in self.steps(name))
         }
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
@@ -87,14 +87,15 @@ class WorkflowCheck:
         """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""
         if not any(HISTORY in one.reads for one in self.traces.values()):
             return frozenset()
-        going = [name for name in self.traces if any(step.verb == "goto" for step in self._steps(name))]
+        going = [name for name in self.traces if any(step.verb == "goto" for step in self.steps(name))]
         return frozenset(
             name
             for name in self.workflow.phases
             if any(name == source or source not in self.workflow.ancestors(name) for source in going)
         )
 
-    def _steps(self, name: str) -> Iterator[Step]:
+    def steps(self, name: str) -> Iterator[Step]:
+        """The steps of a phase, and what stands in for it."""
         yield from self.phases[name].walk()
         if (other := self.workflow.phases[name].otherwise) is not None:
             yield from other.walk()
@@ -195,7 +196,7 @@ class WorkflowCheck:
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)
-        self._top_reads = frozenset(scope.reads)
+        self.top_reads = frozenset(scope.reads)
         self._read |= scope.reads
 
     def _written_over(self) -> None:

@@ -15,9 +15,11 @@ from hashlib import sha256
 from typing import Any, get_args
 
 from skillrun.language import source
+from skillrun.language.attached import attach, last_block
 from skillrun.language.diagnostics import Problems
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.reader import Reader
+from skillrun.language.record_shapes import each_answered
 from skillrun.models.messages import (
     ERROR_KINDS,
     UNTOLD,
@@ -47,6 +49,7 @@ KEYS: Keys = {
     "model": Key("text", "a pattern for the model"),
     "text": Key("text", "the reply"),
     "data": Key("anything", "the reply, as JSON"),
+    "record": Key("anything", "the record at the end of a text; `false` for none, generated where nothing is said"),
     "calls": Key("calls", "calls of tools"),
     "fail": Key("choice", "the call fails so", values=ERROR_KINDS),
     "message": Key("text", "what a failure says"),
@@ -69,6 +72,7 @@ class Rule:
     model: str = "*"
     text: str | None = None
     data: Any = None
+    record: Any = None
     calls: tuple[ToolCall, ...] = ()
     fail: ErrorKind | None = None
     message: str = ""
@@ -113,6 +117,8 @@ class ScriptedGateway:
         text = json.dumps(rule.data, ensure_ascii=False) if rule.data is not None else rule.text
         if text is None:
             text = "" if rule.calls else _generated(request)
+        if text and rule.data is None and rule.stop is None:
+            text = _with_record(text, rule.record, request)
         asked = [*request.system, *(block for message in request.messages for block in message.blocks)]
         usage = Usage(sum(_tokens(block.text) for block in asked), _tokens(text))
         stop = rule.stop or ("tool" if rule.calls else "end")
@@ -168,6 +174,20 @@ def _rule(item: Mapping[str, Any]) -> Rule:
     return Rule(**{**item, "calls": calls})
 
 
+def _with_record(text: str, given: Any, request: Request) -> str:
+    """The text with the record that a rule gives, or else with one that fits what is asked for."""
+    if given is False or (given is None and (request.record is None or last_block(text) is not None)):
+        return text
+    return attach(text, given if given is not None else _value(request, request.record or {}))
+
+
+def _value(request: Request, schema: Mapping[str, Any]) -> Any:
+    from skillrun.language.samples import TAME, WILD, sample
+
+    bounds = WILD if request.model.startswith(NOISE) else TAME
+    return each_answered(sample(schema, request.fingerprint(), bounds), schema)
+
+
 def _generated(request: Request) -> str:
     """What the fingerprint alone decides: a valid value for a schema, otherwise a heading, a paragraph and a list.
 
@@ -176,9 +196,7 @@ def _generated(request: Request) -> str:
     seed = request.fingerprint()
     noisy = request.model.startswith(NOISE)
     if request.schema is not None:
-        from skillrun.language.samples import TAME, WILD, sample
-
-        return json.dumps(sample(request.schema, seed, WILD if noisy else TAME), ensure_ascii=False)
+        return json.dumps(_value(request, request.schema), ensure_ascii=False)
     parts = 1 + int(seed[:4], 16) % 20 if noisy else 1
     return "\n".join(_part(sha256(f"{seed}{n}".encode()).digest() if n else bytes.fromhex(seed)) for n in range(parts))
 

@@ -25,6 +25,7 @@ from skillrun.models.messages import (
     ToolCall,
     ToolSpec,
 )
+from skillrun.runtime.attached import Attachment, Taken, cut_inside, mended, taken, told_again
 from skillrun.runtime.context import LEAST_REPLY, size_of, template
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
@@ -56,15 +57,21 @@ class Asked:
     turns: int = 1
     calls: int = 0
     window: int = 0
+    record: Attachment | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of it. `text` is the whole reply, kept also where the attempt failed; `dropped` is not in `data`."""
+    """What came of it. `text` is the whole reply, kept also where the attempt failed; `dropped` is not in `data`.
+
+    Of a document with a record it is the document; `lacking` says what is missing of the record, if anything.
+    """
 
     status: str
     text: str = ""
     data: Any = None
+    record: Any = None
+    lacking: str = ""
     dropped: tuple[Dropped, ...] = ()
     reason: str = ""
     reads: tuple[str, ...] = ()
@@ -104,7 +111,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
             return _unanswered(phase, asked, error, tuple(reads))
-        if reply.stop not in ("end", "tool"):
+        whole = asked.record is not None and reply.stop == "length" and cut_inside(reply.text)
+        if reply.stop not in ("end", "tool") and not whole:
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
         if reply.calls and request.answer_now:
             return Answer(
@@ -115,6 +123,9 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             results = await _results(phase, asked, address, messages, reply.calls, reads)
             messages.extend(_told(asked, messages, results))
             continue
+        if asked.record is not None:
+            again = f"{asked.address}/{turn + 1}.{attempt}"
+            return await _document(phase, asked, asked.record, reply, request, again, tuple(reads))
         value, errors, dropped = _value(asked, reply, repaired=repaired)
         if errors and not repaired:
             repaired = True
@@ -129,6 +140,55 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
         return Answer("success", reply.text, value, dropped, reads=tuple(dict.fromkeys(reads)), messages=history)
+
+
+async def _document(
+    phase: PhaseRun,
+    asked: Asked,
+    record: Attachment,
+    reply: Reply,
+    request: Request,
+    again: str,
+    reads: tuple[str, ...],
+) -> Answer:
+    """A document with its record, which alone is asked for once more where it is missing or malformed."""
+    found = taken(record, reply.text)
+    if not found.document:
+        return Answer("empty", reply.text, reason="the reply holds no document", reads=reads)
+    history = (*request.messages, Message("assistant", (Block(reply.text),)))
+    why = ""
+    if found.errors:
+        found, why = await _record_again(phase, asked, record, found, request, history, again)
+    return Answer(
+        "success", found.document, None, found.record, why or found.reason, found.dropped, reads=reads, messages=history
+    )
+
+
+async def _record_again(
+    phase: PhaseRun,
+    asked: Asked,
+    record: Attachment,
+    found: Taken,
+    request: Request,
+    history: tuple[Message, ...],
+    address: str,
+) -> tuple[Taken, str]:
+    """What a second reply makes of it, and why there was none."""
+    messages = (*history, Message("user", (Block(told_again(phase.run, record, found.errors)),)))
+    schema = record.shape.schema
+    room = min(request.max_tokens, asked.window - size_of(request.system, messages, schema))
+    if room < LEAST_REPLY:
+        return found, f"{found.reason}; the window of {request.model} has no room to ask again"
+    request = replace(
+        request, messages=messages, schema=schema, record=None, max_tokens=room, answer_now=bool(asked.tools)
+    )
+    try:
+        reply = await call(phase, address, asked.member, request)
+    except ModelError as error:
+        return found, f"{found.reason}; {_unanswered(phase, asked, error, ()).reason}"
+    if reply.stop != "end":
+        return found, f"{found.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
+    return mended(record, found, reply.text), ""
 
 
 def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[str, ...]) -> Answer:

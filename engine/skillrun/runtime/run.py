@@ -187,6 +187,15 @@ class Run:
         return resolve_features(self.program.config.get("features") or {}, mode)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What a step has put on record beside its documents, what it was asked for, and where the documents are."""
+
+    records: tuple[Mapping[str, Any], ...]
+    asked: frozenset[str]
+    paths: frozenset[str] = frozenset()
+
+
 @dataclass
 class PhaseRun:
     """One phase while it is evaluated."""
@@ -216,6 +225,7 @@ class PhaseRun:
     answers: dict[str, Any] = field(default_factory=dict)
     vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
     prompts: int = 0
+    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
     carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in

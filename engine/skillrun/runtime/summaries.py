@@ -10,6 +10,7 @@ from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.expressions import RenderError
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
+from skillrun.runtime.attached import of_phase
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.context import Asking, pieces_of, request_in
 from skillrun.runtime.errors import StepFailed
@@ -42,7 +43,12 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
     program = phase.run.program
     read = phase.name in (program.remembered if back else program.summarised | program.remembered)
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
-    told = await _told(phase, outputs, given) if read and phase.prompts and status == "completed" else {}
+    if isinstance(outputs.get("summary"), str):
+        given["summary"] = outputs["summary"]
+    recorded, asked = of_phase(phase) if status == "completed" else ({}, frozenset[str]())
+    known = {**dict.fromkeys(asked), **recorded, **given}
+    told = await _told(phase, outputs, known) if read and phase.prompts and status == "completed" else {}
+    told = {**told, **recorded, **given}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if _tells(value)}
     if phase.degraded:
         flags = {**flags, "degraded": True}
@@ -55,7 +61,7 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
     if told.get("summary"):
         summary["summary"] = told["summary"]
     for key in SUMMARY_KEYS[1:]:
-        summary[key] = _records(given.get(key, told.get(key)))
+        summary[key] = _records(told.get(key))
     summary["quality_warnings"] = list(phase.warnings)
     if phase.context_dropped:
         summary["context_dropped"] = plain_data(phase.context_dropped)
@@ -104,13 +110,18 @@ def _records(value: Any) -> list[Any]:
 
 
 async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the fast tier says of the phase; nothing, and a flag, when it gives no usable reply."""
+    """What the fast tier says of the phase beside what is `given`; nothing, and a flag, when it gives no usable reply.
+
+    What a step was asked for beside its document is not asked for again, also where it did not come.
+    """
     text = phase.run.program.library.text(TEMPLATE)
     if text is None or text.output is None:
         raise SkillrunError(
             f"`skills/{TEMPLATE}.md` is missing or has no `output`", "restore it, or reinstall skillrun"
         )
     shape = Shape(_without(text.output.resolve({}).schema, given))
+    if not shape.schema["properties"]:
+        return {}
     texts = ((path, phase.run.folder.text(path)) for path in phase.artifacts)
     artifacts = [{"path": path, "text": body} for path, body in texts if body]
     known = phase.names["phases"].values()

@@ -44,7 +44,7 @@ VALUES = {
     "replies": ([{"member": "a", "status": "success", "text": "Hm."}, {"member": "b", "status": "error"}], ["Hm.", ""]),
     "a step": ({"text": "a: Hm.", "replies": [{"member": "a", "status": "success", "text": "Hm."}]}, ["Hm."]),
     "a refused one": ([{"member": "a", "status": "truncated", "text": "Half of"}], ["Half of"]),
-    "what was read": ({"text": "All of it.", "files": ["a.md"]}, ["All of it."]),
+    "what was read": ({"text": "A.", "files": ["a.md"], "documents": [{"path": "a.md", "text": "A."}]}, ["A."]),
     "documents": ([{"path": "a.md", "text": "A."}], ["A."]),
 }  # fmt: skip
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from skillrun.language.definitions import Prompt, Step
 from skillrun.language.schemas import Shape
+from skillrun.runtime.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.context import Seated, persistent, pieces_of, request_for, seat_all, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
@@ -19,15 +21,19 @@ from skillrun.runtime.writing import put_reply
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
-    """`.text`, `.data`, `.path`, `.replies`, `.dropped`, `.degraded`; asks only who has not answered yet."""
+    """`.text`, `.data`, `.record`, `.points`, `.path`, `.replies`, `.dropped`, `.degraded`.
+
+    Asks only who has not answered yet.
+    """
     value = frame.main(step)
     several = isinstance(value, list)
     seated = await seat_all(frame, value if several else [value])
     if not seated and several:
         return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
-    answers = await _ask_all(step, frame, seated, shape)
-    replies = [_reply(one, answers[one.id]) for one in seated]
+    record = attachment(step, frame)
+    answers = await _ask_all(step, frame, seated, shape, record)
+    replies = [_reply(one, answers[one.id], record) for one in seated]
     good = [one for one in seated if answers[one.id].ok]
     least = frame.whole(step, "at_least", 1) if several else 1
     missing = [one for one in seated if not answers[one.id].ok]
@@ -42,19 +48,23 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     result = _result(several, good, answers, replies)
     result["dropped"] = [{"member": one["member"], **each} for one in replies for each in one["dropped"]]
     await _write(step, frame, good, answers, result)
+    if record is not None:
+        result |= _with_records(step, frame, record, several, good, answers, result.get("path", ()))
     if missing:
         result[PARTIAL] = [f"{one.id}: {answers[one.id].reason}" for one in missing]
     return result
 
 
-async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape | None) -> dict[str, Answer]:
+async def _ask_all(
+    step: Step, frame: Frame, seated: list[Seated], shape: Shape | None, record: Attachment | None
+) -> dict[str, Answer]:
     """Everyone at once, or in turn when told so.
 
     Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead, and
     its call makes the cache that the others read. All requests are made before the first is sent: none of them depends
     on who answers first.
     """
-    requests = {one.id: _asked(step, frame, one, shape, shared=len(seated) > 1) for one in seated}
+    requests = {one.id: _asked(step, frame, one, shape, record, shared=len(seated) > 1) for one in seated}
     if len(requests) < len(seated):
         twice = next(one.id for index, one in enumerate(seated) if one in seated[:index])
         raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
@@ -78,20 +88,25 @@ async def _ask_all(step: Step, frame: Frame, seated: list[Seated], shape: Shape 
     return answers
 
 
-def _asked(step: Step, frame: Frame, seated: Seated, shape: Shape | None, *, shared: bool) -> Asked:
+def _asked(
+    step: Step, frame: Frame, seated: Seated, shape: Shape | None, record: Attachment | None, *, shared: bool
+) -> Asked:
     prompt = frame.prompts.get(step.id or "")
     task = prompt.template.render_text(frame_names(frame, seated.names)) if prompt is not None else ""
+    task = task_with(step, frame, task, record)
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
     material = _material(step, frame, seated, prompt)
     request = request_for(frame, step, seated, task, shape.schema if shape else None, material, shared=shared)
+    if record is not None:
+        request = replace(request, record=record.shape.schema)
     drop = frame.value(step, "invalid", "") == "drop"
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     window = frame.run.resolve(seated.member.model or seated.role.model).window
-    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window)
+    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window, record)
 
 
 def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:
@@ -125,12 +140,40 @@ async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
     return found
 
 
-def _reply(one: Seated, found: Answer) -> dict[str, Any]:
+def _with_records(
+    step: Step,
+    frame: Frame,
+    record: Attachment,
+    several: bool,
+    good: list[Seated],
+    answers: Mapping[str, Answer],
+    paths: str | Iterable[str],
+) -> dict[str, Any]:
+    """What the id gives of the records, which are kept for the phase; what is missing of them is said."""
+    records = {one.id: answers[one.id].record for one in good}
+    for one in good:
+        if answers[one.id].lacking:
+            tell_missing(step, frame, one.id, record, records[one.id], answers[one.id].lacking)
+    there = [one for one in records.values() if one is not None]
+    put_on_record(step, frame, record, there, [paths] if isinstance(paths, str) else paths)
+    result: dict[str, Any] = {}
+    if several or there:
+        result["record"] = there if several else there[0]
+    if record.points:
+        result["points"] = [point for name, one in records.items() for point in answered(record, one, name)]
+    return result
+
+
+def _reply(one: Seated, found: Answer, record: Attachment | None) -> dict[str, Any]:
     reply: dict[str, Any] = {"member": one.id, "status": found.status, "reads": list(found.reads)}
     if found.text:
         reply["text"] = found.text
     if found.data is not None:
         reply["data"] = found.data
+    if found.record is not None:
+        reply["record"] = found.record
+    if record is not None and record.points and found.ok:
+        reply["points"] = answered(record, found.record, one.id)
     if found.reason:
         reply["reason"] = found.reason
     reply["dropped"] = [dict(vars(one)) for one in found.dropped]

@@ -1,0 +1,53 @@
+"""A shape as a form to fill in: JSON with the notation of shapes in place of values, short enough for small models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+WIDTH: Final = 240
+_DEEPEST: Final = 12
+
+
+def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
+    """`{"title": "string", "sure?": "integer 0..100, how sure"}`; a record that is too long for a line has several."""
+    if depth > _DEEPEST:
+        return '"any"'
+    if isinstance(fields := schema.get("properties"), Mapping):
+        required = schema.get("required", ())
+        names = {name: name if name in required else f"{name}?" for name in fields}
+        parts = [f"{_quoted(names[name])}: {skeleton(one, depth + 1)}" for name, one in fields.items()]
+        line = f"{{{', '.join(parts)}}}"
+        if len(line) <= WIDTH and "\n" not in line:
+            return line
+        indent = "  " * (depth + 1)
+        return "{\n" + ",\n".join(indent + part for part in parts) + "\n" + "  " * depth + "}"
+    if schema.get("type") == "array":
+        return f"[{skeleton(schema.get('items') or {}, depth)}]"
+    return _quoted(_scalar(schema))
+
+
+def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """The descriptions that the form has no place for: those of lists and records, by their path."""
+    for name, one in (schema.get("properties") or {}).items():
+        here = f"{path}.{name}".removeprefix(".")
+        items = one.get("items") if isinstance(one.get("items"), Mapping) else None
+        if one.get("description") and (items is not None or "properties" in one):
+            yield here, one["description"]
+        yield from notes(items if items is not None else one, here)
+
+
+def _scalar(schema: Mapping[str, Any]) -> str:
+    words = schema.get("description", "")
+    if choices := schema.get("enum"):
+        kind = " | ".join(map(str, choices))
+    else:
+        kind = str(schema.get("type", "any"))
+        if "minimum" in schema or "maximum" in schema:
+            kind += f" {schema.get('minimum', '')}..{schema.get('maximum', '')}"
+    return f"{kind}, {words}" if words else kind
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
