@@ -112,7 +112,7 @@ def hold(run_folder: Tree | Path) -> Iterator[None]:
         try:
             yield
         finally:
-            with contextlib.suppress(FileNotFoundError, PathRefused, RunLost):
+            with contextlib.suppress(OSError, PathRefused, RunLost):  # a note that stays is that of a dead process
                 folder.remove(OWNER)
             folder.guard = before
 
