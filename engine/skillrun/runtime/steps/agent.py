@@ -30,7 +30,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     good = [one for one in seated if answers[one.id].ok]
     least = frame.whole(step, "at_least", 1) if several else 1
     missing = [one for one in seated if not answers[one.id].ok]
-    if missing and all(answers[one.id].refused for one in seated):  # a mistake to be mended, and nothing to go on without
+    if missing and all(answers[one.id].refused for one in seated):  # to be mended, and nothing to go on without
         least = max(1, least)
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
