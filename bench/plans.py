@@ -32,6 +32,9 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin, checked_inputs
 
 REQUEST = "Add dark mode to the settings page"
+DECISIONS = """expert-review/cycle/choice: [redesign, override]
+expert-review/why/reason: The benchmark measures the whole of it.
+"""
 SECTIONS, LENGTH = 6, 75  # words: a reply of about the length that the prompts ask for
 
 
@@ -84,7 +87,8 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
         gateway = open_gateway(catalogue, {}, Path(platformdirs.user_cache_dir("skillrun")), lambda _line: None)
     model = "embedded" if embedded else "scripted:bench"
     events: list[Event] = []
-    person = open_person(unattended=True)
+    (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")  # which nobody takes for a person
+    person = open_person(unattended=True, answers=folder / "decisions.yaml")
     session = Session(
         program, catalogue, gateway, person, [events.append], project=folder, override=model, budget=UNLIMITED
     )

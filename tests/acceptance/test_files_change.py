@@ -234,6 +234,24 @@ def test_an_artifact_in_whose_place_a_folder_stands_ends_the_run_in_words(projec
     assert type_next(done, skillrun).code == 0
 
 
+@pytest.mark.finding("FM12")
+def test_a_state_that_reached_the_folder_and_perhaps_not_the_disk_says_what_the_command_says(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = project("visit") / "runs" / "visit"
+
+    def reached(name: str) -> None:  # as the folder's own fsync fails, behind the rename
+        if name == "rename state.md: after" and "status: waiting" in (run / "state.md").read_text():
+            monkeypatch.setattr(checkpoints, "hook", None)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(checkpoints, "hook", reached)
+    done = skillrun("visit", "--model", "scripted:default")
+    assert (done.code, f"failed: {run / 'state.md'} cannot be read or written" in done.out) == (1, True), done
+    assert skillrun("show", "visit", "--json").json["status"] == "failed"
+    assert type_next(done, skillrun).code == 75
+
+
 PAIR = """---
 name: pair
 description: Two at once.

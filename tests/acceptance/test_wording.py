@@ -131,3 +131,12 @@ def test_the_model_that_was_typed_holds_in_a_workflow_inside_another_after_resum
     assert skillrun("ask", "x", "--model", "scripted:default", "--name", "a").code == 75
     done = skillrun("resume", "a", "--answers", "answers.yaml", "--json")
     assert (done.code, json.loads(done.out)["models"]["opus"]) == (0, "scripted:default")
+
+
+def test_a_sentence_that_ends_in_a_value_with_a_full_stop_has_one(library: Library, skillrun: Call) -> None:
+    library(
+        '{ask: "It has {{ inputs.request }}. Now what?", default: go on}\n  - {say: "It has {{ inputs.request }}."}'
+    )
+    told = skillrun("ask", "no clear owner.", "--model", "scripted:default", "--unattended").out
+    assert "ask: It has no clear owner.\n" in told
+    assert "It has no clear owner. Now what?" in told

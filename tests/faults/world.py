@@ -86,7 +86,8 @@ class World:
             done = self.typed(*words, **fault)
             assert done.code == code, done
             log = operations.read_text().splitlines() if operations.exists() else []
-            self.legs[leg] = Leg(log, points.read_text().splitlines(), perf_counter() - started)
+            reached = [point for point in points.read_text().splitlines() if ".new: " not in point]  # the user's key
+            self.legs[leg] = Leg(log, reached, perf_counter() - started)
             if leg == "begin":
                 self.fill_in()
                 shutil.copytree(self.runs, self.bases / "resume")
@@ -206,9 +207,12 @@ def goes_on(world: World, answered: set[tuple[str, str]], *words: str, same: boo
     was answered is asked again. `words` are more of the command."""
     before = len(world.sent())
     done: list[Done] = []
+    budget: list[str] = []
     while not done or (done[-1].code != 0 and len(done) < MOST):
-        done.append(world.typed(*(RESUME if (world.folder / "state.md").exists() else BEGIN), *words))
+        done.append(world.typed(*(RESUME if (world.folder / "state.md").exists() else BEGIN), *words, *budget))
         no_bug(done[-1])
+        raised = re.search(r"--budget [^ `]+", done[-1].said)  # a provider that counts too much has spent it
+        budget = raised[0].split() if raised is not None else []
         if done[-1].code == 75 and (world.folder / FORM).exists():
             world.fill_in()
     assert done[-1].code == 0, "\n".join(map(str, done))

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from skillrun.language.diagnostics import Problems, allowed, did_you_mean
@@ -254,7 +255,7 @@ class Member:
     variant: str | None = None
     model: str | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The written form."""
         variant = f":{self.variant}" if self.variant else ""
@@ -263,7 +264,13 @@ class Member:
 
 def parse_member(written: Any) -> Member:
     """The member that `written` names. Raises MemberError."""
-    match = MEMBER.fullmatch(written.strip()) if isinstance(written, str) else None
-    if match is None:
+    member = _member(written) if isinstance(written, str) else None
+    if member is None:
         raise MemberError(f"`{written}` is no member")
-    return Member(**match.groupdict())
+    return member
+
+
+@lru_cache(maxsize=256)  # before every call
+def _member(written: str) -> Member | None:
+    match = MEMBER.fullmatch(written.strip())
+    return Member(**match.groupdict()) if match is not None else None

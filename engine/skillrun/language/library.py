@@ -71,6 +71,7 @@ class Library:
         self._places = _places(self.roots, self.problems)
         self._earlier: Mapping[Path, ReadFile] = earlier.read if earlier is not None else {}
         self._configs: dict[str, Config | None] = {}
+        self._found: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
 
     @property
     def project(self) -> Path:
@@ -166,7 +167,15 @@ class Library:
     def _parsed(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
     ) -> T | None:
-        """What is made of a file that says it is of the kind; files of some kinds need not say it."""
+        """What is made of a file that says it is of the kind; files of some kinds need not say it. Looked up once."""
+        if (kind, relative) not in self._found:
+            self._found[kind, relative] = self._made_of_kind(relative, name, kind, parse)
+        found: T | None = self._found[kind, relative]
+        return found
+
+    def _made_of_kind(
+        self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
+    ) -> T | None:
         place = self.locate(relative)
 
         def parsed(_: Source, problems: Problems) -> T | None:

@@ -127,7 +127,8 @@ class Price:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a name means in this environment. `why` is for people, and says every substitution."""
+    """What a name means in this environment. `why` is for people, and says every substitution; `short` is the
+    model's name without its provider, where that means this one alone."""
 
     name: str
     model: str
@@ -136,6 +137,7 @@ class Resolved:
     max_output: int
     price: Price | None
     why: str
+    short: str
     tools: bool = True
 
 
@@ -235,6 +237,7 @@ class Catalogue:
             max_output=entry.get("max_output", provider.max_output),
             price=_price(entry),
             why="; ".join(why),
+            short=self._short(model),
             tools=provider.tools,
         )
 
@@ -247,7 +250,7 @@ class Catalogue:
             found = await live.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, found)
 
-    def short(self, model: str) -> str:
+    def _short(self, model: str) -> str:
         """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
         provider, _, name = model.partition(":")
         with suppress(SkillrunError):

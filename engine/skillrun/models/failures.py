@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from skillrun.models.redaction import Redactor
 
 LONGEST = 300
+MOST_WRONG = 3  # places in an answer
 _LOOKED_AT = 20_000  # characters of an error's text that are looked at for keys; of these the first are shown
 _WORDS: dict[ErrorKind, tuple[str, str]] = {
     "auth": ("{provider} refuses the key in {key}", "Check {key}; without any key, the small embedded model is used."),
@@ -48,7 +49,8 @@ def model_error(error: Exception, provider: Provider, model: str, redactor: Reda
     if kind == "other" and status is None:
         what, step = _UNREADABLE, _WHERE
     names = {"provider": provider.name, "key": provider.key or "its key", "url": provider.base_url, "model": model}
-    detail = ": ".join(part for part in (f"HTTP {status}" if status else "", _said(error, redactor)) if part)
+    words = redactor.error(_unread(error)) if what == _UNREADABLE else ""
+    detail = ": ".join(part for part in (f"HTTP {status}" if status else "", words or _said(error, redactor)) if part)
     message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
     found = ModelError(kind, message, next_step=step.format(**names))
     found.wait = getattr(error, "retry_after", None)
@@ -86,6 +88,20 @@ def _kind(error: Exception) -> ErrorKind:
         if isinstance(error, types):
             return kind
     return by_status.get(getattr(error, "status_code", 0), "other")
+
+
+def _unread(error: Exception) -> str:
+    """What is wrong with an answer that is none, where only Python or Pydantic says it, in words for who asked."""
+    from pydantic import ValidationError
+
+    found = _cause(error, ValidationError)
+    if isinstance(found, ValidationError):
+        wrong = found.errors(include_url=False, include_context=False, include_input=False)[:MOST_WRONG]
+        places = (".".join(map(str, one["loc"])) or "a value in it" for one in wrong)
+        return "; ".join(f"{place}: {one['msg']}" for place, one in zip(places, wrong, strict=True))[:LONGEST]
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return "it is not made as its protocol says" if type(error).__module__ == "builtins" else ""
 
 
 def _said(error: Exception, redactor: Redactor) -> str:

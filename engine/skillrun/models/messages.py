@@ -185,9 +185,11 @@ class Reply:
     price: float | None = None
 
     def __post_init__(self) -> None:
-        calls = tuple(ToolCall(clean(one.id), clean(one.name), clean(one.arguments)) for one in self.calls)
-        for name, value in {"text": clean(self.text), "model": clean(self.model), "calls": calls}.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "text", clean(self.text))
+        object.__setattr__(self, "model", clean(self.model))
+        if self.calls:
+            calls = tuple(ToolCall(clean(one.id), clean(one.name), clean(one.arguments)) for one in self.calls)
+            object.__setattr__(self, "calls", calls)
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "calls": _plain(self.calls), "usage": self.usage.to_dict()}

@@ -74,8 +74,7 @@ def seat(frame: Frame, written: Any) -> Seated:
     if member.variant and lens is None:
         raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
     resolved = frame.run.resolve(member.model or role.model)
-    model = frame.run.session.catalogue.short(resolved.model)
-    names: dict[str, Any] = {"id": member.id, "role": member.role, "model": model}
+    names: dict[str, Any] = {"id": member.id, "role": member.role, "model": resolved.short}
     if member.variant:
         names |= {"variant": member.variant, "lens": lens}
     names |= {"lines": len(role.body.splitlines()), "skills": list(role.skills)}

@@ -28,13 +28,14 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     run = phase.run
     fingerprint = request.fingerprint()
     phase.prompts += 1
-    known = run.journal.find("reply", address, fingerprint) if run.answers(address) else None
+    from_journal = run.answers(address)
+    known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:
         reply = Reply.from_dict(known)
         phase.count_again(address, fingerprint, reply)
         run.emit(_ended(phase, address, member, reply, replayed=True))
         return reply
-    failed = run.journal.find("failed", address, fingerprint) if run.answers(address) else None
+    failed = run.journal.find("failed", address, fingerprint) if from_journal else None
     if failed is not None:
         raise ModelError.from_dict(failed)
     refused = run.refused.get(request.model)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -35,8 +33,11 @@ async def evaluate(step: Step, frame: Frame) -> None:
     try:
         if step.when is not None and not _holds(step.when, frame, step):
             return
-        with _carried(step, frame):
+        frame.open.carriers += (carriers := int(step.otherwise is not None and step.verb != "goto"))
+        try:
             result = await _attempts(step, frame)
+        finally:
+            frame.open.carriers -= carriers
     except StepFailed as failure:
         if step.verb == "goto" or not _stands_in(step.otherwise, frame):
             raise
@@ -50,30 +51,25 @@ async def evaluate(step: Step, frame: Frame) -> None:
             frame.bind(step.id, result)
 
 
-@contextmanager
-def _carried(step: Step, frame: Frame) -> Iterator[None]:
-    """Know, while a step is evaluated, whether something stands in for it."""
-    carriers = int(step.otherwise is not None and step.verb != "goto")
-    frame.open.carriers += carriers
-    try:
-        yield
-    finally:
-        frame.open.carriers -= carriers
-
-
 def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
     """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
     return otherwise is not None and (otherwise.when is None or _holds(otherwise.when, frame, otherwise))
 
 
-@contextmanager
-def failing(frame: Frame, step: Step | None = None) -> Iterator[None]:
+class failing:  # noqa: N801 (a function to who reads it; as one it would cost each call more)
     """A template that cannot be rendered, or what it gave and cannot be used, fails the step or else the phase."""
-    try:
-        yield
-    except (RenderError, PathRefused, UndefinedError) as error:
-        hint = f" ({error.next_step})" if isinstance(error, SkillrunError) and error.next_step else ""
-        raise StepFailed(f"{error}{hint}", frame.at(step) if step is not None else frame.address) from error
+
+    def __init__(self, frame: Frame, step: Step | None = None) -> None:
+        self.frame, self.step = frame, step
+
+    def __enter__(self) -> None:
+        """Nothing is set up."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, RenderError | PathRefused | UndefinedError):
+            hint = f" ({error.next_step})" if isinstance(error, SkillrunError) and error.next_step else ""
+            where = self.frame.at(self.step) if self.step is not None else self.frame.address
+            raise StepFailed(f"{error}{hint}", where) from error
 
 
 def _holds(condition: Template, frame: Frame, step: Step) -> bool:

@@ -81,6 +81,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         _keep(run, outcome)
     except (OSError, SkillrunError) as error:
         outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
+        with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
+            _keep(run, outcome)
     here = called(run.folder.path, run.session.project)
     outcome = replace(outcome, next_step=_typed(outcome.next_step, here, run.session.person.typed))
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))

@@ -19,6 +19,7 @@ _PIECE = 2048  # characters, cut from the start of a string, so that equal prefi
 _LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without end
 _INLINE = 512  # what is shorter is not worth a record of its own
 _MARK = "\0"
+_STAYS = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
@@ -70,7 +71,12 @@ def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:
         pieces = [value[start : start + _PIECE] for start in range(0, len(value), _PIECE)]
         return {_MARK: [piece if len(piece) < _INLINE else number_of(_bytes(piece)) for piece in pieces]}
     if isinstance(value, dict):
-        return {_MARK + key if key.startswith(_MARK) else key: _folded(item, number_of) for key, item in value.items()}
+        return {
+            _MARK + key if key.startswith(_MARK) else key: item
+            if item.__class__ in _STAYS or (item.__class__ is str and len(item) < _INLINE)
+            else _folded(item, number_of)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_folded(item, number_of) for item in value]
     return value

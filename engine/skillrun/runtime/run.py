@@ -268,6 +268,8 @@ class PhaseRun:
 
     def later(self) -> dict[str, str]:
         """What a record says of a round that is not the first."""
+        if self.round == 1 and self.run.within is None:
+            return {}
         return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
 
     def count(self, usage: Usage, price: float | None) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skillrun.language.configuration import check_switches, merge, resolve_features
 from skillrun.language.diagnostics import Problems
 from skillrun.language.document import parse_config
+from skillrun.language.roots import package_library
 from skillrun.language.source import Mapping, Source
 
 SHIPPED = """
@@ -182,3 +183,10 @@ def test_a_project_changes_one_key_of_a_breaker_or_a_feature() -> None:
     shipped = {"breakers": {"review": {"limit": 2, "then": "skip"}}, "features": {"deep": {"enabled": False}}}
     check_switches(layer("breakers: {review: {then: ask}}\nfeatures: {deep: {modes: [rapid]}}\n"), shipped, problems)
     assert list(problems) == []
+
+
+def test_dollars_and_minutes_of_the_shipped_config_may_be_fractions() -> None:
+    problems = Problems()
+    shipped = layer((package_library() / "config" / "skillrun.yaml").read_text(encoding="utf-8"))
+    data = merge((layer("budgets: {price: 2.5, minutes: 0.5}\n"), shipped), problems)
+    assert (data["budgets"]["price"], data["budgets"]["minutes"], len(problems)) == (2.5, 0.5, 0)

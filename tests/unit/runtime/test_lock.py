@@ -1,5 +1,6 @@
 """One runner per run, and a second one is told who holds it."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -50,6 +51,24 @@ def test_a_run_can_be_held_again_after_it_was_let_go_by_an_error(tmp_path: Path)
     with hold(tmp_path), pytest.raises(SkillrunError, match=f"process {os.getpid()} on"), hold(tmp_path):
         pass
     assert not (tmp_path / ".run" / "owner.json").exists()
+
+
+@pytest.mark.finding("FM12")
+def test_a_note_of_the_owner_that_cannot_be_removed_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def broken(name: str, *, dir_fd: int | None = None) -> None:
+        if name == "owner.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", broken)
+    with hold(tmp_path):
+        pass
+    with hold(tmp_path):
+        assert (tmp_path / ".run" / "owner.json").exists()
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}"])

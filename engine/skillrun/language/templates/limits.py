@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
 from typing import Any, Final
 
 MAX_TEMPLATE: Final = 100_000  # characters of a text with tags
@@ -48,17 +47,21 @@ class Budget:
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
-@contextmanager
-def budget() -> Iterator[Budget]:
+class budget:  # noqa: N801 (a function to who reads it; as one it would cost each render more)
     """The budget of a render; one inside another shares the outer one's."""
-    if (outer := _budget.get()) is not None:
-        yield outer
-        return
-    token = _budget.set(made := Budget())
-    try:
-        yield made
-    finally:
-        _budget.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> Budget:
+        self._token: Token[Budget | None] | None = None
+        found = _budget.get()
+        if found is None:
+            self._token = _budget.set(found := Budget())
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _budget.reset(self._token)
 
 
 def spend(work: int) -> None:

@@ -37,14 +37,15 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     good = [one for one in seated if answers[one.id].ok]
     least = frame.whole(step, "at_least", 1) if several else 1
     missing = [one for one in seated if not answers[one.id].ok]
-    if all(answers[one.id].refused for one in seated):  # a mistake to be mended, and nothing to go on without
+    if missing and all(answers[one.id].refused for one in seated):  # to be mended, and nothing to go on without
         least = max(1, least)
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
         ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)
         raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, next(ways, ""))
     for one in good:
-        tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
+        if answers[one.id].dropped:
+            tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
     result = _result(several, good, answers, replies)
     result["dropped"] = [{"member": one["member"], **each} for one in replies for each in one["dropped"]]
     await _write(step, frame, good, answers, result)

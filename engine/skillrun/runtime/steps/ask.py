@@ -10,6 +10,7 @@ from skillrun.language.definitions import Step
 from skillrun.language.schemas import shown
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
+from skillrun.people.wording import one_stop
 from skillrun.runtime.brought import late, passed_over, place
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Answered, Said
@@ -64,7 +65,7 @@ def _words(step: Step, frame: Frame, asked: Any) -> str:
     """The words of a question. Raises StepFailed where there are none."""
     if isinstance(asked, bool) or not isinstance(asked, (str, int, float)) or asked == "":
         raise StepFailed(f"a question of `{step.id or 'ask'}` has no `text`: {shown(asked)}", frame.at(step))
-    return str(asked)
+    return one_stop(str(asked))
 
 
 async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from skillrun.language.definitions import Step
+from skillrun.people.wording import one_stop
 from skillrun.runtime.events import Said
 from skillrun.runtime.run import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:
-    text = " ".join(frame.text(step).split())
+    text = one_stop(" ".join(frame.text(step).split()))
     level = frame.text(step, "level", "info")
     if level == "warn" and text not in frame.open.warnings:
         frame.open.warnings.append(text)
