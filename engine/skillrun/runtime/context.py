@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.collaboration.compaction import KINDS, accumulate, estimate_tokens, record_cost
@@ -158,7 +159,8 @@ def request_in(
     if room < asking.reply:
         shown, handed = _fitted(asking, opening, usual, material, ending)
         room = asking.room(opening.system, _said(shown, handed, ending))
-        assert room, "what was fitted has no room"
+        if not room:
+            raise _too_large(asking, size_of(opening.system, _said(shown, handed, ending), schema))
     messages = _said(shown, handed, ending)
     phase.context_dropped = shown.dropped
     _put_on_record(asking, (*opening.system, *messages[0].blocks), [*shown.left_out, *handed.left_out])
@@ -179,14 +181,18 @@ def _fitted(
     window = asking.resolved.window - fixed
     levels, total = fitted(groups, window - asking.reply)
     if total > window - LEAST_REPLY:
-        over = total + LEAST_REPLY - window
-        raise StepFailed(
-            f"the prompt of `{asking.step}` for {asking.member} is about {over} tokens too large for "
-            f"{asking.resolved.model}, whose window is {asking.resolved.window}; no material is left in it to shorten "
-            "(use a larger model, or shorten the section, the request, the criteria or the role)"
-        )
+        raise _too_large(asking, fixed + total)
     shown = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
     return shown, _handed(material, levels[HANDED])
+
+
+def _too_large(asking: Asking, size: int) -> StepFailed:
+    window = asking.resolved.window
+    return StepFailed(
+        f"the prompt of `{asking.step}` for {asking.member} is about {size + LEAST_REPLY - window} tokens too large for "
+        f"{asking.resolved.model}, whose window is {window}; no material is left in it to shorten "
+        "(use a larger model, or shorten the section, the request, the criteria or the role)"
+    )
 
 
 @dataclass(frozen=True)
@@ -204,13 +210,19 @@ def _handed(pieces: Sequence[Piece], level: int) -> Shown:
 
 
 def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftOut]) -> None:
-    """Note what a prompt is made of, and what it does not hold, for the summary; the largest of a step's counts."""
-    phase = asking.phase
-    parts = {block.part: estimate_tokens(block.text) for block in blocks if block.part}
-    if sum(parts.values()) > sum(phase.parts.get(asking.step, {}).values()):
-        phase.parts[asking.step] = parts
+    """Note what a prompt is made of, and what it does not hold, for the summary; the longest of a step's counts."""
+    phase, named = asking.phase, [block for block in blocks if block.part]
+    length = sum(len(block.text) for block in named)
+    if length > phase.longest.get(asking.step, 0):
+        phase.longest[asking.step] = length
+        phase.parts[asking.step] = {block.part: _tokens(block.text) for block in named}
     for one in left_out:
         phase.leave_out(asking.step, one.title, one.tokens, str(one))
+
+
+@lru_cache(maxsize=64)  # most prompts of a phase begin alike
+def _tokens(text: str) -> int:
+    return estimate_tokens(text)
 
 
 def persistent(frame: Frame, step: Step) -> bool:
