@@ -89,7 +89,7 @@ def test_replies_stand_under_their_members_and_a_files_text_under_its_name(made:
     assert re.search(
         r"# The notes\n\nnotes.md:\n<(untrusted-[0-9a-f]{8})>\n# Notes\n\nNever lose.*a row.\n</\1>",
         prompts["ideas"],
-        re.S,
+        re.DOTALL,
     )
     said, other = prompts["sum"].split("# What was said")[1].split("# What the other one said")
     assert re.findall(r"^(\w) wrote:$", said, re.MULTILINE) == ["a", "b"]

@@ -26,7 +26,8 @@ from skillrun.models.messages import (
     ToolSpec,
 )
 from skillrun.runtime.attached import Attachment, Taken, cut_inside, mended, taken, told_again
-from skillrun.runtime.context import LEAST_REPLY, size_of, template
+from skillrun.runtime.beginning import template
+from skillrun.runtime.context import LEAST_REPLY, size_of
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
 from skillrun.runtime.run import PhaseRun
