@@ -6,7 +6,7 @@ Looks at every stop reason before a reply is used. Retries of the transport are 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -93,8 +93,11 @@ class Answer:
         return self.refused or self.given_up
 
 
-async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
-    """One attempt: turns with tools until there is a reply, and one repair of a malformed one."""
+async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callable[[], object] = bool) -> Answer:
+    """One attempt: turns with tools until there is a reply, and one repair of a malformed one.
+
+    `responded` is told when the model has responded for the first time.
+    """
     messages = list(asked.request.messages)
     reads: list[str] = []
     repaired = False
@@ -112,6 +115,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
             return _unanswered(phase, asked, error, tuple(reads))
+        responded()
         whole = asked.record is not None and reply.stop == "length" and cut_inside(reply.text)
         if reply.stop not in ("end", "tool") and not whole:
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
@@ -140,7 +144,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        return Answer("success", reply.text, value, dropped, reads=tuple(dict.fromkeys(reads)), messages=history)
+        read = tuple(dict.fromkeys(reads))
+        return Answer("success", reply.text, value, dropped=dropped, reads=read, messages=history)
 
 
 async def _document(
@@ -160,8 +165,15 @@ async def _document(
     why = ""
     if found.errors:
         found, why = await _record_again(phase, asked, record, found, request, history, again)
+    lacking = why or found.reason
     return Answer(
-        "success", found.document, None, found.record, why or found.reason, found.dropped, reads=reads, messages=history
+        "success",
+        found.document,
+        record=found.record,
+        lacking=lacking,
+        dropped=found.dropped,
+        reads=reads,
+        messages=history,
     )
 
 
