@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from skillrun.models.catalogue import Embedded, Provider
 
-LONGEST_REPLY = 500  # characters of a free text: a model this small often does not end by itself
-LONGEST_RECORD = 600  # and of a structured one
+LONGEST_REPLY = 320  # characters of a free text: a model this small often does not end by itself
+LONGEST_RECORD = 400  # and of a structured one
 
 
 async def open_backend(

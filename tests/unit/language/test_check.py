@@ -135,7 +135,7 @@ def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
     _, problems = plan(**{"config/planning.yaml": config})
     assert problems
     assert {one.partition(" `")[2] for one in problems} == {"extreme` is missing here"}
-    config += "document_tokens: {extreme: 9000}\nanswer_tokens: {extreme: 4000}\nstrategy_per_phase:\n"
+    config += "strategy_per_phase:\n"
     config += "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in ("research", "architecture", "test_strategy"))
     _, problems = plan(**{"config/planning.yaml": config})
     assert problems == []
@@ -270,21 +270,22 @@ def test_whatever_a_file_holds_only_problems_come_of_it(
         assert problem.line >= 1
 
 
-def test_documents_are_texts_of_phases_that_exist(plan: Checked) -> None:
-    def with_document(value: str) -> list[str]:
-        workflow = shipped("workflows/plan.md").replace("documents:  ", f'documents:\n  Mine: "{value}"\n#')
+def test_material_of_the_workflow_is_of_phases_that_exist(plan: Checked) -> None:
+    def with_material(value: str) -> list[str]:
+        workflow = shipped("workflows/plan.md").replace("material:  ", f'material:\n  Mine: "{value}"\n#')
         return plan(**{"workflows/plan.md": workflow})[1]
 
-    assert with_document("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
-    (wrong,) = with_document("{{ phases.assets.outputs }}")
-    assert wrong.endswith("the document `Mine` is no text")
-    (unknown,) = with_document("{{ phases.asets.artifacts['assets.md'] }}")
+    assert with_material("{{ phases.assets.artifacts['assets.md'] }}") == []
+    assert with_material("{{ phases.assets.outputs }}") == []
+    (wrong,) = with_material("{{ phases.assets.artifacts | length > 2 }}")
+    assert wrong.endswith("`Mine` is true or false, which is no material")
+    (unknown,) = with_material("{{ phases.asets.artifacts['assets.md'] }}")
     assert "asets" in unknown
 
 
-def test_a_phase_reads_only_the_documents_of_phases_that_it_follows(plan: Checked) -> None:
+def test_a_phase_reads_only_the_material_of_phases_that_it_follows(plan: Checked) -> None:
     workflow = shipped("workflows/plan.md").replace(
-        "documents:  ", "documents:\n  The cover: \"{{ phases.coverage.artifacts['coverage.md'] }}\"\n#"
+        "material:  ", "material:\n  The cover: \"{{ phases.coverage.artifacts['coverage.md'] }}\"\n#"
     )
     program, problems = plan(**{"workflows/plan.md": workflow})
     assert problems == []
