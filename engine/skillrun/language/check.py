@@ -26,6 +26,7 @@ from skillrun.language.parse import check_kind
 from skillrun.language.record_shapes import Read, read_in, warn_of_unread
 from skillrun.language.scope import Scope
 from skillrun.language.secrets import check_secret_names
+from skillrun.language.sizes import check_measured
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, TEXT, Type, of_schema
 from skillrun.language.verbs import check_material, check_steps
@@ -191,6 +192,7 @@ class Checker:
                     if section.name not in TOOLS:
                         self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
         check_secret_names(self.library, self.problems)
+        check_measured(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
     def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:
