@@ -13,6 +13,7 @@ from skillrun.runtime.attached import Attachment, answered, attachment, put_on_r
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.context import Seated, persistent, pieces_of, request_for, seat_all, worth_caching
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
+from skillrun.runtime.lookup import tool_for
 from skillrun.runtime.material import Piece
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
@@ -116,6 +117,8 @@ def _asked(
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
+    if tools:
+        tools = (*tools, *tool_for(frame.open))
     window = frame.run.resolve(seated.member.model or seated.role.model).window
     return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window, record)
 
