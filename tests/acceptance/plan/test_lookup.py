@@ -9,7 +9,7 @@ import pytest
 
 from skillrun.runtime.journal import Journal
 from tests.acceptance.plan.conftest import Plan, Plans, Rule
-from tests.acceptance.plan.test_context import ASKED, DECISION, NARROW, QUESTION, RISK, decided
+from tests.acceptance.plan.test_context import ASKED, DECISION, NARROW, QUESTION, RISK
 
 pytestmark = pytest.mark.row("P9")
 
@@ -25,6 +25,15 @@ SETTLED: Rule = {
     },
 }
 PROPOSAL = "plan/architecture/proposals/first/software-architect:pragmatic"
+
+
+def settling(count: int) -> Rule:
+    """A specification with so many decisions of about thirty tokens each."""
+    decisions = [
+        {**DECISION, "id": f"CLA-{n:02}", "decision": f"The menu number {n} stays as it is today, with all its parts."}
+        for n in range(1, count + 1)
+    ]
+    return {**SETTLED, "record": {"summary": "Done.", "key_decisions": decisions}}
 
 
 def looked(plan: Plans, ids: str, *rules: Rule, **more: Any) -> Plan:
@@ -57,11 +66,10 @@ def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> No
 
 
 def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_tool(plan: Plans) -> None:
-    many = [decided("research", "menu", 30)]
-    run = looked(plan, "research-1", *many, files=NARROW, until="architecture")
+    run = looked(plan, "CLA-01", settling(30), files=NARROW, until="architecture")
     (found,) = results(run)
-    assert found.startswith("research-1: decision of research\n  decision: The menu number 1 is kept")
-    short = looked(plan, "research-1", decided("research", "menu", 2), until="architecture")
+    assert found.startswith("CLA-01: decision of clarify\n  decision: The menu number 1 stays as it is today")
+    short = looked(plan, "CLA-01", settling(2), until="architecture")
     assert "Lookup" not in tools(short, f"{PROPOSAL}/1.1")
     assert results(short) == []
     assert "you have no tool `Lookup`" in short.prompt(f"{PROPOSAL}/2.1")
