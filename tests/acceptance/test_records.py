@@ -173,6 +173,28 @@ def test_what_an_output_gives_or_nobody_reads_is_not_asked_for(made: Project) ->
     assert "`last.record" not in checked.out + checked.err
 
 
+@pytest.mark.row("Q7")
+def test_what_members_of_a_step_number_alike_is_told_apart(made: Project) -> None:
+    front = "kind: phase\nsteps:\n  - {id: draft, agent: ['a:x', 'a:y'], record: system/record, writes: 'MEMBER.md'}"
+    decision = RECORD["key_decisions"][0]
+
+    def says(lens: str, *ids: str) -> dict[str, Any]:
+        decisions = [{**decision, "id": one, "decision": lens} for one in ids]
+        record = {"summary": f"It is {lens}.", "key_decisions": decisions}
+        return {"address": f"w/design/draft/a:{lens}/*", "text": "# It", "record": record}
+
+    made.run(
+        front.replace("MEMBER", "{{ member.variant }}"),
+        says("x", "DESIGN-1", "DESIGN-2", "D-9"),
+        says("y", "DESIGN-1", "DESIGN-3", "D-9"),
+        roles__a="name: a\ndescription: A.\nvariants: {x: left, y: right}",
+    )
+    phase = made.phase("design")
+    found = [(one["id"], one["decision"]) for one in phase["key_decisions"]]
+    expected = [("DESIGN-1", "x"), ("DESIGN-2", "x"), ("DESIGN-4", "y"), ("DESIGN-3", "y"), ("D-9", "y")]
+    assert (phase["summary"], found) == ("It is x. It is y.", expected), "a document's id is both members'"
+
+
 def test_several_records_are_put_together_and_one_that_is_written_over_goes(made: Project) -> None:
     front = (
         "kind: phase\nsteps:\n  - {id: first, agent: a, record: system/record, writes: a.md}\n"

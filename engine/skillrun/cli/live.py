@@ -43,7 +43,7 @@ MARKS: Final = {
     "running": "▸",
     "": " ",
 }
-SCROLLS: Final = frozenset({"RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "CallEnded"})
+SCROLLS: Final = frozenset({"RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "Expected", "CallEnded"})
 
 
 @dataclass

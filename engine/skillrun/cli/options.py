@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,15 +44,20 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
     return runs
 
 
-runs_folder = click.option(
-    "--out",
-    "runs",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    callback=_runs,
-    metavar="DIR",
-    help="The folder of the runs.",
-)
+def runs_folder_as(name: str) -> Callable[[Any], Any]:
+    """The option for the folder of the runs, as a parameter of that name."""
+    return click.option(
+        "--out",
+        name,
+        type=click.Path(path_type=Path),
+        default=Path("runs"),
+        callback=_runs,
+        metavar="DIR",
+        help="The folder of the runs.",
+    )
+
+
+runs_folder = runs_folder_as("runs")
 as_json = click.option("--json", "json", is_flag=True, help="Only JSON on standard output.")
 unattended = click.option("--unattended", is_flag=True, help="Ask nobody: use prepared answers and defaults.")
 interactive = click.option(

@@ -15,6 +15,7 @@ COMMANDS: Final = MappingProxyType(
         "runs": Entry("skillrun.cli.runs:runs", "List the runs."),
         "show": Entry("skillrun.cli.show:show", "One run at a glance."),
         "logs": Entry("skillrun.cli.logs:logs", "The events of a run."),
+        "sizes": Entry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates."),
         "dev": Entry("skillrun.cli.dev:dev", "Run a workflow again on every save."),
         "validate": Entry("skillrun.cli.validate:validate", "Check every file, offline."),
         "list": Entry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),

@@ -1,10 +1,11 @@
 """Walks a workflow through on the scripted model: calls, tokens and price per phase, and every request as it would be.
 
-Spends nothing and asks nobody. The lengths of the replies are guesses, and with them the output tokens and the price.
+Spends nothing and asks nobody. Replies are as long as those of finished runs, or as a rule of thumb says.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,10 +13,12 @@ from typing import Any, Final
 
 from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
-from skillrun.cli.words import equations, money, table
+from skillrun.cli.words import counted, equations, money, table
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.attached import last_block
+from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.sizes import Size, measured, step_of
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.answers import DEFAULT, Question, answered, choices_of, default_of
@@ -26,9 +29,11 @@ from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Spent
 from skillrun.runtime.session import rehearse
 
-GUESS: Final = (
-    "The lengths of the replies are guesses, and so are the turns that conditions take: the real run will differ."
+LENGTHS: Final = (
+    "Lengths of replies and turns with tools: {measured} of {steps} measured in finished runs (config/sizes.yaml), the "
+    "others by `estimate` in config/skillrun.yaml."
 )
+GUESS: Final = "Which way conditions take is a guess: the real run will differ."
 
 
 @dataclass
@@ -71,22 +76,47 @@ class StandIn:
         """Nor is there anything to tell of it."""
 
 
-class LongWinded(ScriptedGateway):
-    """Texts that are generated are said again until they have about so many tokens: what is written is read again."""
+@dataclass(frozen=True)
+class Expectation:
+    """What a call is expected to be like: as its step was in finished runs, or else by the rule of thumb."""
 
-    def __init__(self, tokens: int, *given: Any, **more: Any) -> None:
+    known: Mapping[str, Size]
+    usual: Size
+
+    @classmethod
+    def of(cls, program: Program) -> Expectation:
+        rule = program.engine.get("estimate") or {}
+        usual = (int(rule.get(key, 0)) for key in ("reply_tokens", "tool_turns", "result_tokens"))
+        return cls(measured(program.library), Size(*usual))
+
+    def at(self, address: str) -> Size:
+        return self.known.get(step_of(address), self.usual)
+
+
+class LongWinded(ScriptedGateway):
+    """Texts that are generated are said again until they are about as long as expected: what is written is read again.
+
+    A reply to a shape stays as it is, and counts as long as it is expected to be.
+    """
+
+    def __init__(self, expected: Expectation, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        self.tokens = tokens
+        self.expected = expected
 
     async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
         reply = await super().send(request, address, attempts)
-        if request.schema is not None or self.rules or not self.tokens:
+        tokens = self.expected.at(address).reply
+        known = step_of(address) in self.expected.known
+        if self.rules or not tokens or (request.schema is not None and not known):
             return reply
-        found = last_block(reply.text)
-        said = found.before if found is not None else reply.text
-        text = "\n\n".join([said] * max(1, round(self.tokens / max(1, estimate_tokens(said)))))
-        text += reply.text.removeprefix(said)
-        usage = Usage(reply.usage.input, estimate_tokens(text))
+        text = reply.text
+        if request.schema is None:
+            found = last_block(text)
+            said = found.before if found is not None else text
+            record = text.removeprefix(said)
+            room = tokens - estimate_tokens(record) if known else tokens
+            text = "\n\n".join([said] * max(1, round(room / max(1, estimate_tokens(said))))) + record
+        usage = Usage(reply.usage.input, tokens if known else estimate_tokens(text))
         return replace(reply, text=text, usage=usage, price=self.price(request.model, usage))
 
 
@@ -97,7 +127,12 @@ class Rehearsal:
     outcome: Outcome
     phases: Mapping[str, Spent]
     total: Spent
-    turns: int
+    turns: Mapping[str, int]
+    """With tools, by phase."""
+    steps: int
+    """That ask somebody."""
+    measured: int
+    """Of them."""
     sent: list[tuple[str, Request]]
     models: Mapping[str, str]
     places: Mapping[str, str]
@@ -129,29 +164,31 @@ async def rehearsed(
             phases.update({name: Spent() for name in event.phases})
             models.update(event.models)
 
-    rule = loaded.program.engine.get("estimate") or {}
-    length = int(rule.get("reply_tokens", 0)) if straight else 0
-    gateway = LongWinded(length, script, price=loaded.catalogue.price)
+    expected = Expectation.of(loaded.program)
+    said = expected if straight else Expectation({}, Size(0))
+    gateway = LongWinded(said, script, price=loaded.catalogue.price)
     session = loaded.session(gateway, person or StandIn(), heard, override=override, typed=typed, straight=straight)
     outcome = await rehearse(session, inputs)
     places = loaded.catalogue.places(models.values())
-    turns = 0
+    turns: Counter[str] = Counter()
     for address, request in gateway.sent:
         if request.tools and address in asked:
-            number, more = _with_tools(loaded, request)
-            turns += number
-            phases[asked[address]] += more
-    return Rehearsal(outcome, phases, sum(phases.values(), Spent()), turns, gateway.sent, models, places)
+            size = expected.at(address)
+            turns[asked[address]] += size.turns
+            phases[asked[address]] += _with_tools(loaded, request, size)
+    steps = set(map(step_of, asked))
+    known = len(steps & expected.known.keys())
+    total = sum(phases.values(), Spent())
+    return Rehearsal(outcome, phases, total, turns, len(steps), known, gateway.sent, models, places)
 
 
-def _with_tools(loaded: Loaded, request: Request) -> tuple[int, Spent]:
-    """The turns with tools before a reply, by the rule of thumb in `config/skillrun.yaml`: each reads all before it."""
-    rule = loaded.program.engine.get("estimate") or {}
-    turns, result = int(rule.get("tool_turns", 0)), int(rule.get("result_tokens", 0))
+def _with_tools(loaded: Loaded, request: Request, size: Size) -> Spent:
+    """What the turns with tools before a reply read: each of them all before it."""
+    turns, result = size.turns, size.found
     given = sum(estimate_tokens(block.text) for block in request.system)
     given += sum(estimate_tokens(block.text) for message in request.messages for block in message.blocks)
     usage = Usage(turns * given + result * turns * (turns + 1) // 2)
-    return turns, Spent(0, usage, loaded.catalogue.price(request.model, usage))
+    return Spent(0, usage, loaded.catalogue.price(request.model, usage))
 
 
 async def estimated(
@@ -189,10 +226,15 @@ async def estimated(
 def _told(rehearsal: Rehearsal) -> dict[str, Any] | None:
     if rehearsal.outcome.status != "completed":
         return None
-    total = rehearsal.total
-    price = None if total.price is None else round(total.price, 2)
-    tokens = total.usage.input + total.usage.output
-    return {"calls": total.calls, "turns": rehearsal.turns, "tokens": tokens, "price": price}
+    turns = rehearsal.turns
+    phases = {name: _sum(spent, turns[name]) for name, spent in rehearsal.phases.items() if spent.calls}
+    found = {**_sum(rehearsal.total, sum(turns.values())), "steps": rehearsal.steps, "measured": rehearsal.measured}
+    return {**found, "phases": phases}
+
+
+def _sum(spent: Spent, turns: int) -> dict[str, Any]:
+    price = None if spent.price is None else round(spent.price, 2)
+    return {"calls": spent.calls, "turns": turns, "tokens": spent.usage.input + spent.usage.output, "price": price}
 
 
 def report(rehearsal: Rehearsal, out: Output) -> int:
@@ -207,8 +249,10 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
         out.line(f"{name}: {place}")
     for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
-    if rehearsal.turns:
-        out.line(f"with {rehearsal.turns} turns with tools beside the calls, by `estimate` in config/skillrun.yaml")
+    turns = sum(rehearsal.turns.values())
+    if turns:
+        out.line(f"with {counted(turns, 'turn')} with tools beside the calls")
+    out.line(LENGTHS.format(measured=rehearsal.measured, steps=counted(rehearsal.steps, "step")))
     out.line(GUESS)
     if outcome.status != "completed":
         out.line(f"The rehearsal did not reach the end: {outcome.status}: {outcome.reason}")
@@ -220,7 +264,9 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
             "models": rehearsal.models,
             "addresses": rehearsal.places,
             "phases": {name: spent.to_dict() for name, spent in rehearsal.phases.items()},
-            "turns": rehearsal.turns,
+            "turns": turns,
+            "steps": rehearsal.steps,
+            "measured": rehearsal.measured,
             "total": total.to_dict(),
         }
     )

@@ -26,7 +26,7 @@ from skillrun.tools.tree import Tree
 
 Paid = dict[tuple[str, int], Spent]
 """By phase and round."""
-HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack")
+HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected")
 
 
 def read_state(folder: Path) -> State:

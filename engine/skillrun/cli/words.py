@@ -154,6 +154,12 @@ def _warned(event: Data) -> str:
     return f"{'warning: ' if event['level'] == 'warn' else ''}{event['text']}"
 
 
+def _expected(event: Data) -> str:
+    turns = f" and {counted(event['turns'], 'turn')} with tools" if event["turns"] else ""
+    what = f"about {counted(event['calls'], 'call')}{turns}, {event['tokens']:,} tokens, {money(event['price'])}"
+    return f"{event['phase']}: expected now, {event['because']}: {what}"
+
+
 LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "RunStarted": _started,
     "Notice": _warned,
@@ -169,6 +175,7 @@ LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
         f"{event['action']}"
     ),
     "WentBack": lambda event: f"{event['source']}: back to {event['target']}, for round {event['round']}",
+    "Expected": _expected,
     "CallEnded": lambda event: (
         f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
     ),

@@ -18,7 +18,7 @@ from skillrun.language.definitions import Phase, PhaseUse, Protocol, Step, Workf
 from skillrun.language.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.fields import Field
 from skillrun.language.habits import unread
-from skillrun.language.kinds import TOOLS
+from skillrun.language.kinds import LOOKUP, TOOLS
 from skillrun.language.library import Library
 from skillrun.language.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.names import PHASE_RECORD, SYSTEM, base_names, seats_type
@@ -26,6 +26,7 @@ from skillrun.language.parse import check_kind
 from skillrun.language.record_shapes import Read, read_in, warn_of_unread
 from skillrun.language.scope import Scope
 from skillrun.language.secrets import check_secret_names
+from skillrun.language.sizes import check_measured
 from skillrun.language.source import Span
 from skillrun.language.types import ANY, TEXT, Type, of_schema
 from skillrun.language.verbs import check_material, check_steps
@@ -188,9 +189,10 @@ class Checker:
                     told = of_schema(text.output.outline, "the summary")
                     Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, PHASE_RECORD, "the summary")
                 for section in text.document.sections if name == "tools" else ():
-                    if section.name not in TOOLS:
-                        self.lookups.unknown(section.heading, "tool", section.name, TOOLS)
+                    if section.name not in (*TOOLS, LOOKUP):
+                        self.lookups.unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
         check_secret_names(self.library, self.problems)
+        check_measured(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
     def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:

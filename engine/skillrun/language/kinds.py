@@ -206,6 +206,7 @@ FEATURE_KEYS: Final = _keys(
 )
 
 TOOLS: Final = ("Read", "Outline", "Grep", "Glob", "List")
+LOOKUP: Final = "Lookup"  # what whoever has tools has as well, where something on record is not in their prompt
 
 OWN_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its own, beside the folders `round-…`
 

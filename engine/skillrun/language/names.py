@@ -68,8 +68,11 @@ _USAGE: Final = {
     "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
 }  # fmt: skip
 _ESTIMATE: Final = {"calls": NUMBER, "turns": NUMBER, "tokens": NUMBER, "price": ANY}
-_CHOICES: Final = map_of(map_of(record(_ESTIMATE, "the estimate"))).maybe()
-ESTIMATE: Final = record({**_ESTIMATE, "answers": _CHOICES}, "run.estimate")
+_WHOLE: Final = {
+    **_ESTIMATE, "steps": NUMBER, "measured": NUMBER, "phases": map_of(record(_ESTIMATE, "the estimate")),
+}  # fmt: skip
+_CHOICES: Final = map_of(map_of(record(_WHOLE, "the estimate"))).maybe()
+ESTIMATE: Final = record({**_WHOLE, "answers": _CHOICES}, "run.estimate")
 """`answers`: by a question's id, what each of its choices would make of it."""
 RUN: Final = record(
     {

@@ -6,7 +6,7 @@ Tells the model what to put at the end of its reply, takes that off, checks it, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -214,7 +214,32 @@ def put_on_record(
     where, over = _where(step, frame), frozenset(paths)
     fields = frozenset(asked.shape.schema["properties"]) & set(RECORD_KEYS)
     kept = {key: one for key, one in frame.open.recorded.items() if key != where and not one.paths & over}
-    frame.open.recorded = {**kept, where: Recorded(tuple(records), fields, over)}
+    apart = tuple(_apart(records, f"{frame.open.name.upper()}-"))
+    frame.open.recorded = {**kept, where: Recorded(apart, fields, over)}
+
+
+def _apart(records: Iterable[Mapping[str, Any]], start: str) -> Iterator[Mapping[str, Any]]:
+    """The records of a step's members, who all number from the same id on: what a later one numbers anew counts on."""
+    taken: set[str] = set()
+    for record in records:
+        lists = {name: record[name] for name in RECORD_KEYS[1:] if isinstance(record.get(name), list)}
+        own = [_id_of(entry) for entries in lists.values() for entry in entries if _id_of(entry)]
+        free = taken | set(own)
+        ids = {}
+        for one in dict.fromkeys(own):
+            ids[one] = _free(start, free) if one in taken and one.startswith(start) else one
+            free.add(ids[one])
+        taken |= set(ids.values())
+        named = {name: [_with_id(entry, ids) for entry in entries] for name, entries in lists.items()}
+        yield {**record, **named}
+
+
+def _id_of(entry: Any) -> str:
+    return str(entry.get("id") or "") if isinstance(entry, Mapping) else ""
+
+
+def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
+    return {**entry, "id": ids[_id_of(entry)]} if _id_of(entry) else entry
 
 
 def _where(step: Step, frame: Frame) -> str:
@@ -228,7 +253,7 @@ def _first_id(step: Step, frame: Frame) -> str:
     start = f"{phase.name.upper()}-"
     others = (one for key, step in phase.recorded.items() if key != where for one in step.records)
     entries = (entry for one in others for name in RECORD_KEYS[1:] for entry in one.get(name) or [])
-    ids = (str(entry.get("id", "")).removeprefix(start) for entry in entries if isinstance(entry, Mapping))
+    ids = (_id_of(entry).removeprefix(start) for entry in entries)
     return f"{start}{1 + max((int(one) for one in ids if one.isdecimal() and len(one) < 6), default=0)}"
 
 
@@ -250,12 +275,14 @@ def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, recor
 def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
     """What the steps' records say for that of the phase, and the fields that were asked for.
 
-    Of several records the later summary counts, and lists are put together; of entries with the same id the later.
+    The summaries of a step's members stand one after the other, and of several steps the later counts. Lists are put
+    together; of entries with the same id the later counts.
     """
     found: dict[str, Any] = {}
+    for step in phase.recorded.values():
+        if told := " ".join(one["summary"] for one in step.records if isinstance(one.get("summary"), str)).strip():
+            found["summary"] = told
     for one in (record for step in phase.recorded.values() for record in step.records):
-        if one.get("summary"):
-            found["summary"] = one["summary"]
         for name in RECORD_KEYS[1:]:
             if isinstance(one.get(name), list):
                 found[name] = _together(found.get(name, []), one[name])
@@ -264,5 +291,5 @@ def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
 
 
 def _together(before: list[Any], after: list[Any]) -> list[Any]:
-    ids = {str(one["id"]) for one in after if isinstance(one, Mapping) and one.get("id")}
-    return [one for one in before if not (isinstance(one, Mapping) and str(one.get("id")) in ids)] + after
+    ids = {_id_of(one) for one in after if _id_of(one)}
+    return [one for one in before if _id_of(one) not in ids] + after

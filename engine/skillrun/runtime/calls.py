@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from skillrun.collaboration.compaction import clip, estimate_tokens
 from skillrun.language.border import clean
+from skillrun.language.kinds import LOOKUP
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, shown
 from skillrun.language.templates.functions import untrusted
@@ -30,6 +31,7 @@ from skillrun.runtime.beginning import template
 from skillrun.runtime.context import LEAST_REPLY, size_of
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
+from skillrun.runtime.lookup import look_up
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
 
@@ -269,7 +271,10 @@ async def _use(
     fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()
     known = run.journal.find("tool", where, fingerprint)
     if known is None:
-        result = clean(await repository_of(phase).run(tool.name, tool.arguments, room))
+        if tool.name == LOOKUP:
+            result = clean(look_up(phase, tool.arguments, room))
+        else:
+            result = clean(await repository_of(phase).run(tool.name, tool.arguments, room))
         known = {"tool": tool.name, "arguments": tool.arguments, "result": result}
         await run.journal.record("tool", where, fingerprint, known)
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=False))
@@ -284,6 +289,8 @@ async def _use(
 def _looked_at(tool: ToolCall) -> str:
     """What a tool call looked at, in one line: a file with its first line, or the pattern and where."""
     arguments: Mapping[str, Any] = tool.arguments
+    if tool.name == LOOKUP:
+        return f"{LOOKUP} {arguments['id']}"
     place = str(arguments.get("path") or arguments.get("glob") or ".")
     if tool.name == "Read":
         return f"{place}:{arguments['offset']}" if arguments.get("offset") else place

@@ -166,6 +166,18 @@ class WentBack(Event):
 
 
 @dataclass(frozen=True)
+class Expected(Event):
+    """What the run is expected to use, as its path has changed; `because` says how. `turns` are those with tools."""
+
+    phase: str
+    because: str
+    calls: int
+    turns: int
+    tokens: int
+    price: float | None = None
+
+
+@dataclass(frozen=True)
 class RunEnded(Event):
     run: str
     status: str

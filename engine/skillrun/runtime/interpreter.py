@@ -19,6 +19,7 @@ from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime.brought import tell_late
 from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
+from skillrun.runtime.expected import tell_way_back
 from skillrun.runtime.forms import reread
 from skillrun.runtime.lock import RunLost
 from skillrun.runtime.opening import called
@@ -304,6 +305,7 @@ class Scheduler:
             self.unfinished.discard(name)
         self._move(again)
         run.emit(WentBack(source, target, run.state.round))
+        tell_way_back(run, source, [name for name in order if name not in self.done])
         if not run.inline:
             run.log.append(f"{now()} round {run.state.round}: back from {source} to {target}")
         self._save()

@@ -16,6 +16,7 @@ from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
+from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.files import digest, folder_mode
 from skillrun.runtime.forms import Reading, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.run import Frame
@@ -79,6 +80,7 @@ async def put(
     body = _body(frame, asking, given, form)
     await run.journal.record("answer", where, fingerprint, body)
     run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
+    tell_choice(run, frame.open.name, body["answers"])
     return _told(frame, body)
 
 

@@ -82,9 +82,9 @@ class Repository:
             return f"error: {error.strerror or 'it cannot be read'}"
 
 
-def specs(descriptions: Mapping[str, str]) -> list[dict[str, Any]]:
+def specs(descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS) -> list[dict[str, Any]]:
     """Name, description and parameters of each tool named. A line "- `path`: …" describes that parameter."""
-    return [_spec(name, text) for name, text in descriptions.items()]
+    return [_spec(name, text, parameters[name]) for name, text in descriptions.items()]
 
 
 def _unusable(arguments: Mapping[str, Any]) -> str:
@@ -101,11 +101,11 @@ def _unusable(arguments: Mapping[str, Any]) -> str:
     return ""
 
 
-def _spec(name: str, text: str) -> dict[str, Any]:
+def _spec(name: str, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     described = dict(_PARAMETER.findall(text))
     properties = {
         parameter: {**kind, **({"description": described[parameter]} if parameter in described else {})}
-        for parameter, kind in TOOLS[name]["properties"].items()
+        for parameter, kind in parameters["properties"].items()
     }
     sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()
-    return {"name": name, "description": sentences, "parameters": {**TOOLS[name], "properties": properties}}
+    return {"name": name, "description": sentences, "parameters": {**parameters, "properties": properties}}

@@ -63,7 +63,7 @@ def test_each_phase_that_runs_writes_its_artifacts_and_a_summary(plan: Plans, mo
 
 
 @pytest.mark.row("Q7")
-@pytest.mark.parametrize(("mode", "calls"), [("rapid", 9), ("standard", 25)])
+@pytest.mark.parametrize(("mode", "calls"), [("rapid", 9), ("standard", 25), ("advanced", 30)])
 def test_a_straight_plan_makes_so_many_calls_and_no_more(plan: Plans, mode: str, calls: int) -> None:
     assert len(plan(mode).calls) == calls
 

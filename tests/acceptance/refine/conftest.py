@@ -48,7 +48,6 @@ def question(section: str, text: str = "", priority: str = "CRITICAL", **more: A
 
 
 QUESTIONS = [question(section) for section in SECTIONS]
-NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
 PRD = "# Quiet\n\n" + "\n".join(f"## {name}\n\nText [D-1].\n" for name in ("Executive Summary", *SECTIONS))
 
 
@@ -64,7 +63,6 @@ def scores(points: int, **more: int) -> dict[str, Any]:
 
 
 STRAIGHT: Sequence[Rule] = (
-    {"address": "refine/*/summary/*", "data": NOTHING},
     {"address": "refine/questions/proposals/*", "data": {"questions": QUESTIONS}},
     {"address": "refine/questions/merged/*", "data": {"questions": QUESTIONS}},
     {"address": "refine/answers/missing/*", "data": missing()},

@@ -30,7 +30,7 @@ USABLE = "The questions can be used all the same."
     [
         (QUESTIONS, []),
         (QUESTIONS[1:], [f"Nothing is asked about Problem. {USABLE}"]),
-        (ALIKE, [f"Options say nearly the same in: {QUESTIONS[0]['text']}. {USABLE}"]),
+        (ALIKE, [f"Options say nearly the same in: {QUESTIONS[0]['text']} {USABLE}"]),
         (NO_CRITICAL, [f"No question is critical. {USABLE}"]),
         (FLAT, [f"No question is critical. {USABLE}", f"All questions are of medium priority. {USABLE}"]),
     ],

@@ -77,7 +77,7 @@ def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: R
 @pytest.mark.row("R5")
 def test_a_person_may_go_on_without_reports_by_a_prepared_answer(refine: Refinement) -> None:
     refine.begin("standard")
-    slow = [{"address": "refine/research/summary/*", "fail": "budget"}]
+    slow = [{"address": "refine/questions/proposals/*", "fail": "budget"}]
     refine.resume(slow, reports="go on without it")
     refine.resume()
     assert refine.state()["phase"] == ["answers"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from tests.acceptance.refine.conftest import NOTHING, PRD, SECTIONS, Refinement, Rule, missing, question, scores
+from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, missing, question, scores
 
 LAST = 8
 
@@ -24,7 +24,6 @@ def rules(number: int) -> list[Rule]:
     return [
         {"address": "refine/questions/proposals/*", "data": asked(number + 1)},
         {"address": "refine/answers/missing/*", "data": gaps},
-        {"address": "refine/answers/summary/*", "data": {**NOTHING, "summary": f"The answers of round {number}."}},
     ]
 
 
@@ -67,11 +66,11 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
     rounds(refine, 5)
     first, second, third, fourth, fifth = refine.prompts("refine/questions/proposals/*")
     assert "Round 1" not in first
-    assert "The answers of round 1." in second
-    assert "The answers of round 1." in third
-    assert "The answers of round 2." in third
+    assert "Answered 100 %. Lesson 1." in second
+    assert "Answered 100 %. Lesson 1." in third
+    assert "Answered 100 %. Lesson 2." in third
     for prompt in (fourth, fifth):
-        assert "The answers of round" not in prompt
+        assert "Answered 100 %." not in prompt
         assert "## Per-Round Summary" in prompt
         assert "- Round 3: Lesson 3." in prompt
     assert not (refine.folder / "round-3" / "rounds-digest.md").exists()

@@ -38,3 +38,21 @@ def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Ref
     log = refine.text("decision-log.md")
     assert "| D-7 | A lamp goes out. | What does the host see when somebody leaves early? | Q | Workflows | 2 |" in log
     assert log.count("| 1 |\n") == len(QUESTIONS)
+
+
+@pytest.mark.row("Q7")
+@pytest.mark.parametrize(("mode", "calls"), [("rapid", 4), ("standard", 9)])
+def test_a_straight_refinement_makes_so_many_calls_and_rules_fill_all_records(
+    refine: Refinement, mode: str, calls: int
+) -> None:
+    refine.begin(mode)
+    if mode != "rapid":
+        refine.report()
+        refine.resume()
+    refine.fill()
+    assert refine.resume().code == 0
+    assert len(refine.calls) == calls
+    assert not refine.prompts("*/summary/*")
+    phases = ["questions", "answers", "draft"] + (["research"] if mode != "rapid" else [])
+    assert all(refine.summary(phase)["summary"] for phase in phases)
+    assert refine.summary("answers")["summary"] == "Seats are what counts."

@@ -14,6 +14,7 @@ from skillrun.runtime.beginning import pieces_of, worth_caching
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.context import persistent, request_for
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
+from skillrun.runtime.lookup import tool_for
 from skillrun.runtime.material import Piece
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
@@ -118,6 +119,8 @@ def _asked(
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
+    if tools:
+        tools = (*tools, *tool_for(frame.open))
     window = frame.run.resolve(seated.member.model or seated.role.model).window
     return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window, record)
 

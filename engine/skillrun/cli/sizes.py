@@ -1,0 +1,33 @@
+"""`skillrun sizes`: how long the replies of each step were in finished runs, as `config/sizes.yaml` takes it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from skillrun.cli import options
+from skillrun.cli.printing import Output
+
+
+@click.command(help="Measure how long the replies of each step of RUN were, for config/sizes.yaml; medians of several.")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@options.runs_folder_as("folder")
+@options.as_json
+def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
+    from skillrun.runtime.bodies import fits
+    from skillrun.runtime.journal import Journal
+    from skillrun.runtime.measured import sizes_of
+
+    out = Output(json)
+    with ExitStack() as stack:
+        folders = [options.located(run, folder) for run in runs]
+        found = sizes_of([stack.enter_context(closing(Journal.read(one, fits))) for one in folders])
+    out.line(f"# Medians of {', '.join(one.name for one in folders)}.")
+    out.line("steps:" if found else "steps: {}")
+    for step, size in found.items():
+        out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
+    out.data({"runs": [str(one) for one in folders], "steps": {step: asdict(size) for step, size in found.items()}})
+    return 0

@@ -1,0 +1,56 @@
+"""What a run is expected to use from here on, said again where its path changes: by an answer, or by going back.
+
+Goes by the run's estimate, which was made before it began; without one nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from skillrun.runtime.bodies import is_number, is_whole
+from skillrun.runtime.events import Expected
+from skillrun.runtime.run import Run
+
+Figures = Mapping[str, Any]
+
+
+def tell_choice(run: Run, phase: str, answers: Iterable[Mapping[str, Any]]) -> None:
+    """Say what the run comes to with an answer that makes another one of it."""
+    before = run.state.estimate or {}
+    for answer in answers:
+        chosen = _with(before, answer)
+        if chosen is not None and _figures(chosen) != _figures(before):
+            run.emit(Expected(phase, f"with {answer['id']} = {answer['answer']}", *_figures(chosen)))
+
+
+def tell_way_back(run: Run, phase: str, ahead: Iterable[str]) -> None:
+    """Say what is still to come, with the phases that are evaluated again; for rounds before, nothing is counted."""
+    estimate: Figures = run.state.estimate or {}
+    for entry in run.journal.entries("answer"):
+        given = entry.body.get("answers")
+        for answer in given if isinstance(given, list) else ():
+            estimate = (_with(run.state.estimate or {}, answer) if isinstance(answer, Mapping) else None) or estimate
+    phases = estimate.get("phases")
+    if not isinstance(phases, Mapping):
+        return
+    parts = [_figures(phases[name]) for name in ahead if isinstance(phases.get(name), Mapping)]
+    calls, turns, tokens = (sum(int(one[at] or 0) for one in parts) for at in range(3))
+    prices = [price for *_, price in parts if price is not None]
+    price = round(sum(prices), 2) if len(prices) == len(parts) else None
+    run.emit(Expected(phase, "from here on", calls, turns, tokens, price))
+
+
+def _with(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
+    """The estimate for this answer, where there is one for each choice of its question."""
+    answers = estimate.get("answers")
+    choices = answers.get(str(answer.get("id")).replace("-", "_")) if isinstance(answers, Mapping) else None
+    found = choices.get(str(answer.get("answer"))) if isinstance(choices, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _figures(one: Figures) -> tuple[int, int, int, float | None]:
+    """Calls, turns with tools, tokens and price; of a state that somebody has changed whatever is a number."""
+    calls, turns, tokens = (int(one[key]) if is_whole(one.get(key)) else 0 for key in ("calls", "turns", "tokens"))
+    price: Any = one.get("price")
+    return calls, turns, tokens, float(price) if is_number(price) else None

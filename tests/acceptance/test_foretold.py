@@ -1,0 +1,151 @@
+"""What a run is expected to use: by measured sizes, before it begins, with each answer, and when it goes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Done
+from tests.acceptance.plan.conftest import skillrun
+
+pytestmark = pytest.mark.row("Q8")
+
+FILES = {
+    "workflows/w.md": """---
+name: w
+description: Looks, and judges.
+inputs: {request: string, repo: path}
+state: {depth: {type: string, default: short}}
+repository: "{{ inputs.repo }}"
+phases:
+  choose:
+  look: {when: "state.depth == 'long'"}
+  write:
+  judge:
+---
+""",
+    "skills/w/choose.md": """---
+kind: phase
+steps:
+  - set: {cost: "{{ run.estimate }}"}
+  - {when: cost, say: "About {{ cost.calls }} calls; {{ cost.measured }} of {{ cost.steps }} steps."}
+  - id: how-deep
+    ask: "How deep? {{ run.estimate.answers.how_deep.long.calls | default('?') }} calls where it is long."
+    choices: [short, long]
+  - set: {depth: "{{ how_deep.answer }}"}
+---
+""",
+    "skills/w/look.md": "---\nkind: phase\nsteps: [{id: seen, agent: looker}]\n---\n## seen\nLook.\n",
+    "skills/w/write.md": (
+        "---\nkind: phase\nsteps: [{id: text, agent: looker, writes: text.md}]\n---\n## text\nWrite.\n"
+    ),
+    "skills/w/judge.md": """---
+kind: phase
+steps:
+  - {id: verdict, agent: clerk, fresh: true, output: {again: boolean}}
+  - {when: verdict.data.again, goto: write, at_most: 1}
+---
+## verdict
+Judge.
+""",
+    "roles/looker.md": "---\nname: looker\ndescription: Looks.\ntools: [Read]\n---\nYou look.\n",
+    "roles/clerk.md": "---\nname: clerk\ndescription: Judges.\n---\nYou judge.\n",
+    "config/sizes.yaml": (
+        "steps:\n  w/write/text: {reply: 5000, turns: 3, found: 2000}\n  w/judge/verdict: {reply: 700}\n"
+    ),
+}
+STEPS = ("look/seen", "look/summary", "write/text", "write/summary", "judge/verdict")
+AGAIN: list[dict[str, Any]] = [
+    {"address": "*/look/seen/*/1.1", "calls": [{"name": "Read", "arguments": {"path": "a.py"}}]},
+    {"address": "*/look/seen/*", "text": "Seen. " * 300},
+    {"address": "*/judge/verdict*", "data": {"again": True}, "times": 1},
+    {"address": "*/judge/verdict*", "data": {"again": False}},
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    files = {
+        **FILES, "code/a.py": "a = 1\n" * 50, "replies.yaml": json.dumps(AGAIN), "answers.yaml": "how-deep: long\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ran(*flags: str) -> Done:
+    return skillrun("w", "Do it.", "--repo", "code", "--name", "run", "--model", "scripted:x", *flags)
+
+
+def test_a_rehearsal_goes_by_what_was_measured_turns_with_tools_included(project: Path) -> None:
+    told = ran("--dry-run", "--json").json
+    assert (told["steps"], told["measured"], told["turns"]) == (3, 2, 3)
+    assert told["phases"]["judge"]["output"] == 700
+    assert 4500 <= told["phases"]["write"]["output"] <= 5500
+    before = told["phases"]["write"]["input"]
+    (project / "config/sizes.yaml").write_text("steps:\n  w/write/text: {reply: 100, turns: 2, found: 500}\n")
+    other = ran("--dry-run", "--json").json
+    assert (other["measured"], other["turns"]) == (1, 2)
+    assert other["phases"]["write"]["input"] < before - 3 * 2000
+    assert "1 of 3 steps measured in finished runs" in ran("--dry-run").out
+
+
+def test_it_is_said_before_with_an_answer_that_changes_it_and_on_the_way_back(project: Path) -> None:
+    before = ran("--script", "replies.yaml")
+    assert before.code == 75
+    assert "choose: About 3 calls; 2 of 3 steps." in before.out
+    done = skillrun("resume", "run", "--script", "replies.yaml", "--answers", "answers.yaml")
+    assert done.code == 0, done.err
+    estimate = json.loads(skillrun("show", "run", "--json").out)["estimate"]
+    chosen = estimate["answers"]["how_deep"]["long"]
+    assert (chosen["calls"], chosen["turns"], chosen["steps"], chosen["measured"]) == (5, 4, 5, 2)
+    lines = [line for line in done.out.splitlines() if "expected now" in line]
+    assert lines[0].startswith("choose: expected now, with how-deep = long: about 5 calls and 4 turns with tools, ")
+    assert f"{chosen['tokens']:,} tokens" in lines[0]
+    left = sum(chosen["phases"][name]["tokens"] for name in ("write", "judge"))
+    assert lines[1].startswith("judge: expected now, from here on: about 3 calls and 3 turns with tools, ")
+    assert f"{left:,} tokens" in lines[1]
+    assert len(lines) == 2
+    assert "expected now, from here on" in skillrun("show", "run").out
+
+
+def test_an_answer_that_changes_nothing_says_nothing(project: Path) -> None:
+    (project / "answers.yaml").write_text("how-deep: short\n")
+    done = ran("--unattended", "--answers", "answers.yaml")
+    assert done.code == 0, done.err
+    assert "choose: About 3 calls" in done.out
+    assert "with how-deep" not in done.out
+
+
+def test_finished_runs_are_measured_in_the_form_that_the_file_takes(project: Path) -> None:
+    ran("--script", "replies.yaml", "--unattended", "--answers", "answers.yaml")
+    told = skillrun("sizes", "run", "--json").json
+    seen = told["steps"]["w/look/seen"]
+    assert seen["turns"] == 1
+    assert 300 <= seen["reply"] <= 900
+    assert seen["found"] > 50
+    assert set(told["steps"]) == {f"w/{one}" for one in STEPS}
+    (project / "config/sizes.yaml").write_text(skillrun("sizes", "run", "run").out)
+    assert ran("--dry-run", "--json").json["measured"] == 3
+    assert skillrun("sizes", "nothing").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("steps:\n  w/a: {reply: -1}\n", "config/sizes.yaml:2:16: error"),
+        ("steps:\n  w/a: {reply: 1, turn: 2}\n", "config/sizes.yaml:2:19: error[unknown-key]"),
+        ("steps:\n  w/a: {turns: 2}\n", "config/sizes.yaml:2:8: error"),
+        ("steps: [a]\n", "config/sizes.yaml:1:8: error"),
+    ],
+)
+def test_what_is_wrong_with_the_sizes_is_said_at_its_place(project: Path, text: str, said: str) -> None:
+    (project / "config/sizes.yaml").write_text(text)
+    done = skillrun("validate")
+    assert done.code == 1
+    assert said in done.out + done.err
