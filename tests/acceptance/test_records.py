@@ -310,13 +310,26 @@ def test_a_protocol_hands_records_on(made: Project) -> None:
     assert [one for one in made.sent() if "2.1" in one] == [], "the field that nobody reads is not asked for"
 
 
+@pytest.mark.row("Q7", "X5")
+def test_a_model_that_cannot_is_asked_for_the_record_behind_the_document(made: Project) -> None:
+    (made.folder / "config").mkdir(exist_ok=True)
+    (made.folder / "config/models.yaml").write_text("tiers: {strong: 'embedded:smollm2-135m'}\n")
+    made.run(DRAFT)
+    dry = made.skillrun("w", "it", "--dry-run", "--json").json
+    assert (dry["status"], dry["total"]["calls"]) == ("completed", 3)  # nobody reads the last one
+    shown = made.skillrun("render", "w", "design", "draft").out
+    assert "```record" not in shown
+    second = made.skillrun("render", "w", "design", "draft", "a", "--json").json
+    assert second["address"].endswith("/1.1")
+
+
 @pytest.mark.row("Q7")
 def test_a_rehearsal_and_a_rendered_prompt_know_of_it(made: Project) -> None:
     made.run(DRAFT)
-    dry = made.skillrun("w", "it", "--dry-run", "--json").json
+    scripted = ("--model", "scripted:default")
+    dry = made.skillrun("w", "it", "--dry-run", "--json", *scripted).json
     assert (dry["status"], dry["total"]["calls"]) == ("completed", 2)
-    shown = made.skillrun("render", "w", "design", "draft").out
-    assert "```record\n{" in shown
+    assert "```record\n{" in made.skillrun("render", "w", "design", "draft", *scripted).out
     noisy = made.skillrun("w", "it", "--model", "scripted:noise-3", "--unattended", "--name", "noise")
     assert noisy.code == 0
     assert "2 calls" in noisy.out

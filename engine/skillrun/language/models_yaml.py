@@ -60,6 +60,7 @@ PROVIDER_KEYS: Final[Keys] = {
     "concurrency": _count("calls at once"),
     "timeout": _number("seconds for one attempt"),
     "tools": Key("boolean", "whether its models take tools"),
+    "records": Key("boolean", "whether its models end a document with its record when they are told to"),
 }
 TABLES: Final[dict[str, Keys]] = {
     "intents": {

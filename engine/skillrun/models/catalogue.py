@@ -53,6 +53,7 @@ class Provider:
     concurrency: int = 4
     timeout: float = 600
     tools: bool = True
+    records: bool = True
     origin: str = ""
     barred: str = ""
 
@@ -139,6 +140,8 @@ class Resolved:
     why: str
     short: str
     tools: bool = True
+    records: bool = True
+    """A document may end in its record; otherwise that is asked for behind it."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,7 @@ class Catalogue:
             why="; ".join(why),
             short=self._short(model),
             tools=provider.tools,
+            records=provider.records,
         )
 
     async def resolve_live(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:

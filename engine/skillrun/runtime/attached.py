@@ -120,19 +120,22 @@ def _free(start: str, taken: set[str]) -> str:
 # what the model is told
 
 
-def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None) -> str:
-    """The task with the points in front of it, and behind it what stands at the end of the reply."""
+def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None, *, ends: bool) -> str:
+    """The task with the points in front of it, and behind it, where a document `ends` in its record, how it does."""
     if asked is None:
         return task
     run = frame.run
     points = untrusted(as_yaml(asked.points))
     parts = [template(run, "system/points", {"points": points})] if asked.points else []
+    if not ends:
+        return "\n\n".join(one.strip() for one in (*parts, task))
     names = {**_form(asked), "first": _first_id(step, frame), "fields": list(asked.shape.schema["properties"])}
     told = template(run, "system/record", {**names, "points": len(asked.points)})
     return "\n\n".join(one.strip() for one in (*parts, task, told))
 
 
 def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:
+    """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
     wrong = [{"path": one.path, "message": one.message} for one in errors]
     return template(run, "system/record-again", {**_form(asked), "errors": wrong})
 

@@ -189,7 +189,8 @@ async def _record_again(
     address: str,
 ) -> tuple[Taken, str]:
     """What a second reply makes of it, and why there was none."""
-    messages = (*history, Message("user", (Block(told_again(phase.run, record, found.errors)),)))
+    errors = found.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
+    messages = (*history, Message("user", (Block(told_again(phase.run, record, errors)),)))
     schema = record.shape.schema
     room = min(request.max_tokens, asked.window - size_of(request.system, messages, schema))
     if room < LEAST_REPLY:

@@ -107,13 +107,14 @@ def _asked(
 ) -> Asked:
     prompt = frame.prompts.get(step.id or "")
     task = prompt.template.render_text(frame_names(frame, seated.names)) if prompt is not None else ""
-    task = task_with(step, frame, task, record)
+    resolved = frame.run.resolve(seated.member.model or seated.role.model)
+    task = task_with(step, frame, task, record, ends=resolved.records)
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
     material = _material(step, frame, seated, prompt)
     request = request_for(frame, step, seated, task, shape.schema if shape else None, material, shared=shared)
-    if record is not None:
+    if record is not None and resolved.records:
         request = replace(request, record=record.shape.schema)
     drop = frame.value(step, "invalid", "") == "drop"
     limits = frame.run.program.engine.get("limits") or {}
@@ -121,8 +122,7 @@ def _asked(
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     if tools:
         tools = (*tools, *tool_for(frame.open))
-    window = frame.run.resolve(seated.member.model or seated.role.model).window
-    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window, record)
+    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, resolved.window, record)
 
 
 def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:
