@@ -6,7 +6,7 @@ Looks at every stop reason before a reply is used. Retries of the transport are 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -26,7 +26,8 @@ from skillrun.models.messages import (
     ToolSpec,
 )
 from skillrun.runtime.attached import Attachment, Taken, cut_inside, mended, taken, told_again
-from skillrun.runtime.context import LEAST_REPLY, size_of, template
+from skillrun.runtime.beginning import template
+from skillrun.runtime.context import LEAST_REPLY, size_of
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
 from skillrun.runtime.run import PhaseRun
@@ -92,8 +93,11 @@ class Answer:
         return self.refused or self.given_up
 
 
-async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
-    """One attempt: turns with tools until there is a reply, and one repair of a malformed one."""
+async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callable[[], object] = bool) -> Answer:
+    """One attempt: turns with tools until there is a reply, and one repair of a malformed one.
+
+    `responded` is told when the model has responded for the first time.
+    """
     messages = list(asked.request.messages)
     reads: list[str] = []
     repaired = False
@@ -111,6 +115,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int) -> Answer:
             reply = await call(phase, address, asked.member, request)
         except ModelError as error:
             return _unanswered(phase, asked, error, tuple(reads))
+        responded()
         whole = asked.record is not None and reply.stop == "length" and cut_inside(reply.text)
         if reply.stop not in ("end", "tool") and not whole:
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from skillrun.language.definitions import Prompt, Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
+from skillrun.runtime.beginning import pieces_of, worth_caching
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Seated, persistent, pieces_of, request_for, seat_all, worth_caching
+from skillrun.runtime.context import persistent, request_for
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.material import Piece
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
+from skillrun.runtime.seating import Seated, seat_all
 from skillrun.runtime.tools import tools_of
 from skillrun.runtime.writing import put_reply
 
@@ -61,31 +63,41 @@ async def _ask_all(
 ) -> dict[str, Answer]:
     """Everyone at once, or in turn when told so.
 
-    Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead, and
-    its call makes the cache that the others read. All requests are made before the first is sent: none of them depends
-    on who answers first.
+    Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead until
+    the model has responded for the first time: that makes the cache that the others read. All requests are made before
+    the first is sent: none of them depends on who answers first.
     """
     requests = {one.id: _asked(step, frame, one, shape, record, shared=len(seated) > 1) for one in seated}
     if len(requests) < len(seated):
         twice = next(one.id for index, one in enumerate(seated) if one in seated[:index])
         raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
-    groups = [seated]
     if frame.in_turn:
-        groups = [[one] for one in seated]
-    elif len(seated) > 1 and worth_caching(frame.open):
-        ahead = {requests[one.id].request.model: one for one in reversed(seated)}.values()
-        groups = [list(ahead), [one for one in seated if one not in ahead]]
+        return {member: await _ask(step, frame, asked) for member, asked in requests.items()}
+    starts: dict[str, asyncio.Future[bool]] = {}
+    waits = len(seated) > 1 and worth_caching(frame.open)
+
+    async def ask(asked: Asked) -> Answer | None:
+        model = asked.request.model
+        if waits and model in starts:
+            return await _ask(step, frame, asked) if await asyncio.shield(starts[model]) else None
+        start = starts.setdefault(model, asyncio.get_running_loop().create_future())
+
+        def settle(begin: bool = True) -> None:
+            if not start.done():
+                start.set_result(begin)
+
+        try:
+            return await _ask(step, frame, asked, settle)
+        finally:  # where it ends the step, nothing more begins
+            settle(False)
+
+    found = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # none under way is dropped
     answers: dict[str, Answer] = {}
-    for group in groups:
-        if len(group) == 1:
-            answers[group[0].id] = await _ask(step, frame, requests[group[0].id])
-            continue
-        calls = (_ask(step, frame, requests[one.id]) for one in group)
-        found = await asyncio.gather(*calls, return_exceptions=True)  # a call that is under way is never dropped
-        for one, came in zip(group, found, strict=True):
-            if isinstance(came, BaseException):
-                raise came
-            answers[one.id] = came
+    for member, came in zip(requests, found, strict=True):
+        if isinstance(came, BaseException):
+            raise came
+        assert came is not None, "whoever went ahead has raised before"
+        answers[member] = came
     return answers
 
 
@@ -118,20 +130,22 @@ def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -
     return [*task, *pieces_of(frame.run, step.material, names)]
 
 
-async def _ask(step: Step, frame: Frame, asked: Asked) -> Answer:
+async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], object] = bool) -> Answer:
     """One attempt of one member; a member that has answered already, or is asked in vain, is not asked again.
 
-    Attempts that are forgiven are followed by another one.
+    Attempts that are forgiven are followed by another one. `responded` is told when the first response is there, or
+    there will be none.
     """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
     found: Answer | None = phase.answers.get(key) or phase.vain.get(key)
     while found is None:
         attempt = phase.tries.get(key, 0) + 1
-        came = await answer(phase, asked, attempt)
+        came = await answer(phase, asked, attempt, responded)
         if not came.refused:
             phase.tries[key] = attempt
         if came.ok or came.refused or attempt > phase.forgiven(key):
             found = came
+    responded()
     if found.vain:
         phase.vain[key] = found
     if found.ok:
