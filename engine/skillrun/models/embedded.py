@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from skillrun.models.catalogue import Embedded, Provider
 
-LONGEST_REPLY = 1200  # characters of a free text: a model this small often does not end by itself
+LONGEST_REPLY = 500  # characters of a free text: a model this small often does not end by itself
+LONGEST_RECORD = 600  # and of a structured one
 
 
 async def open_backend(
@@ -97,7 +98,7 @@ class EmbeddedBackend(Backend):
 
     async def send(self, request: Request) -> Reply:
         if request.schema is not None:
-            request = replace(request, schema=limited(request.schema, request.max_tokens))
+            request = replace(request, schema=limited(request.schema, min(LONGEST_RECORD, request.max_tokens)))
         return await super().send(request)
 
     def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:

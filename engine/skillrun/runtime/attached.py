@@ -19,7 +19,7 @@ from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, ShapeError, shown
 from skillrun.language.skeletons import notes, skeleton
 from skillrun.language.templates.functions import untrusted
-from skillrun.runtime.context import template
+from skillrun.runtime.beginning import template
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.records_yaml import as_yaml, plain_data
 from skillrun.runtime.run import Frame, PhaseRun, Recorded, Run

@@ -27,7 +27,8 @@ from skillrun.models.messages import (
     ToolSpec,
 )
 from skillrun.runtime.attached import Attachment, Taken, cut_inside, mended, taken, told_again
-from skillrun.runtime.context import LEAST_REPLY, size_of, template
+from skillrun.runtime.beginning import template
+from skillrun.runtime.context import LEAST_REPLY, size_of
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
 from skillrun.runtime.lookup import look_up
@@ -145,7 +146,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        return Answer("success", reply.text, value, dropped, reads=tuple(dict.fromkeys(reads)), messages=history)
+        read = tuple(dict.fromkeys(reads))
+        return Answer("success", reply.text, value, dropped=dropped, reads=read, messages=history)
 
 
 async def _document(
@@ -165,8 +167,15 @@ async def _document(
     why = ""
     if found.errors:
         found, why = await _record_again(phase, asked, record, found, request, history, again)
+    lacking = why or found.reason
     return Answer(
-        "success", found.document, None, found.record, why or found.reason, found.dropped, reads=reads, messages=history
+        "success",
+        found.document,
+        record=found.record,
+        lacking=lacking,
+        dropped=found.dropped,
+        reads=reads,
+        messages=history,
     )
 
 

@@ -41,12 +41,8 @@ class Part:
 
     def told(self, text: str) -> dict[str, str]:
         """What the template reads of it, with so much of the text."""
-        return {
-            "member": self.member,
-            "path": self.path,
-            "reason": self.reason,
-            "text": untrusted(text) if text else "",
-        }
+        fenced = untrusted(text.strip("\n")) if text else ""
+        return {"member": self.member, "path": self.path, "reason": self.reason, "text": fenced}
 
 
 @dataclass(frozen=True)

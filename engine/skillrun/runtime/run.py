@@ -218,7 +218,8 @@ class PhaseRun:
     degraded: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     context_dropped: list[Any] = field(default_factory=list)
-    parts: dict[str, dict[str, int]] = field(default_factory=dict)  # tokens of each step's largest prompt, by part
+    parts: dict[str, dict[str, int]] = field(default_factory=dict)  # tokens of each step's longest prompt, by part
+    longest: dict[str, int] = field(default_factory=dict)  # characters of it
     left_out: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)  # by step and title, the most
     dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
     tries: dict[str, int] = field(default_factory=dict)

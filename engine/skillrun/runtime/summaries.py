@@ -11,8 +11,9 @@ from skillrun.language.expressions import RenderError
 from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.schemas import Shape
 from skillrun.runtime.attached import of_phase
+from skillrun.runtime.beginning import pieces_of
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Asking, pieces_of, request_in
+from skillrun.runtime.context import Asking, request_in
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.material import Piece
 from skillrun.runtime.records_yaml import plain_data

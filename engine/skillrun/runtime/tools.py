@@ -18,7 +18,7 @@ from skillrun.runtime.events import Notice
 from skillrun.runtime.run import Frame, PhaseRun, Run
 
 if TYPE_CHECKING:
-    from skillrun.runtime.context import Seated
+    from skillrun.runtime.seating import Seated
     from skillrun.tools.readable import Readable
     from skillrun.tools.repository import Repository
 

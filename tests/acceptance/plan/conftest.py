@@ -30,14 +30,14 @@ CLEAR = {"value": 2, "scope": 2, "acceptance": 2, "constraints": 1, "risk": 1}
 STRAIGHT: Sequence[Rule] = (
     {"address": "plan/research/facts/*", "data": {"files_affected": 12}},
     {"address": "plan/clarify/*/score/*", "data": CLEAR},
-    {"address": "plan/clarify/summary/*", "data": NOTHING},
+    {"address": "plan/clarify/spec/*", "record": NOTHING},
     {"address": "plan/validation/judged/*", "data": {"score": 18, "reasons": []}},
     {"address": "plan/expert-review/*/review/*", "data": {"findings": []}},
     {"address": "plan/coverage/judged/*", "data": {"score": 18, "reasons": []}},
 )  # fmt: skip
 """Replies with which nothing is sent back and nobody is asked for more; the rules of a test stand before them.
 
-A record in `summary/*` has only what the phase's outputs do not fill; a panel's synthesis gives the open questions.
+A document comes with the record of its phase, but for what the outputs fill: a panel's synthesis gives open questions.
 """
 
 

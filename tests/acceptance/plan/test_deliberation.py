@@ -166,7 +166,7 @@ def test_the_design_is_drafted_from_at_most_two_options_with_their_trade_offs(
     prompt = run.prompt("plan/architecture/draft/*")
     assert "Take the red one." in prompt
     assert "- option: Option red.\n  trade_offs: It costs red.\n" in prompt
-    assert "Option blue. Trade-offs: It costs blue." in prompt
+    assert "- option: Option blue.\n  trade_offs: It costs blue.\n" in prompt
     assert "grey" not in prompt
 
 

@@ -224,7 +224,7 @@ def test_a_question_of_the_research_counts_until_it_is_resolved(
     rules = [
         FEW,
         {**CLOSED, "data": {**PANEL, "gaps": [OPEN]}},
-        {"address": "plan/clarify/summary/*", "data": {**NOTHING, "key_decisions": [decision]}},
+        {"address": "plan/clarify/spec/*", "record": {**NOTHING, "key_decisions": [decision]}},
     ]
     assert chosen(plan("complete", rules, until="architecture"))[0] == expected
 

@@ -10,13 +10,15 @@ from typing import Any
 from skillrun.language.definitions import Prompt, Step
 from skillrun.language.schemas import Shape
 from skillrun.runtime.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
+from skillrun.runtime.beginning import pieces_of, worth_caching
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Seated, persistent, pieces_of, request_for, seat_all, worth_caching
+from skillrun.runtime.context import persistent, request_for
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.lookup import tool_for
 from skillrun.runtime.material import Piece
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
+from skillrun.runtime.seating import Seated, seat_all
 from skillrun.runtime.tools import tools_of
 from skillrun.runtime.writing import put_reply
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.definitions import Protocol, Step
-from skillrun.runtime.context import pieces_of, seat_all
+from skillrun.runtime.beginning import pieces_of
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.given import given_values
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, new_frame
+from skillrun.runtime.seating import seat_all
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
