@@ -298,3 +298,16 @@ def test_a_rehearsal_and_a_rendered_prompt_know_of_it(made: Project) -> None:
     noisy = made.skillrun("w", "it", "--model", "scripted:noise-3", "--unattended", "--name", "noise")
     assert noisy.code == 0
     assert "2 calls" in noisy.out
+
+
+@pytest.mark.row("Q1")
+def test_a_reply_that_leaves_no_room_to_ask_again_is_not_followed_by_a_prompt_that_is_too_large(made: Project) -> None:
+    (made.folder / "config").mkdir()
+    models = "models: {'scripted:default': {window: 4000, max_output: 2500}}\n"
+    (made.folder / "config/models.yaml").write_text(models)
+    long = "Nothing of this is an object. " * 500
+    design = "kind: phase\nsteps:\n  - {id: draft, agent: a, output: {n: integer}, otherwise: {say: No draft.}}"
+    done = made.run(design, {"address": "w/design/draft/*", "text": long})
+    assert "No draft." in done.out
+    assert [one for one in made.sent() if "draft" in one] == ["design/draft/a/1.1", "design/draft/a/1.2"]
+    assert "no room to ask again" in json.dumps(made.phase("design"))

@@ -107,6 +107,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "references_dropped": list_of(TEXT),
         "on_record": TEXT,
         "dropped": list_of(TEXT),
+        "more_dropped": NUMBER,
         "acceptance_criteria": TEXT.maybe(),
     },
     "points": {"points": TEXT},

@@ -13,13 +13,15 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
-from skillrun.language.templates.functions import untrusted
+from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.values import printed
 from skillrun.runtime.fitting import LEFT_OUT, Outline, highest
 from skillrun.runtime.records_yaml import as_yaml
 
 WHOLE: Final = 1 << 40
 NAMED: Final = -1  # of the piece only its title stands, and how much it had
+LONGEST_REASON: Final = 300  # characters
+MOST_NAMED: Final = 40  # headings or ids that are told of in one line
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
 """The levels that are tried, so that prompts which lack nearly the same still begin with the same words."""
 
@@ -42,7 +44,8 @@ class Part:
     def told(self, text: str) -> dict[str, str]:
         """What the template reads of it, with so much of the text."""
         fenced = untrusted(text.strip("\n")) if text else ""
-        return {"member": self.member, "path": self.path, "reason": self.reason, "text": fenced}
+        reason = in_line(self.reason, LONGEST_REASON)
+        return {"member": in_line(self.member), "path": in_line(self.path), "reason": reason, "text": fenced}
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class LeftOut:
     sections: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        places = f", under {'; '.join(self.sections)}" if self.sections else ""
+        names = [in_line(one) for one in self.sections[:MOST_NAMED]]
+        more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
+        places = f", under {'; '.join(names)}{more}" if names else ""
         much = f"about {self.tokens:,} of {self.of:,} tokens" if self.tokens < self.of else f"{self.of:,} tokens, all"
         return f"{self.title}: {much}{places}"
 
@@ -79,9 +84,10 @@ class Piece:
     @cached_property
     def _frame(self) -> int:
         """Tokens of all that stands around the texts, at most."""
-        names = [section.name for part in self.parts for section in part.outline.sections if section.name]
+        names = {section.name for part in self.parts for section in part.outline.sections if section.name}
         empty = [part.told(LEFT_OUT) for part in self.parts]
-        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, "sections": names}
+        longest = _told(sorted(names, key=len, reverse=True))
+        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, "sections": longest}
         return Outline(self.print(told)).size + 3 * len(self.parts)
 
     @cached_property
@@ -106,8 +112,13 @@ class Piece:
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
-        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, "sections": list(sections)}
+        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, "sections": _told(sections)}
         return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+
+
+def _told(headings: Iterable[str]) -> list[str]:
+    """Headings as the template has them."""
+    return [in_line(one) for one in headings]
 
 
 @dataclass(frozen=True)

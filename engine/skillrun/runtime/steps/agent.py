@@ -111,7 +111,8 @@ def _asked(
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
     material = _material(step, frame, seated, prompt)
-    request = request_for(frame, step, seated, task, shape.schema if shape else None, material, shared=shared)
+    schema = shape.schema if shape else None
+    request = request_for(frame, step, seated, task, schema, material, tools, shared=shared)
     if record is not None:
         request = replace(request, record=record.shape.schema)
     drop = frame.value(step, "invalid", "") == "drop"
@@ -119,7 +120,7 @@ def _asked(
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     window = frame.run.resolve(seated.member.model or seated.role.model).window
-    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, window, record)
+    return Asked(seated.id, address, request, window, shape, drop, tools, turns, calls, record)
 
 
 def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:
