@@ -99,7 +99,8 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "parts": list_of(record({"member": TEXT, "path": TEXT, "reason": TEXT, "text": TEXT}, "the part")),
         "size": NUMBER,
         "left_out": NUMBER,
-        "sections": list_of(TEXT),
+        "sections": TEXT,
+        "more_sections": NUMBER,
     },
     "on-record": RECORDS,
     "context-pack": {

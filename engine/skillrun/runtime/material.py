@@ -21,7 +21,8 @@ from skillrun.runtime.records_yaml import as_yaml
 WHOLE: Final = 1 << 40
 NAMED: Final = -1  # of the piece only its title stands, and how much it had
 LONGEST_REASON: Final = 300  # characters
-MOST_NAMED: Final = 40  # headings or ids that are told of in one line
+MOST_TOLD: Final = 12  # headings that a prompt names
+MOST_NAMED: Final = 40  # headings or ids that a line of the summary names
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
 """The levels that are tried, so that prompts which lack nearly the same still begin with the same words."""
 
@@ -86,8 +87,8 @@ class Piece:
         """Tokens of all that stands around the texts, at most."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
         empty = [part.told(LEFT_OUT) for part in self.parts]
-        longest = _told(sorted(names, key=len, reverse=True))
-        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, "sections": longest}
+        longest = sorted(names, key=len, reverse=True)
+        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, **_told(longest)}
         return Outline(self.print(told)).size + 3 * len(self.parts)
 
     @cached_property
@@ -112,13 +113,14 @@ class Piece:
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
-        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, "sections": _told(sections)}
+        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, **_told(list(sections))}
         return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
 
 
-def _told(headings: Iterable[str]) -> list[str]:
-    """Headings as the template has them."""
-    return [in_line(one) for one in headings]
+def _told(headings: Sequence[str]) -> dict[str, Any]:
+    """What the template reads of the headings below which something is left out: the first of them, fenced."""
+    names = [in_line(one) for one in headings[:MOST_TOLD]]
+    return {"sections": untrusted("\n".join(names)) if names else "", "more_sections": len(headings[MOST_TOLD:])}
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
     )
     letter = (
         "---\nkind: phase\nsteps:\n  - {id: letter, agent: coordinator, writes: letter.md}\n---\n"
-        "## letter\nWrite a letter about {{ phases.completion.artifacts['tasks.md'] | clip(200) | untrusted }}.\n"
+        "## letter\nWrite a letter about {{ phases.completion.artifacts['tasks.md'] | clip(200) }}.\n"
     )
     program, problems = plan(**{"workflows/plan.md": workflow, "skills/plan/letter.md": letter})
     assert problems == []
@@ -135,7 +135,7 @@ def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
     _, problems = plan(**{"config/planning.yaml": config})
     assert problems
     assert {one.partition(" `")[2] for one in problems} == {"extreme` is missing here"}
-    config += "document_tokens: {extreme: 9000}\nanswer_tokens: {extreme: 4000}\nstrategy_per_phase:\n"
+    config += "strategy_per_phase:\n"
     config += "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in ("research", "architecture", "test_strategy"))
     _, problems = plan(**{"config/planning.yaml": config})
     assert problems == []
@@ -270,22 +270,25 @@ def test_whatever_a_file_holds_only_problems_come_of_it(
         assert problem.line >= 1
 
 
-def test_documents_are_texts_of_phases_that_exist(plan: Checked) -> None:
-    def with_document(value: str) -> list[str]:
-        workflow = shipped("workflows/plan.md").replace("documents:  ", f'documents:\n  Mine: "{value}"\n#')
-        return plan(**{"workflows/plan.md": workflow})[1]
+def with_material(title: str, value: str) -> str:
+    workflow = shipped("workflows/plan.md")
+    assert workflow.count("\nmaterial:") == 1
+    return workflow.replace("\nmaterial:", f'\nmaterial:\n  {title}: "{value}" #')
 
-    assert with_document("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
-    (wrong,) = with_document("{{ phases.assets.outputs }}")
-    assert wrong.endswith("the document `Mine` is no text")
-    (unknown,) = with_document("{{ phases.asets.artifacts['assets.md'] }}")
+
+def test_material_is_of_phases_that_exist_and_no_condition(plan: Checked) -> None:
+    def problems(value: str) -> list[str]:
+        return plan(**{"workflows/plan.md": with_material("Mine", value)})[1]
+
+    assert problems("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
+    (wrong,) = problems("{{ inputs.mode == 'rapid' }}")
+    assert wrong.endswith("`Mine` is true or false, which is no material")
+    (unknown,) = problems("{{ phases.asets.artifacts['assets.md'] }}")
     assert "asets" in unknown
 
 
-def test_a_phase_reads_only_the_documents_of_phases_that_it_follows(plan: Checked) -> None:
-    workflow = shipped("workflows/plan.md").replace(
-        "documents:  ", "documents:\n  The cover: \"{{ phases.coverage.artifacts['coverage.md'] }}\"\n#"
-    )
+def test_a_phase_reads_only_the_material_of_phases_that_it_follows(plan: Checked) -> None:
+    workflow = with_material("The cover", "{{ phases.coverage.artifacts['coverage.md'] }}")
     program, problems = plan(**{"workflows/plan.md": workflow})
     assert problems == []
     assert program is not None
