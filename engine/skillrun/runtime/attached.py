@@ -6,8 +6,10 @@ Tells the model what to put at the end of its reply, takes that off, checks it, 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
@@ -95,10 +97,14 @@ def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
     found: list[Mapping[str, Any]] = []
     taken = {str(one["id"]) for one in kept if isinstance(one, Mapping) and _is_id(one.get("id"))}
     used: set[str] = set()
+    numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     for one in kept:
         about = one if isinstance(one, Mapping) else {"text": one if isinstance(one, str) else shown(one)}
         known = str(about["id"]) if _is_id(about.get("id")) else ""
-        name = known if known and known not in used else _free(f"{known}-" if known else "P-", taken)
+        start = f"{known}-" if known else "P-"
+        name = known
+        if not known or known in used:
+            name = next(free for number in numbers[start] if (free := f"{start}{number}") not in taken)
         used.add(name)
         taken.add(name)
         found.append({"id": name, **{key: value for key, value in about.items() if key not in ("id", "answer")}})
@@ -108,13 +114,6 @@ def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
 def _is_id(value: Any) -> bool:
     written = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     return bool(written.strip()) and written.isprintable() and len(written) <= LONGEST_ID
-
-
-def _free(start: str, taken: set[str]) -> str:
-    number = 1
-    while f"{start}{number}" in taken:
-        number += 1
-    return f"{start}{number}"
 
 
 # what the model is told
@@ -184,9 +183,9 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
 
 def _unanswered(asked: Attachment, record: Any) -> Iterable[ShapeError]:
     """What is wrong with the answers to the points."""
-    given = [one["id"] for one in record[ANSWERS]] if asked.points else []
+    given = Counter(one["id"] for one in record[ANSWERS]) if asked.points else Counter[str]()
     for name in asked.ids:
-        times = given.count(name)
+        times = given[name]
         if times != 1:
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
 
@@ -224,13 +223,16 @@ def put_on_record(
 def _apart(records: Iterable[Mapping[str, Any]], start: str) -> Iterator[Mapping[str, Any]]:
     """The records of a step's members, who all number from the same id on: what a later one numbers anew counts on."""
     taken: set[str] = set()
+    numbers = count(1)
     for record in records:
         lists = {name: record[name] for name in RECORD_KEYS[1:] if isinstance(record.get(name), list)}
         own = [_id_of(entry) for entries in lists.values() for entry in entries if _id_of(entry)]
         free = taken | set(own)
         ids = {}
         for one in dict.fromkeys(own):
-            ids[one] = _free(start, free) if one in taken and one.startswith(start) else one
+            ids[one] = one
+            if one in taken and one.startswith(start):
+                ids[one] = next(new for number in numbers if (new := f"{start}{number}") not in free)
             free.add(ids[one])
         taken |= set(ids.values())
         named = {name: [_with_id(entry, ids) for entry in entries] for name, entries in lists.items()}

@@ -12,7 +12,8 @@ from typing import Any, Final
 from skillrun.collaboration.compaction import KINDS, accumulate, estimate_tokens, record_cost
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.expressions import ABSENT, Value
-from skillrun.language.templates.functions import untrusted
+from skillrun.language.templates.functions import in_line, untrusted
+from skillrun.language.templates.limits import budget
 from skillrun.models.messages import Block
 from skillrun.runtime.fitting import Outline, Shortened
 from skillrun.runtime.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
@@ -21,7 +22,10 @@ from skillrun.runtime.run import PhaseRun, Run
 CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_RECORD: Final = 500  # tokens of what is on record
 RECORD_SHARE: Final = 0.05  # of the window, where that is more
-NAME_COST: Final = 8  # tokens of a record that is only named
+NAMING: Final = 24  # tokens of the words around names
+LONGEST_NAME: Final = 40  # characters
+MOST_NAMED: Final = 100  # records that have no room and are named
+TIMES: Final = 100  # as much as a render of an author's may make: a prompt is measured when it is made
 REFERENCES: Final = "references"
 RECORD: Final = "record"
 DOCUMENTS: Final = "documents"
@@ -58,11 +62,12 @@ class Opening:
     def groups(self, usual: int) -> list[Group]:
         """What may be shortened of it, the least weighty first; of what is on record a part stays."""
         texts = [text for _, text in self.references]
+        named = NAMING + estimate_tokens(", ".join(name for name, _ in self.references)) if texts else 0
         references = Group(
             REFERENCES,
             max((text.most for text in texts), default=0),
             NAMED,
-            lambda level: sum(text.cost(level) for text in texts if level >= 0),
+            lambda level: named + sum(text.cost(level) for text in texts if level >= 0),
         )
         return [references, self.on_record(usual, min(usual, LEAST_RECORD)), Group.of(DOCUMENTS, self.documents)]
 
@@ -70,7 +75,8 @@ class Opening:
         """What earlier phases decided, left open and warned of; its level is its tokens."""
         records = accumulate(self.summaries, usual)
         held = sum(record_cost(one) for kind in KINDS for one in records[kind])
-        names = NAME_COST * sum(map(len, records.values()))
+        ids = sorted((_id(one) for found in records.values() for one in found), key=len)[-MOST_NAMED:]
+        names = estimate_tokens(", ".join(ids)) + NAMING if ids else 0
         return Group(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
     def blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> Shown:
@@ -83,28 +89,34 @@ class Opening:
     def _blocks(self, record: int, documents: int, references: int) -> Shown:
         shown = pieces_at(self.documents, documents)
         blocks = [replace(block, cache=block is shown.blocks[-1]) for block in shown.blocks]
-        left_out, texts = list(shown.left_out), []
+        shortened, texts = list[LeftOut](), []
         for name, text in self.references:
             short = Shortened("", text.size) if references < 0 else text.at(references)
             texts.append(text.text if references >= text.most else short.text)
             if references < text.most:
-                left_out.append(LeftOut(name, short.left_out, text.size, short.sections))
+                shortened.append(LeftOut(name, short.left_out, text.size, short.sections))
+        left_out = [*shown.left_out, *shortened]
         known = accumulate(self.summaries, max(0, record))
-        dropped = [str(one["record"].get("id") or "?") for one in known["dropped"]]
+        dropped = [_id(one["record"]) for one in known["dropped"]]
         if dropped:
             gone = sum(record_cost(one["record"]) for one in known["dropped"])
             held = sum(record_cost(one) for kind in KINDS for one in known[kind])
             left_out.append(LeftOut("what is on record", gone, gone + held, tuple(dropped)))
         names: dict[str, Any] = {
             **{kind: known[kind] for kind in KINDS},
-            "dropped": dropped,
+            "dropped": dropped[:MOST_NAMED],
+            "more_dropped": len(dropped[MOST_NAMED:]),
             "references": [text for text in texts if text],
-            "references_dropped": [name for (name, _), text in zip(self.references, texts, strict=True) if not text],
+            "references_dropped": [one.title for one in shortened],
             "acceptance_criteria": self.acceptance,
         }
         names["on_record"] = _on_record(self.phase, names)
         pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record, criteria")
         return Shown((replace(self.request, cache=not blocks), *blocks, pack), left_out, known["dropped"])
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    return in_line(str(record.get("id") or "?"), LONGEST_NAME)
 
 
 def _on_record(phase: PhaseRun, names: Mapping[str, Any]) -> str:
@@ -191,4 +203,5 @@ def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
         raise SkillrunError(
             f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it"
         )
-    return found.template.render_text(names)
+    with budget(TIMES):
+        return found.template.render_text(names)

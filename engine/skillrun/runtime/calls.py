@@ -28,7 +28,7 @@ from skillrun.models.messages import (
 )
 from skillrun.runtime.attached import Attachment, Taken, cut_inside, mended, taken, told_again
 from skillrun.runtime.beginning import template
-from skillrun.runtime.context import LEAST_REPLY, size_of
+from skillrun.runtime.context import LEAST_REPLY, size_of, size_of_tools
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
 from skillrun.runtime.lookup import look_up
@@ -46,20 +46,20 @@ _WHY: Final = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to one member, before its turns.
+    """A request to one member, before its turns, and the window of its model in tokens.
 
-    Where it has tools: how many turns, how many calls of tools in each, and the window of its model in tokens.
+    Where it has tools: how many turns, and how many calls of tools in each.
     """
 
     member: str
     address: str
     request: Request
+    window: int
     shape: Shape | None = None
     drop: bool = False
     tools: tuple[ToolSpec, ...] = ()
     turns: int = 1
     calls: int = 0
-    window: int = 0
     record: Attachment | None = None
 
 
@@ -102,14 +102,14 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
     """
     messages = list(asked.request.messages)
     reads: list[str] = []
-    repaired = False
+    repaired, no_room = False, ""
     turn = 0
     while True:
         turn += 1
         address = f"{asked.address}/{turn}.{attempt}"
         request = asked.request
         if asked.tools or turn > 1:
-            room = _room(asked, messages) if asked.tools else request.max_tokens
+            room = _room(asked, messages)
             last = bool(asked.tools) and (turn >= asked.turns or room < 2 * LEAST_REPLY)
             most = max(LEAST_REPLY, min(request.max_tokens, room))
             request = replace(request, messages=tuple(messages), max_tokens=most, tools=asked.tools, answer_now=last)
@@ -136,12 +136,15 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
         value, errors, dropped = _value(asked, reply, repaired=repaired)
         if errors and not repaired:
             repaired = True
-            messages.append(Message("assistant", (Block(reply.text),)))
-            messages.append(Message("user", (Block(_repair(phase, errors, asked)),)))
-            continue
+            fix = Message("user", (Block(_repair(phase, errors, asked)),))
+            told = [*messages, Message("assistant", (Block(reply.text),)), fix]
+            if _room(asked, told) >= LEAST_REPLY:
+                messages = told
+                continue
+            no_room = f"; the window of {request.model} has no room to ask again"
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}"
+            reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}{no_room}"
             return Answer("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
@@ -192,7 +195,8 @@ async def _record_again(
     errors = found.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
     messages = (*history, Message("user", (Block(told_again(phase.run, record, errors)),)))
     schema = record.shape.schema
-    room = min(request.max_tokens, asked.window - size_of(request.system, messages, schema))
+    size = size_of(request.system, messages, schema) + size_of_tools(asked.tools)
+    room = min(request.max_tokens, asked.window - size)
     if room < LEAST_REPLY:
         return found, f"{found.reason}; the window of {request.model} has no room to ask again"
     request = replace(
@@ -226,7 +230,8 @@ def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[s
 
 def _room(asked: Asked, messages: list[Message]) -> int:
     """The tokens that the messages leave of the model's window."""
-    return asked.window - size_of(asked.request.system, tuple(messages), asked.request.schema)
+    size = size_of(asked.request.system, tuple(messages), asked.request.schema)
+    return asked.window - size - size_of_tools(asked.tools)
 
 
 def _told(asked: Asked, messages: list[Message], results: list[tuple[str, str]]) -> list[Message]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.definitions import Step
 from skillrun.language.expressions import ABSENT
-from skillrun.models.messages import Block, Message, Request
+from skillrun.models.messages import Block, Message, Request, ToolSpec
 from skillrun.runtime.beginning import (
     DOCUMENTS,
     RECORD,
@@ -46,6 +46,7 @@ def request_for(
     task: str,
     schema: dict[str, Any] | None,
     material: Sequence[Piece] = (),
+    tools: tuple[ToolSpec, ...] = (),
     *,
     shared: bool,
 ) -> Request:
@@ -55,7 +56,7 @@ def request_for(
     """
     run, phase = frame.run, frame.open
     resolved = run.resolve(seated.member.model or seated.role.model)
-    asked = Asking(phase, resolved, step.id or step.verb, seated.id, schema)
+    asked = Asking(phase, resolved, step.id or step.verb, seated.id, schema, tools)
     earlier = _conversation(frame, step, seated)
     if earlier:
         system, texts = shared_by_all(phase).system, [piece.at(WHOLE)[0] for piece in material]
@@ -73,13 +74,14 @@ def request_for(
 
 @dataclass(frozen=True)
 class Asking:
-    """Who is asked for what in a phase: the model, the step, the member, and the shape of the reply."""
+    """Who is asked for what in a phase: the model, the step, the member, the shape of the reply, and its tools."""
 
     phase: PhaseRun
     resolved: Resolved
     step: str
     member: str
     schema: dict[str, Any] | None
+    tools: tuple[ToolSpec, ...] = ()
 
     @property
     def reply(self) -> int:
@@ -89,8 +91,13 @@ class Asking:
     def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
         """Tokens that are left for the reply; 0 where they are too few."""
         window, most = self.resolved.window, self.resolved.max_output
-        room = window - size_of(system, messages, self.schema, window - most)
+        room = window - self.size(system, messages, window - most)
         return min(most, room) if room >= LEAST_REPLY else 0
+
+    def size(self, system: tuple[Block, ...], messages: tuple[Message, ...], enough: int = 0) -> int:
+        """Estimated tokens of what is sent."""
+        tools = size_of_tools(self.tools)
+        return tools + size_of(system, messages, self.schema, enough - tools)
 
 
 def request_in(
@@ -117,7 +124,7 @@ def request_in(
         shown, handed = _fitted(asking, opening, usual, material, ending)
         room = asking.room(opening.system, _said(shown, handed, ending))
         if not room:
-            raise _too_large(asking, size_of(opening.system, _said(shown, handed, ending), schema))
+            raise _too_large(asking, asking.size(opening.system, _said(shown, handed, ending)))
     messages = _said(shown, handed, ending)
     phase.context_dropped = shown.dropped
     _put_on_record(asking, (*opening.system, *messages[0].blocks), [*shown.left_out, *handed.left_out])
@@ -133,7 +140,7 @@ def _fitted(
 ) -> tuple[Shown, Shown]:
     """As much of the opening and of the step's material as the window has room for. Raises StepFailed."""
     bare = (*replace(opening, documents=(), references=(), summaries=(), made={}).blocks(0).blocks, *ending)
-    fixed = size_of(opening.system, (Message("user", bare),), asking.schema)
+    fixed = asking.size(opening.system, (Message("user", bare),))
     groups = [*opening.groups(usual), Group.of(HANDED, material), opening.on_record(usual, NAMED)]
     window = asking.resolved.window - fixed
     levels, total = fitted(groups, window - asking.reply)
@@ -164,7 +171,7 @@ def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftO
         phase.leave_out(asking.step, one.title, one.tokens, str(one))
 
 
-@lru_cache(maxsize=64)  # most prompts of a phase begin alike
+@lru_cache(maxsize=64)  # most prompts of a phase begin alike, and tools are the same for all
 def _tokens(text: str) -> int:
     return estimate_tokens(text)
 
@@ -201,6 +208,11 @@ def size_of(
     frames = 8 * len(messages)
     bound = frames + sum(len(text) if text.isascii() else 3 * len(text) for text in texts)
     return bound if bound <= enough else frames + sum(map(estimate_tokens, texts))
+
+
+def size_of_tools(tools: tuple[ToolSpec, ...]) -> int:
+    """Estimated tokens of what a model is told of its tools."""
+    return _tokens(str([vars(tool) for tool in tools])) if tools else 0
 
 
 def _task(run: Run, task: str) -> str:

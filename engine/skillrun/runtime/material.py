@@ -7,21 +7,28 @@ named in the prompt and told of.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language.absent import Absent
-from skillrun.language.templates.functions import untrusted
+from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.values import printed
 from skillrun.runtime.fitting import LEFT_OUT, Outline, highest
 from skillrun.runtime.records_yaml import as_yaml
 
 WHOLE: Final = 1 << 40
 NAMED: Final = -1  # of the piece only its title stands, and how much it had
+LONGEST_REASON: Final = 300  # characters
+MOST_TOLD: Final = 12  # headings that a prompt names
+MOST_NAMED: Final = 40  # headings or ids that a line of the summary names
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
 """The levels that are tried, so that prompts which lack nearly the same still begin with the same words."""
+
+_PLACE: Final = "\x02{}\x03"  # where a text goes, which may be larger than what a template makes
+_PLACES: Final = re.compile("\x02([0-9]+)\x03")
 
 Print = Callable[[Mapping[str, Any]], str]
 
@@ -40,9 +47,9 @@ class Part:
         return Outline(self.text)
 
     def told(self, text: str) -> dict[str, str]:
-        """What the template reads of it, with so much of the text."""
-        fenced = untrusted(text.strip("\n")) if text else ""
-        return {"member": self.member, "path": self.path, "reason": self.reason, "text": fenced}
+        """What the template reads of it; `text` stands for the text, which is put in afterwards."""
+        reason = in_line(self.reason, LONGEST_REASON)
+        return {"member": in_line(self.member), "path": in_line(self.path), "reason": reason, "text": text}
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,9 @@ class LeftOut:
     sections: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        places = f", under {'; '.join(self.sections)}" if self.sections else ""
+        names = [in_line(one) for one in self.sections[:MOST_NAMED]]
+        more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
+        places = f", under {'; '.join(names)}{more}" if names else ""
         much = f"about {self.tokens:,} of {self.of:,} tokens" if self.tokens < self.of else f"{self.of:,} tokens, all"
         return f"{self.title}: {much}{places}"
 
@@ -79,9 +88,10 @@ class Piece:
     @cached_property
     def _frame(self) -> int:
         """Tokens of all that stands around the texts, at most."""
-        names = [section.name for part in self.parts for section in part.outline.sections if section.name]
-        empty = [part.told(LEFT_OUT) for part in self.parts]
-        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, "sections": names}
+        names = {section.name for part in self.parts for section in part.outline.sections if section.name}
+        empty = [part.told(untrusted(LEFT_OUT)) for part in self.parts]
+        longest = sorted(names, key=len, reverse=True)
+        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, **_told(longest)}
         return Outline(self.print(told)).size + 3 * len(self.parts)
 
     @cached_property
@@ -97,17 +107,28 @@ class Piece:
 
     def at(self, level: int) -> tuple[str, LeftOut | None]:
         """The piece as a prompt carries it at a level, and what that leaves out."""
-        parts, left, sections = [], 0, dict[str, None]()
+        parts: list[dict[str, str]] = []
+        texts: list[str] = []
+        left, sections = 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
             short = part.outline.at(level) if level < part.outline.most else None
-            parts.append(part.told(part.text if short is None else short.text))
+            text = (part.text if short is None else short.text).strip("\n")
+            parts.append(part.told(_PLACE.format(len(texts)) if text else ""))
+            texts.append(text)
             if short is not None:
                 left += short.left_out
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
-        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, "sections": list(sections)}
-        return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, **_told(list(sections))}
+        whole = _PLACES.sub(lambda place: untrusted(texts[int(place[1])]), self.print(told))
+        return whole, LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+
+
+def _told(headings: Sequence[str]) -> dict[str, Any]:
+    """What the template reads of the headings below which something is left out: the first of them, fenced."""
+    names = [in_line(one) for one in headings[:MOST_TOLD]]
+    return {"sections": untrusted("\n".join(names)) if names else "", "more_sections": len(headings[MOST_TOLD:])}
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
     )
     letter = (
         "---\nkind: phase\nsteps:\n  - {id: letter, agent: coordinator, writes: letter.md}\n---\n"
-        "## letter\nWrite a letter about {{ phases.completion.artifacts['tasks.md'] | clip(200) | untrusted }}.\n"
+        "## letter\nWrite a letter about {{ phases.completion.artifacts['tasks.md'] | clip(200) }}.\n"
     )
     program, problems = plan(**{"workflows/plan.md": workflow, "skills/plan/letter.md": letter})
     assert problems == []
@@ -270,23 +270,25 @@ def test_whatever_a_file_holds_only_problems_come_of_it(
         assert problem.line >= 1
 
 
-def test_material_of_the_workflow_is_of_phases_that_exist(plan: Checked) -> None:
-    def with_material(value: str) -> list[str]:
-        workflow = shipped("workflows/plan.md").replace("material:  ", f'material:\n  Mine: "{value}"\n#')
-        return plan(**{"workflows/plan.md": workflow})[1]
+def with_material(title: str, value: str) -> str:
+    workflow = shipped("workflows/plan.md")
+    assert workflow.count("\nmaterial:") == 1
+    return workflow.replace("\nmaterial:", f'\nmaterial:\n  {title}: "{value}" #')
 
-    assert with_material("{{ phases.assets.artifacts['assets.md'] }}") == []
-    assert with_material("{{ phases.assets.outputs }}") == []
-    (wrong,) = with_material("{{ phases.assets.artifacts | length > 2 }}")
+
+def test_material_is_of_phases_that_exist_and_no_condition(plan: Checked) -> None:
+    def problems(value: str) -> list[str]:
+        return plan(**{"workflows/plan.md": with_material("Mine", value)})[1]
+
+    assert problems("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
+    (wrong,) = problems("{{ inputs.mode == 'rapid' }}")
     assert wrong.endswith("`Mine` is true or false, which is no material")
-    (unknown,) = with_material("{{ phases.asets.artifacts['assets.md'] }}")
+    (unknown,) = problems("{{ phases.asets.artifacts['assets.md'] }}")
     assert "asets" in unknown
 
 
 def test_a_phase_reads_only_the_material_of_phases_that_it_follows(plan: Checked) -> None:
-    workflow = shipped("workflows/plan.md").replace(
-        "material:  ", "material:\n  The cover: \"{{ phases.coverage.artifacts['coverage.md'] }}\"\n#"
-    )
+    workflow = with_material("The cover", "{{ phases.coverage.artifacts['coverage.md'] }}")
     program, problems = plan(**{"workflows/plan.md": workflow})
     assert problems == []
     assert program is not None

@@ -48,6 +48,13 @@ def untrusted(text: str) -> str:
     return f"<{tag}>\n{inside}\n</{tag}>"
 
 
+def in_line(text: str, longest: int = 120) -> str:
+    """Somebody else's words for a line of the engine's own: in one line, bounded, and with no tag in them."""
+    words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * longest]).split())
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    return plain if len(plain) <= longest and len(text) <= 4 * longest else f"{plain[: longest - 1]}…"
+
+
 _TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNORECASE)  # with every hyphen
 
 

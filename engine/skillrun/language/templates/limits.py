@@ -30,12 +30,13 @@ class Fault(Exception):
 
 
 class Budget:
-    """What one render, with all renders inside it, may still spend."""
+    """What one render, with all renders inside it, may still spend, and how long a text it may make."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "longest")
 
-    def __init__(self) -> None:
-        self.left = MAX_WORK
+    def __init__(self, times: int = 1) -> None:
+        self.left = MAX_WORK * times
+        self.longest = MAX_TEXT * times
 
     def spend(self, work: int) -> None:
         """Account for work before it is done. Raises Fault when none is left."""
@@ -48,15 +49,18 @@ _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 class budget:  # noqa: N801 (a function to who reads it; as one it would cost each render more)
-    """The budget of a render; one inside another shares the outer one's."""
+    """The budget of a render, or `times` as much; one inside another shares the outer one's."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_times", "_token")
+
+    def __init__(self, times: int = 1) -> None:
+        self._times = times
 
     def __enter__(self) -> Budget:
         self._token: Token[Budget | None] | None = None
         found = _budget.get()
         if found is None:
-            self._token = _budget.set(found := Budget())
+            self._token = _budget.set(found := Budget(self._times))
         return found
 
     def __exit__(self, *_: object) -> None:
@@ -96,6 +100,8 @@ def compared(left: str, right: str) -> None:
 
 def room(characters: int) -> None:
     """Pay for a text of that length before it is made. Raises Fault when it may not be made."""
-    if characters > MAX_TEXT:
-        raise Fault(f"the text would be longer than {MAX_TEXT:,} characters", "clip what it is made of")
+    current = _budget.get()
+    longest = MAX_TEXT if current is None else current.longest
+    if characters > longest:
+        raise Fault(f"the text would be longer than {longest:,} characters", "clip what it is made of")
     spend(characters >> 5)

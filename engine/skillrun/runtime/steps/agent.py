@@ -113,7 +113,8 @@ def _asked(
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
     material = _material(step, frame, seated, prompt)
-    request = request_for(frame, step, seated, task, shape.schema if shape else None, material, shared=shared)
+    schema = shape.schema if shape else None
+    request = request_for(frame, step, seated, task, schema, material, tools, shared=shared)
     if record is not None and resolved.records:
         request = replace(request, record=record.shape.schema)
     drop = frame.value(step, "invalid", "") == "drop"
@@ -122,7 +123,7 @@ def _asked(
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     if tools:
         tools = (*tools, *tool_for(frame.open))
-    return Asked(seated.id, address, request, shape, drop, tools, turns, calls, resolved.window, record)
+    return Asked(seated.id, address, request, resolved.window, shape, drop, tools, turns, calls, record)
 
 
 def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:
