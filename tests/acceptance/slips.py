@@ -273,6 +273,8 @@ def declarations(file: File) -> Iterator[Slip]:
     for path, key, node in walk(file.front) if file.is_rendered else ():
         if path[-1] == "id" and is_own(path) and (place := written(file, node)) is not None:
             yield file.slip("misspelt id", *place, misspelt(str(plain(node))), anywhere=True)
+        elif "material" in path[:-1]:
+            continue  # a title is said to models, and read by nobody else
         elif key is not None and not is_own(path) and file.text.startswith(path[-1], key.span.offset):
             name = re.match(r"[\w-]+", path[-1])
             assert name is not None

@@ -370,8 +370,8 @@ def test_a_thousand_points_without_ids_get_one_each(made: Project) -> None:
     steps = (
         "kind: phase\nsteps:\n  - set: {found: \"{{ range(1000) | map('string') | list }}\"}\n"
         "  - {id: draft, agent: a, points: \"{{ found + [{'id': 'P-2', 'text': 'Mine.'}] }}\"}\n"
-        "  - {say: \"{{ draft.points | map(attribute='id') | unique | length }} "
-        "{{ draft.points | map(attribute='id') | last | default('?') }}\"}"
+        "  - set: {ids: \"{{ draft.points | map(attribute='id') }}\"}\n"
+        "  - {say: \"{{ ids | unique | length }} {{ ids | last | default('?') }}\"}"
     )
     answers = [{"id": f"P-{n}", "done": "kept", "how": "So."} for n in range(1, 1002)]
     text = f"{DOCUMENT}\n\n{block({'answers': answers})}\n"

@@ -84,12 +84,12 @@ def _last(text: str) -> Block | None:
         [one for one in fences if one.start() > opening.start()],
     )
     closing = next((one for one in behind if _closes(one, opening["marks"])), None)
-    document = text[: opening.start()].rstrip()
+    document, around = text[: opening.start()].rstrip(), _left_open(before)
     if closing is None:
-        return Block(document, text[opening.end() :].strip(), closed=False)
+        cut = around[:1] == opening["marks"][0] and len(around) > len(opening["marks"])  # within an example
+        return None if cut else Block(document, text[opening.end() :].strip(), closed=False)
     if text[closing.end() :].strip():
         return None
-    around = _left_open(before)
     if around and _closes(closing, around) and len(closing["marks"]) > len(opening["marks"]):
         return None
     return Block(document, text[opening.end() : closing.start()].strip(), closed=True)

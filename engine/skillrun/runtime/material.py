@@ -7,7 +7,6 @@ named in the prompt and told of.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,8 +26,6 @@ MOST_NAMED: Final = 40  # headings or ids that a line of the summary names
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
 """The levels that are tried, so that prompts which lack nearly the same still begin with the same words."""
 
-_PLACE: Final = "\x02{}\x03"  # where a text goes, which may be larger than what a template makes
-_PLACES: Final = re.compile("\x02([0-9]+)\x03")
 
 Print = Callable[[Mapping[str, Any]], str]
 
@@ -47,9 +44,10 @@ class Part:
         return Outline(self.text)
 
     def told(self, text: str) -> dict[str, str]:
-        """What the template reads of it; `text` stands for the text, which is put in afterwards."""
+        """What the template reads of it, with so much of the text."""
+        fenced = untrusted(text.strip("\n")) if text else ""
         reason = in_line(self.reason, LONGEST_REASON)
-        return {"member": in_line(self.member), "path": in_line(self.path), "reason": reason, "text": text}
+        return {"member": in_line(self.member), "path": in_line(self.path), "reason": reason, "text": fenced}
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class Piece:
     def _frame(self) -> int:
         """Tokens of all that stands around the texts, at most."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
-        empty = [part.told(untrusted(LEFT_OUT)) for part in self.parts]
+        empty = [part.told(LEFT_OUT) for part in self.parts]
         longest = sorted(names, key=len, reverse=True)
         told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, **_told(longest)}
         return Outline(self.print(told)).size + 3 * len(self.parts)
@@ -107,22 +105,17 @@ class Piece:
 
     def at(self, level: int) -> tuple[str, LeftOut | None]:
         """The piece as a prompt carries it at a level, and what that leaves out."""
-        parts: list[dict[str, str]] = []
-        texts: list[str] = []
-        left, sections = 0, dict[str, None]()
+        parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
             short = part.outline.at(level) if level < part.outline.most else None
-            text = (part.text if short is None else short.text).strip("\n")
-            parts.append(part.told(_PLACE.format(len(texts)) if text else ""))
-            texts.append(text)
+            parts.append(part.told(part.text if short is None else short.text))
             if short is not None:
                 left += short.left_out
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
         told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, **_told(list(sections))}
-        whole = _PLACES.sub(lambda place: untrusted(texts[int(place[1])]), self.print(told))
-        return whole, LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+        return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
 
 
 def _told(headings: Sequence[str]) -> dict[str, Any]:

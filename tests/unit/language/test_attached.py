@@ -116,3 +116,10 @@ def test_the_form_is_short_and_says_what_the_shape_says() -> None:
     )
     assert list(notes(shape)) == [("all", "worst first")]
     assert len(skeleton(shape)) < len(json.dumps(shape)) / 2
+
+
+@pytest.mark.row("Q7")
+def test_a_reply_that_was_cut_off_within_an_example_of_a_record_is_not_a_whole_document() -> None:
+    example = "# A\n\nIt ends like this:\n\n````markdown\n```record\n{"
+    assert last_block(example) is None
+    assert last_block(example.replace("````markdown\n", "")) is not None
