@@ -41,6 +41,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "outputs": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["outputs"]))],
         "flags": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["flags"]))],
         "what happened": [f"{at(one)}: {one['text']}" for one in told["happened"]],
+        "prompts, the longest of each step, in tokens": [_prompt(one) for one in told["prompts"]],
         "left out of prompts, for want of room": [f"{at(one)}: {one['text']}" for one in told["left_out"]],
         "about the run": told["notices"],
         "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
@@ -61,6 +62,12 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     if expected:
         lines += ["", f"expected before it began: {_equations(expected)}"]
     return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]
+
+
+def _prompt(one: Mapping[str, Any]) -> str:
+    """A step's longest prompt: its tokens, and those of its parts."""
+    parts = ", ".join(f"{part} {tokens:,}" for part, tokens in one["parts"].items())
+    return f"{at(one)}, {one['text']}: {sum(one['parts'].values()):,} ({parts})"
 
 
 def _table(phases: list[Mapping[str, Any]]) -> list[str]:

@@ -111,7 +111,7 @@ class Opening:
             "acceptance_criteria": self.acceptance,
         }
         names["on_record"] = _on_record(self.phase, names)
-        pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record, criteria")
+        pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record and criteria")
         return Shown((replace(self.request, cache=not blocks), *blocks, pack), left_out, known["dropped"])
 
 
