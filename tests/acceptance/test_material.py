@@ -95,12 +95,11 @@ def test_replies_stand_under_their_members_and_a_files_text_under_its_name(made:
     assert re.findall(r"^(\w) wrote:$", said, re.MULTILINE) == ["a", "b"]
     assert re.findall(r"^(\w) wrote:$", other, re.MULTILINE) == ["b"]
     shown = made.skillrun("show", "run").out
-    assert re.search(
-        r"^  one, sum: [\d,]+ \(request \d+, .*What was said \d+, What the other one said \d+, task \d+", shown, re.M
-    )
+    parts = r"\(request \d+, .*What was said \d+, What the other one said \d+, task \d+"
+    assert re.search(rf"^  one, sum: [\d,]+ {parts}", shown, re.MULTILINE)
     rendered = made.skillrun("render", "w", "one", "sum", "--model", "scripted:default").out
-    assert re.search(r"^part +tokens\nrequest +\d+\n", rendered, re.M)
-    assert re.search(r"^What was said +\d+\n", rendered, re.M)
+    assert re.search(r"^part +tokens\nrequest +\d+\n", rendered, re.MULTILINE)
+    assert re.search(r"^What was said +\d+\n", rendered, re.MULTILINE)
     places = [prompts["sum"].index(part) for part in ("# Accumulated context", "# What was said", "# Current task")]
     assert places == sorted(places)
 
