@@ -16,7 +16,7 @@ from tests.acceptance.plan.conftest import Plan, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
 from tests.acceptance.plan.test_windows import in_window
 
-SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "3")))
+SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "2")))
 REQUEST: Final = "Let people sign in with a second factor"
 WINDOW: Final = {"standard": 8192, "complete": 32768}
 DROPPED: Final = "context_dropped"  # says of each entry that it was left out

@@ -119,18 +119,18 @@ def test_weights_are_respected_and_more_room_never_shows_less(sizes: list[int], 
         assert set(levels.values()) == {WHOLE}
 
 
-def test_a_list_of_a_thousand_replies_and_ten_megabytes_are_shortened_and_named() -> None:
+def test_a_list_of_a_thousand_replies_and_two_megabytes_are_shortened_and_named() -> None:
     replies = [{"member": f"m{at}", "status": "success", "text": "Something was said. " * 50} for at in range(1000)]
     told, left = piece(replies).at(NAMED)
     assert left is not None
     assert (told.count("untrusted"), left.tokens, left.of) == (0, left.of, piece(replies).size)
-    huge = piece("A sentence of the file. " * 400_000)
+    huge = piece("A sentence of the file. " * 100_000)
     levels, _ = fitted([Group.of("handed", [huge])], 2000)
     told, left = huge.at(levels["handed"])
     assert estimate_tokens(told) <= 2000
     assert told.count("A sentence of the file.") > 50
     assert left is not None
-    assert left.tokens > 2_000_000
+    assert left.tokens > 500_000
 
 
 @pytest.mark.row("Q1")
