@@ -159,6 +159,24 @@ def test_a_text_that_no_authors_template_may_make_is_material_all_the_same(made:
 
 
 @pytest.mark.row("Q1")
+def test_a_reference_goes_first_and_the_prompt_names_it(made: Project) -> None:
+    rules = made.folder / "skills" / "w" / "rules.md"
+    rules.parent.mkdir(parents=True)
+    rules.write_text(f"---\nkind: reference\ndescription: Rules.\n---\n{PART * 250}")
+    (made.folder / "long.md").write_text("All of this stays. " * 150)
+    steps = (
+        "  - {id: long, read: long.md, from: project}\n"
+        "  - {id: talk, agent: a, material: {The long one: '{{ long }}'}}\nreferences: [w/rules]"
+    )
+    made.run(steps, window=4000)
+    prompt = made.prompts()["talk"]
+    assert "In part or as a whole left out here for length: w/rules." in prompt
+    assert prompt.count("All of this stays.") == 150
+    (left_out,) = made.story()["left_out"]
+    assert left_out["text"].startswith("talk: w/rules: ")
+
+
+@pytest.mark.row("Q1")
 def test_a_window_that_is_smaller_than_the_request_is_refused_before_anything_is_sent(made: Project) -> None:
     steps = "  - {id: talk, agent: a, material: {Text: 'Some more.'}}"
     done = made.run(steps, code=1, window=2000, request="A long request. " * 1000)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skillrun.tools.parser import Definition, shortened
-from skillrun.tools.parsing import MOST
+from skillrun.tools.parser_process import MOST
 from skillrun.tools.readable import one_line
 
 LONGEST: Final = 160  # characters of a title

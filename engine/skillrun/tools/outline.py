@@ -10,7 +10,7 @@ from skillrun.tools.answers import Failed, Room, content_of, count_of, counted, 
 from skillrun.tools.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
 from skillrun.tools.headings import headings
 from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
-from skillrun.tools.parsing import MOST
+from skillrun.tools.parser_process import MOST
 from skillrun.tools.readable import Readable, one_line
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Final, NamedTuple, Self
 
-from skillrun.tools import parsing
+from skillrun.tools import parser_process
 from skillrun.tools.grammars import Grammar
 from skillrun.tools.readable import one_line
 
@@ -109,7 +109,7 @@ class Parser:
 
     def _started(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(  # noqa: S603 (this interpreter with a file of ours)
-            [sys.executable, "-I", str(Path(parsing.__file__))],
+            [sys.executable, "-I", str(Path(parser_process.__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.tools import parsing
+from skillrun.tools import parser_process
 from skillrun.tools.answers import MAX_RESULT
 from skillrun.tools.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
 from skillrun.tools.headings import headings
@@ -278,7 +278,7 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
     for name in ("a.py", "b.py", "c.py"):
         (tmp_path / name).write_text(f"def {name[0]}(): ...\n")
     dies = (
-        Path(parsing.__file__)
+        Path(parser_process.__file__)
         .read_text()
         .replace(
             "        answer =",
@@ -288,7 +288,7 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
     )
     program = tmp_path.parent / f"{tmp_path.name}.py"
     program.write_text(dies)
-    monkeypatch.setattr(parsing, "__file__", str(program))
+    monkeypatch.setattr(parser_process, "__file__", str(program))
     first, _, failed, *_ = shown = ask(tmp_path, "Outline").split("\n")
     assert (first, failed) == ("a.py (1 line)", "b.py (1 line): no outline, the parser failed on it")
     assert shown[3:] == ["c.py (1 line)", "  1 def c()"]
@@ -312,8 +312,10 @@ def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often() -> None
 @pytest.mark.row("Z6")
 def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "hasty.py"
-    program.write_text(Path(parsing.__file__).read_text().replace("SECONDS: Final = 2.0", "SECONDS: Final = 0.02"))
-    monkeypatch.setattr(parsing, "__file__", str(program))
+    program.write_text(
+        Path(parser_process.__file__).read_text().replace("SECONDS: Final = 2.0", "SECONDS: Final = 0.02")
+    )
+    monkeypatch.setattr(parser_process, "__file__", str(program))
     with Parser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
         parser.definitions(PYTHON, b"(" * 5_000)
 
