@@ -32,6 +32,7 @@ CASES: Mapping[str, dict[str, Any]] = {
         "mode": "advanced",
         "script": [
             {"address": "plan/validation/judged/*", "data": RED},
+            {"address": "plan/expert-review/cycle#*/review/*", "data": {"findings": []}},
             {"address": "plan/test-strategy/proposals/first/qa-security/*.1", "fail": "overloaded"},
             {"address": "plan/coverage/judged/*/*.[12]", "stop": "length"},
             {"address": "plan/assets/assets/*/*.[12]", "fail": "timeout"},
