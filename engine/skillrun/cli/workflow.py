@@ -195,7 +195,7 @@ def _metavar(field: Field, names: Names) -> str:
             return f"[{'|'.join(map(str, field.type.choices(names) or ()))}]"
         except SkillrunError:  # its template reads what only a run knows
             return "ENUM"
-    if field.type.lower is not None:
+    if field.type.lower is not None and field.type.kind in ("integer", "number"):
         return f"{field.type.lower:g}..{field.type.upper:g}"
     return "JSON" if field.type.kind == "object" else field.type.kind.upper()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LISTS: Final = frozenset(
     {"map", "select", "reject", "selectattr", "rejectattr", "sum", "join", "list", "unique", "sort", "groupby",
-     "dedupe", "max", "min", "mean", "latest", "links_between", "top"}
+     "dedupe", "max", "min", "mean", "latest", "links_between", "top", "flatten", "pick", "plus"}
 )  # fmt: skip
 """What takes a list, or the keys of a mapping."""
 

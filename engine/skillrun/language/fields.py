@@ -55,6 +55,7 @@ class Field:
     fallback: Any
     description: str
     span: Span
+    length: tuple[int, int] | None = None  # of an array
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def coerce(field: Field, value: Any, names: Names | None = None) -> Coerced:
         return _one(field, value, field.name, names)
     if not isinstance(value, (list, tuple)):
         return Coerced(error=f"`{field.name}` is {shown(value)}; expected a list")
+    if field.length is not None and not field.length[0] <= len(value) <= field.length[1]:
+        least, most = field.length
+        return Coerced(error=f"`{field.name}` has {len(value)} items; expected {least} to {most}")
     items = [_one(field, item, f"{field.name}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
@@ -121,6 +125,7 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
         required=not key.optional and default is None,
         type=found,
         array=key.form == "array",
+        length=key.length,
         default=read_value(default, problems) if default is not None else None,
         fallback=None,
         description=words.value if words else "",
@@ -225,6 +230,8 @@ def _checked(found: Type, value: Any, names: Names | None) -> tuple[Any, str]:
             return (meant[0], "") if meant else (None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip())
     if not isinstance(value, str):
         return None, "expected text"
+    if found.lower is not None and found.upper is not None and not found.lower <= len(value) <= found.upper:
+        return None, f"expected {found.lower} to {found.upper} characters; it has {len(value)}"
     pattern, words = _WRITTEN.get(found.kind, (None, ""))
     return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
 

@@ -107,7 +107,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             writes=Key("text", "the artifact that takes the reply"),
             session=Key("choice", "whether a member keeps its conversation", values=("fresh", "persistent")),
             at_least=Key("integer", "how many of a list have to answer", least=0),
-            invalid=Key("choice", "what happens to bad items of a list", values=("drop",)),
+            invalid=Key("choice", "what happens to bad items of a list", values=("drop", "gather")),
             fresh=_FRESH,
             material=_MATERIAL,
         ),

@@ -21,6 +21,7 @@ from skillrun.language.templates.limits import Fault
 SCALARS: Final = ("string", "integer", "number", "boolean", "any")
 FORMS: Final = ("array", "enum", "object")
 TASK: Final = "task"
+LONGEST: Final = {"array": 1_000, "string": 100_000}  # items, characters
 
 Names = AbstractMapping[str, Any]
 
@@ -35,7 +36,10 @@ _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+
 
 @dataclass(frozen=True)
 class Type:
-    """A type as written: a scalar with its range, an enum, a list or a record. Texts in it may be templates."""
+    """A type as written: a scalar with its range, an enum, a list or a record. Texts in it may be templates.
+
+    Of a text and of a list, `lower` and `upper` are how long it may be: in characters, in items.
+    """
 
     kind: str
     lower: float | None = None
@@ -74,7 +78,8 @@ class Type:
             case "any":
                 return {}
             case "array":
-                return {"type": "array", "items": self.item.schema(names) if self.item else {}}
+                items = self.item.schema(names) if self.item else {}
+                return {"type": "array", "items": items} | self._between("minItems", "maxItems")
             case "enum":
                 choices = self.choices(names)
                 if choices is not None and not all(isinstance(each, str) for each in choices):
@@ -87,10 +92,12 @@ class Type:
                     "required": [name for name, optional, _ in self.fields if not optional],
                     "additionalProperties": False,
                 }
-        bounds = {"minimum": self.lower, "maximum": self.upper}
-        return {"type": self.kind if self.kind in SCALARS else "string"} | {
-            name: bound for name, bound in bounds.items() if bound is not None
-        }
+        numeric = self.kind in ("integer", "number")
+        bounds = self._between("minimum", "maximum") if numeric else self._between("minLength", "maxLength")
+        return {"type": self.kind if self.kind in SCALARS else "string"} | bounds
+
+    def _between(self, least: str, most: str) -> dict[str, Any]:
+        return {name: bound for name, bound in ((least, self.lower), (most, self.upper)) if bound is not None}
 
 
 @dataclass(frozen=True)
@@ -126,13 +133,14 @@ def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
 
 @dataclass(frozen=True)
 class KeyNotation:
-    """A key as written: `name?(form, description)`."""
+    """A key as written: `name?(form, description)`; `length` is that of a list, as in `name(array 0..8)`."""
 
     name: str
     optional: bool
     form: str
     description: Template | None
     span: Span
+    length: tuple[int, int] | None = None
 
 
 def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
@@ -141,13 +149,33 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
         hint = "write `name`, `name?` when it may be left out, `name(array)`, or `name?(array, description)`"
         problems.report(key.span, "name", f"`{key.value}` is no field", hint)
         return None
-    form = (match["form"] or "").strip()
+    form, _, written = (match["form"] or "").strip().partition(" ")
     if match["form"] is not None and form not in FORMS:
         hint = did_you_mean(form, FORMS) or allowed(f"({each})" for each in FORMS)
         problems.report(key.text.at(match.start("form")), "unknown-type", f"unknown form `({form})`", hint)
         return None
+    length = None
+    if written.strip():
+        length = _length(written.strip(), form, key.text.at(match.start("form")), problems)
+        if length is None:
+            return None
     description = _description(key.text, match, problems)
-    return KeyNotation(match["name"], bool(match["optional"]), form, description, key.span)
+    return KeyNotation(match["name"], bool(match["optional"]), form, description, key.span, length)
+
+
+def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[int, int] | None:
+    """How long a list or text may be, `0..8`; nothing, and a problem, where it is no such range."""
+    found = _RANGE.fullmatch(written)
+    lower, upper = (each if each.isdecimal() else "" for each in found.groups()) if found else ("", "")
+    hint = "write how long it may be as `0..8`, from the least to the most"
+    if not lower or not upper or kind not in ("array", "string"):
+        problems.report(span, "range", f"`{written}` is no length of `{kind}`", hint)
+    elif int(lower) > int(upper) or int(upper) > LONGEST[kind]:
+        message = f"the length `{written}` is empty, or beyond {LONGEST[kind]:,}"
+        problems.report(span, "range", message, hint)
+    else:
+        return int(lower), int(upper)
+    return None
 
 
 def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | None:
@@ -164,10 +192,13 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         _warn_of_range(text.at(match.start("description")), kind, match["description"], problems)
     if not match["range"]:
         return Type(kind, description=description)
+    if kind == "string" and _RANGE.fullmatch(match["range"].strip()):
+        length = _length(match["range"].strip(), kind, text.at(match.start("range")), problems)
+        return Type(kind, *length, description=description) if length is not None else None
     found = _RANGE.fullmatch(match["range"])
     is_fraction = "." in (found["lower"] + found["upper"] if found else "")
     if found is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
-        hint = "write `integer 0..100` or `number 0..0.5`; a description stands behind a comma"
+        hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; a description stands behind a comma"
         message = f"`{match['range']}` is no range of `{kind}`"
         problems.report(text.at(match.start("range")), "range", message, hint)
         return None
@@ -245,7 +276,8 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     else:
         found = read_type(node.text, SCALARS, problems)
     if found and key.form == "array":
-        return Type("array", item=found, description=key.description)
+        least, most = key.length or (None, None)
+        return Type("array", least, most, item=found, description=key.description)
     return replace(found, description=key.description) if found and key.description else found
 
 

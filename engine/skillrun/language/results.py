@@ -154,6 +154,35 @@ def _summed(inference: Inference, node: nodes.Call | nodes.Filter, types: list[T
     return NUMBER if item.kind == "number" else item.present()
 
 
+def _flattened(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """The items of the lists in a list."""
+    inner = types[0].item or ANY
+    return inner.present()._replace(values=None, filled=False) if inner.kind == "list" else list_of(ANY)
+
+
+def _picked(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    """`pick`: records of the fields that are named, from those that they have."""
+    records = types[0] if types[0].kind == "list" else list_of(types[0])
+    fields = {}
+    for name, source in (*((one, one) for one in node.args), *((one.key, one.value) for one in node.kwargs)):
+        path, written = constant(source), name if isinstance(name, str) else constant(name)
+        found = inference.attribute(node, records, path) if isinstance(path, str) else ANY
+        fields[str(written)] = found.maybe() if found.kind == "any" and found.unless is None else found
+    return _as_given(types[0], record(fields, "the record"))
+
+
+def _extended(inference: Inference, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    """`plus`: records with some fields more."""
+    inner = (types[0].item or ANY) if types[0].kind == "list" else types[0]
+    more = {str(one.key): inference.infer(one.value) for one in node.kwargs}
+    return _as_given(types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY)
+
+
+def _as_given(given: Type, found: Type) -> Type:
+    """A list of what was found where a list was given."""
+    return found if given.kind == "record" else list_of(found, filled=_filled(given))
+
+
 def _text(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     """What turns text into text: nothing comes of an absent one."""
     return TEXT._replace(unless=types[0].unless) if types else TEXT
@@ -213,6 +242,9 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "default": _default,
     "map": _mapped,
     "sum": _summed,
+    "flatten": _flattened,
+    "pick": _picked,
+    "plus": _extended,
     "section": _always(TEXT.maybe()),
     "matches": _hits,
     **{name: _always(list_of(one)) for name, one in CHECKS.items()},

@@ -119,6 +119,11 @@ class Shape:
                 del parent[place]
         return value, dropped[::-1]
 
+    def trimmed(self, value: Any) -> tuple[Any, list[Dropped]]:
+        """The value without the items of lists that are beyond the longest length, and what those were."""
+        dropped: list[Dropped] = []
+        return _trimmed(value, self.schema, self.schema, (), dropped), dropped
+
     @property
     def takes_lists(self) -> bool:
         """Whether a list may fit."""
@@ -273,6 +278,19 @@ def _read(value: Any, rules: Any, root: dict[str, Any]) -> Any:
     return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
 
 
+def _trimmed(value: Any, rules: Any, root: dict[str, Any], way: tuple[Any, ...], dropped: list[Dropped]) -> Any:
+    known = _resolved(rules, root)
+    if isinstance(value, dict):
+        fields = known.get("properties", {})
+        return {name: _trimmed(each, fields.get(name), root, (*way, name), dropped) for name, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    most = known.get("maxItems", len(value))
+    for at, each in enumerate(value[most:], most):
+        dropped.append(Dropped(_path((*way, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False)))
+    return [_trimmed(each, known.get("items"), root, (*way, at), dropped) for at, each in enumerate(value[:most])]
+
+
 def _described(error: Any) -> Iterator[ShapeError]:
     """A `ValidationError` in the words of whoever wrote the value."""
     path = _path(error.absolute_path)
@@ -296,6 +314,11 @@ def _described(error: Any) -> Iterator[ShapeError]:
             yield ShapeError(path, f"{name} is {shown(given)}; {allowed(map(str, limit))}")
         case "minimum" | "maximum":
             yield ShapeError(path, f"{name} is {shown(given)}; allowed: {_range(error.schema)}")
+        case "minItems" | "maxItems" | "minLength" | "maxLength":
+            what = "items" if error.validator.endswith("Items") else "characters"
+            kind = error.validator[3:]
+            limits = {"minimum": error.schema.get(f"min{kind}", 0), "maximum": error.schema.get(f"max{kind}")}
+            yield ShapeError(path, f"{name} has {len(given):,} {what}; allowed: {_range(limits)}")
         case _:
             yield ShapeError(path, f"{name}: {error.message[:300]}")
 

@@ -14,6 +14,7 @@ from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.expressions import Value
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
+from skillrun.language.gathering import list_field
 from skillrun.language.habits import changes_nothing
 from skillrun.language.kinds import OWN_FILES, VERBS
 from skillrun.language.names import PHASE_RECORD, replies_type
@@ -208,6 +209,7 @@ def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     check_twice(scope, step, main)
     _artifact(scope, step)
     data = _shaped(scope, step)
+    _check_gathered(scope, step)
     least = step.values.get("at_least")
     filled = least is None or least.literal != 0
     if data is not None and main.kind == "any":
@@ -219,6 +221,17 @@ def _agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         data, step.id or "agent", several=several, filled=filled, attached=attached, points="points" in beside
     )
     return found._replace(fields={**found.fields, "path": TEXT}) if "writes" in beside else found
+
+
+def _check_gathered(scope: Scope, step: Step) -> None:
+    """`invalid: gather` is for a shape whose only field is a list."""
+    value = step.values.get("invalid")
+    if value is None or value.literal != "gather":
+        return
+    schema = step.schema if step.schema is not None else step.output.outline if step.output is not None else {}
+    if not list_field(schema):
+        hint = "write `output: {items(array): {…}}`, or `invalid: drop`"
+        scope.report(value.span, "shape", "`gather` is for a reply that is one list of items", hint)
 
 
 def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:

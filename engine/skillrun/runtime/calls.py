@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from skillrun.collaboration.compaction import clip, estimate_tokens
 from skillrun.language.border import clean
+from skillrun.language.gathering import gather, list_field
 from skillrun.language.kinds import LOOKUP
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, shown
@@ -35,6 +36,7 @@ from skillrun.runtime.lookup import look_up
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
 
+GATHER: Final = "gather"  # of `invalid`
 MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -56,7 +58,7 @@ class Asked:
     request: Request
     window: int
     shape: Shape | None = None
-    drop: bool = False
+    invalid: str = ""
     tools: tuple[ToolSpec, ...] = ()
     turns: int = 1
     calls: int = 0
@@ -119,6 +121,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
             return _unanswered(phase, asked, error, tuple(reads))
         responded()
         whole = asked.record is not None and reply.stop == "length" and cut_inside(reply.text)
+        if reply.stop == "length" and (cut := _gathered(asked, reply)) is not None:
+            return replace(cut, reads=tuple(reads))
         if reply.stop not in ("end", "tool") and not whole:
             return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
         if reply.calls and request.answer_now:
@@ -311,12 +315,30 @@ def _value(asked: Asked, reply: Reply, *, repaired: bool) -> tuple[Any, list[dic
     """
     if asked.shape is None:
         return None, [], ()
-    value, errors = parse_reply(reply.text, asked.shape.schema)
     dropped: list[Dropped] = []
-    if errors and asked.drop and repaired and value is not None:
-        value, dropped = asked.shape.prune(value)
+    if asked.invalid == GATHER and list_field(asked.shape.schema):
+        value, dropped, errors = gather(reply.text, asked.shape.schema)
+        return value, [vars(error) for error in errors], tuple(dropped)
+    value, errors = parse_reply(reply.text, asked.shape.schema)
+    if errors and asked.invalid and value is not None:
+        value, dropped = asked.shape.trimmed(value)
         errors = asked.shape.check(value)
-    return value, [{"path": error.path, "message": error.message} for error in errors], tuple(dropped)
+    if errors and asked.invalid and repaired and value is not None:
+        value, pruned = asked.shape.prune(value)
+        dropped += pruned
+        errors = asked.shape.check(value)
+    return value, [vars(error) for error in errors], tuple(dropped)
+
+
+def _gathered(asked: Asked, reply: Reply) -> Answer | None:
+    """What is whole of a reply that was cut off, where each item counts by itself; None where nothing is."""
+    if asked.shape is None or asked.invalid != GATHER:
+        return None
+    value, _, dropped = _value(asked, reply, repaired=True)
+    if value is None or not any(value.values()):
+        return None
+    cut = Dropped("", _WHY["length"], "")
+    return Answer("success", reply.text, value, dropped=(*dropped, cut))
 
 
 def tell_dropped(phase: PhaseRun, address: str, member: str, dropped: tuple[Dropped, ...]) -> None:

@@ -161,7 +161,9 @@ def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) ->
         raise SkillrunError(
             failure.reason, f"shorten skills/{TEMPLATE}.md, or take a larger model as `{TIER}`"
         ) from None
-    return Asked("summarise", f"{phase.address()}/summary/{TIER}", request, asking.resolved.window, shape, drop=True)
+    return Asked(
+        "summarise", f"{phase.address()}/summary/{TIER}", request, asking.resolved.window, shape, invalid="drop"
+    )
 
 
 def _without(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

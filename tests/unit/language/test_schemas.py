@@ -156,7 +156,7 @@ def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
     )
     assert shape.check(["A", None]) == []
     assert shape.check(["a"])[0].path == "[0]"
-    assert "non-empty" in shape.check([])[0].message
+    assert shape.check([])[0].message == "the value has 0 items; allowed: 1 or more"
 
 
 @pytest.mark.parametrize(

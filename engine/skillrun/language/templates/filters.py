@@ -187,6 +187,45 @@ def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
     return start
 
 
+def flatten(value: Any) -> list[Any]:
+    """The lists of a list one after the other; absent ones add nothing."""
+    found: list[Any] = total(value, start=[])
+    return found
+
+
+def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
+    """The records with these fields alone; `new='old'` has a field under another name. What one lacks stays absent."""
+    fields = {str(name): name for name in names} | renamed
+
+    def picked(one: Any) -> dict[str, Any]:
+        found = {name: field(_record(one), source) for name, source in fields.items()}
+        return {name: each for name, each in found.items() if not isinstance(each, Absent)}
+
+    return _each(value, len(fields), picked)
+
+
+def plus(value: Any, /, **fields: Any) -> Any:
+    """The records with these fields more, in the place of their own of that name; an absent one adds nothing."""
+    given = {name: one for name, one in fields.items() if not isinstance(one, Absent)}
+    return _each(value, len(given), lambda one: {**_record(one), **given})
+
+
+def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:
+    """A record changed, or each of a list of them."""
+    if isinstance(value, Mapping):
+        spend(len(value) + fields)
+        return change(value)
+    found = listed(value)
+    spend(sum(1 + fields + len(one) for one in found if isinstance(one, Mapping)))
+    return [change(one) for one in found]
+
+
+def _record(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise Fault(f"{kind(value)} is no record")
+
+
 def keyed(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
     """Each item behind its field, or behind itself."""
     found = listed(value)

@@ -73,7 +73,10 @@ def _same(text: str) -> str:
     return text
 
 
-_PLAIN: Final = ("default", "dictsort", "groupby", "indent", "items", "length", "replace", "sort", "unique")
+_PLAIN: Final = (
+    "default", "dictsort", "flatten", "groupby", "indent", "items", "length", "pick", "plus", "replace", "sort",
+    "unique",
+)  # fmt: skip
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "range"},
     **{name: getattr(filters, name) for name in _PLAIN},

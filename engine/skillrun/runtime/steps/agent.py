@@ -117,13 +117,13 @@ def _asked(
     request = request_for(frame, step, seated, task, schema, material, tools, shared=shared)
     if record is not None and resolved.records:
         request = replace(request, record=record.shape.schema)
-    drop = frame.value(step, "invalid", "") == "drop"
+    invalid = frame.text(step, "invalid")
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     if tools:
         tools = (*tools, *tool_for(frame.open))
-    return Asked(seated.id, address, request, resolved.window, shape, drop, tools, turns, calls, record)
+    return Asked(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record)
 
 
 def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:

@@ -1,0 +1,183 @@
+"""Reads what is left of JSON in a text: comments, trailing commas, other quotes, values that break off. Never raises.
+
+For replies of which every readable part counts; where one value is the reply, `replies` reads it. Takes time in line
+with the text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MAX_DEPTH: Final = 25
+MOST_STARTS: Final = 2_000
+MOST_NOTED: Final = 100  # places that could not be read
+_LONGEST_NUMBER: Final = 300
+_BLANK: Final = re.compile(r"(?:\s++|//[^\n]*+|#[^\n]*+)++")
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_$][\w$-]*+")
+_NUMBER: Final = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
+_WORD: Final = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
+_WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_START: Final = re.compile(r"[\[{]")
+_NEXT: Final = re.compile(r"[,\]}\[{\n]")
+
+
+class Fields(list[tuple[str, Any]]):
+    """The fields of an object in their order; a name may be there twice."""
+
+
+@dataclass
+class Broken:
+    """A place where JSON had begun and could not be read: what stands there, and why."""
+
+    at: int
+    why: str
+
+
+@dataclass
+class Lenient:
+    """The values of a text, outermost ones only, and the places where one breaks off."""
+
+    text: str
+    broken: list[Broken] = field(default_factory=list)
+    _unclosed: bool = False  # a comment that has no end
+
+    def values(self) -> list[Any]:
+        """Every list and object, as `list` and `Fields`, with what of it can be read."""
+        found: list[Any] = []
+        place = 0
+        for _ in range(MOST_STARTS):
+            start = _START.search(self.text, place)
+            if start is None:
+                return found
+            value, place, _ = self._container(start.start(), 1)
+            found.append(value)
+        self.broken.insert(0, Broken(place, "there are too many brackets to read on"))
+        return found
+
+    def _container(self, at: int, depth: int) -> tuple[Any, int, bool]:
+        """An object or a list, where it ends, and whether it is whole. What breaks off has what came before."""
+        is_object = self.text[at] == "{"
+        value: Any = Fields() if is_object else []
+        if depth > MAX_DEPTH:
+            self._note(at, f"it is nested more than {MAX_DEPTH} levels deep")
+            return value, at + 1, False
+        close = "}" if is_object else "]"
+        at += 1
+        while True:
+            at = self._skipped(at)
+            while self.text[at : at + 1] == ",":
+                at = self._skipped(at + 1)
+            if at >= len(self.text):
+                self._breaks(value, at, "it breaks off", depth)
+                return value, at, False
+            if self.text[at] == close:
+                return value, at + 1, True
+            if self.text[at] in "]}":
+                self._breaks(value, at, f"`{self.text[at]}` stands where `{close}` would end it", depth)
+                return value, at + 1, True
+            at, whole = self._field(value, at, depth) if is_object else self._item(value, at, depth)
+            if not whole:
+                return value, at, False
+
+    def _field(self, value: Fields, at: int, depth: int) -> tuple[int, bool]:
+        """One field of an object; where it ends, and whether the object goes on behind it."""
+        start, name = at, ""
+        if text := _TEXT.match(self.text, at):
+            name, at = _decoded(text[0]), text.end()
+        elif word := _NAME.match(self.text, at):
+            name, at = word[0], word.end()
+        colon = self._skipped(at)
+        if at == start or self.text[colon : colon + 1] != ":":
+            self._breaks(value, start, "it breaks off" if colon >= len(self.text) else "this is no field", depth)
+            return max(at, start), False
+        at = self._skipped(colon + 1)
+        if at >= len(self.text):
+            self._note(start, "it breaks off")
+            return at, False
+        found, at, whole = self._value(at, depth)
+        if found is not _NOTHING:
+            value.append((name, found))
+        return at, whole
+
+    def _item(self, value: list[Any], at: int, depth: int) -> tuple[int, bool]:
+        """One item of a list; where it ends, and whether the list goes on behind it."""
+        found, at, whole = self._value(at, depth)
+        if found is not _NOTHING:
+            value.append(found)
+        return at, whole
+
+    def _value(self, at: int, depth: int) -> tuple[Any, int, bool]:
+        """A value, where it ends, and whether what is around it can go on; _NOTHING for what is none."""
+        if self.text[at] in "{[":
+            return self._container(at, depth + 1)
+        if text := _TEXT.match(self.text, at):
+            return _decoded(text[0]), text.end(), True
+        if number := _NUMBER.match(self.text, at):
+            value = _number(number[0])
+            if value is not None:
+                return value, number.end(), True
+        elif word := _WORD.match(self.text, at):
+            return _WORDS[word[0]], word.end(), True
+        if self.text[at] in "\"'":
+            self._note(at, "the text breaks off")
+            return _NOTHING, len(self.text), False
+        self._note(at, "this is no value")
+        following = _NEXT.search(self.text, at)
+        return _NOTHING, following.start() if following else len(self.text), True
+
+    def _breaks(self, value: Any, at: int, why: str, depth: int) -> None:
+        """Note it, unless nothing was there yet: brackets in prose are no loss."""
+        if value or depth > 1:
+            self._note(at, why)
+
+    def _note(self, at: int, why: str) -> None:
+        if len(self.broken) < MOST_NOTED:
+            self.broken.append(Broken(at, why))
+
+    def _skipped(self, at: int) -> int:
+        """The place behind blanks and comments."""
+        while True:
+            if blank := _BLANK.match(self.text, at):
+                at = blank.end()
+            if self._unclosed or not self.text.startswith("/*", at):
+                return at
+            end = self.text.find("*/", at + 2)
+            if end < 0:
+                self._unclosed = True
+                return at
+            at = end + 2
+
+
+_NOTHING: Final = object()
+
+
+def _decoded(written: str) -> str:
+    """What a text in quotes says, whatever escapes it has."""
+    if written[0] == '"':
+        try:
+            return str(json.loads(written, strict=False))
+        except ValueError:
+            pass
+    return _ESCAPE.sub(_unescaped, written[1:-1])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+
+def _number(written: str) -> int | float | None:
+    """The number; None where it is larger than a computer's."""
+    if len(written) > _LONGEST_NUMBER:
+        return None
+    if written.lstrip("-").isdecimal():
+        return int(written)
+    value = float(written)
+    return value if math.isfinite(value) else None
