@@ -318,6 +318,10 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     if beside.get("pause", ANY).values == ("exit",) and not beside.keys() & {"form", "files"}:
         message, hint = "`pause: exit` does not say what is waited for", "add `form:`, a file to fill in, or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)
+    levels = beside.get("confidence", ANY)
+    if levels.kind not in ("any", "list"):
+        hint = "write `[certain, likely, guess]`, from the most to the least"
+        scope.report(step.values["confidence"].span, "type", f"`confidence` is {KINDS[levels.kind]}", hint)
     given = [choices.kind] if "choices" in beside else []
     given += [beside["default"].kind] if "default" in beside else []
     is_text = main.kind == "text" and "multiple" not in beside and set(given) <= {"text"}
@@ -327,6 +331,7 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
     answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer}
     fields = {"answers": list_of(record(answered, "the answer")), "answer": answer, "notes": TEXT.maybe()}
+    fields |= {"enough": BOOLEAN.maybe()} if "enough" in beside else {}
     return record(fields, step.id or "ask")
 
 

@@ -11,6 +11,8 @@ from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean, 
 Question = Mapping[str, Any]
 WORDED: Final = "worded during the run"
 """What is said of a question whose words are not the workflow's own."""
+ENDED: Final = {"ended": True}
+"""Instead of an answer: the person has ended the list at this question."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
 """Who gave an answer, in its record as `answered_by`: nothing is a person's that no person gave."""
 
@@ -31,6 +33,16 @@ def is_open(question: Question) -> bool:
 
 def is_multiple(question: Question) -> bool:
     return question.get("multiple") is True
+
+
+def levels_of(question: Question) -> list[str]:
+    """How sure an answer may be said to be, from the most to the least; none where that is not asked."""
+    found = question.get("levels")
+    return [shown(one) for one in found] if isinstance(found, list | tuple) else []
+
+
+def may_skip(question: Question) -> bool:
+    return question.get("skip") is True
 
 
 def default_of(question: Question) -> Any:

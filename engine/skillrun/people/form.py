@@ -26,6 +26,7 @@ from skillrun.people.answers import (
     default_of,
     is_multiple,
     is_open,
+    levels_of,
     notes_of,
     shown,
 )
@@ -52,6 +53,8 @@ _ANSWER: Final = re.compile(
     r"\s*(?:[-*+]\s+|#+\s+)?(?P<bold>[*_]*)answer(?:\s*[:：](?P=bold)|(?P=bold)\s*(?:[:：]|$))\s*(?P<rest>.*)",
     re.IGNORECASE,
 )
+
+_SURE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][*_]*\s*(?P<level>.*?)\s*", re.IGNORECASE)
 
 Line = tuple[int, str]
 """The number of a line in the file, and its text or what is to be said of it."""
@@ -111,7 +114,9 @@ def write_form(
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
         boxes = [f"- [ ] {label}" for label in _labels(question)]
         boxes += ["- [ ] Other:"] if boxes and is_open(question) else []
-        lines += [f"## {_title(number, question)}", "", *quotation, "", *boxes, *[""][: len(boxes)], "Answer:", "", ""]
+        sure = [f"How sure ({', '.join(levels)}):", ""] if (levels := levels_of(question)) else []
+        lines += [f"## {_title(number, question)}", "", *quotation, "", *boxes, *[""][: len(boxes)], *sure]
+        lines += ["Answer:", "", ""]
     with folder.place(name, create=True, mode=mode) as (parent, leaf):
         temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -292,6 +297,7 @@ class _Reading:
         self.number, self.title = number, _title(number, question)
         self.unclear: list[Line] = []
         self.answer: dict[str, Any] = {}
+        self.level = ""
         self.words = ""
 
     def read(self, sections: list[list[Line]]) -> None:
@@ -312,6 +318,8 @@ class _Reading:
             if not below and (found := _ANSWER.fullmatch(text)):
                 at, below = line, line
                 words.append(found["rest"])
+            elif not below and levels_of(self.question) and (sure := _SURE.fullmatch(text)):
+                self._take_level(line, sure["level"])
             elif not boxes.take(line, text, below=bool(below)) and not boxes.goes_on(text):
                 if below or not text.lstrip().startswith(">"):
                     if below and line > below + 1 and _OWN_HEADING.fullmatch(text) and not any(words):
@@ -333,6 +341,8 @@ class _Reading:
             self.phrases,
         )
         self.answer = _remarked(found_answer, [*boxes.words, *remarks])
+        if self.level and self.answer.get("answer"):
+            self.answer["confidence"] = self.level
         if not self.answer.get("answer") and len(self.unclear) == before:
             self.unclear += [(at, why) for why in boxes.doubts()]
         if "answer" not in self.answer and default_of(self.question) is not None:
@@ -347,6 +357,14 @@ class _Reading:
         if not all(word in own for word in _bare(head).split()):
             self.unclear.append((at, f"`## {shown(head)}` is not the form's heading; write below `Answer:`"))
         return ""
+
+    def _take_level(self, line: int, written: str) -> None:
+        """How sure the person says they are."""
+        levels = levels_of(self.question)
+        meant = [one for one in levels if written and one.casefold().startswith(written.strip(" .*_`").casefold())]
+        self.level = meant[0] if len(meant) == 1 else ""
+        if written and not self.level:
+            self.unclear.append((line, f"`{shown(written)}` is none of {', '.join(levels)}"))
 
     def _two_ways(self, line: int, text: str) -> None:
         why = f"`{shown(text)}` may begin the answer or a part of its own; write on the line of `Answer:`, or `-` there"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import Any
 
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import UsageError
-from skillrun.people.answers import WORDED, Question, by_default, default_of
+from skillrun.people.answers import ENDED, WORDED, Question, by_default, default_of
 from skillrun.people.prepared import Prepared, Read, read_answers
-from skillrun.people.terminal import Keep, Terminal
+from skillrun.people.terminal import Keep, Left, Terminal
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Asking:
     """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
-    `may_skip`: each may be left open, as in a form. `given`: what was answered before a pause, by the question's number
-    in the list; `keep` is told each answer when it is given.
+    `may_skip`: each may be left open, as in a form. `left`: what was answered before a pause, by the question's number
+    in the list; `keep` is told each answer when it is given. `enough`: the words that end the list.
     """
 
     key: str
@@ -35,8 +35,9 @@ class Asking:
     questions: tuple[dict[str, Any], ...]
     computed: bool = False
     may_skip: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict)
+    left: Left = field(default_factory=Left)
     keep: Keep | None = None
+    enough: str = ""
 
 
 class Person:
@@ -55,7 +56,7 @@ class Person:
 
         Raises PreparedUnfit for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
-        given = [self._ahead(asking.key, question) for question in asking.questions]
+        given = self._all_ahead(asking)
         left = {str(number): asking.questions[number] for number, answer in enumerate(given) if answer is None}
         answers: list[dict[str, Any]] = []
         if left:
@@ -63,8 +64,9 @@ class Person:
                 return None
             async with self._turn:
                 parts = (asking.phase, WORDED if asking.computed else "")
+                title = " · ".join(filter(None, parts))
                 answers = await self.terminal.ask(
-                    left, " · ".join(filter(None, parts)), asking.given, asking.keep, may_skip=asking.may_skip
+                    left, title, asking.left, asking.keep, may_skip=asking.may_skip, enough=asking.enough
                 )
         rest = iter(answers)
         return clean([next(rest) if answer is None else answer for answer in given])
@@ -89,12 +91,27 @@ class Person:
         for question, record in zip(asking.questions, records, strict=True):
             self.prepared.come_late(asking.key, question, record, read)
 
+    def _all_ahead(self, asking: Asking) -> list[dict[str, Any] | None]:
+        """What is known of each question; behind the words that end the list nothing is asked."""
+        found: list[dict[str, Any] | None] = []
+        for question in asking.questions:
+            words = {"means": {**question.get("means", {}), asking.enough: ENDED}} if asking.enough else {}
+            one = self._ahead(asking.key, {**question, **words})
+            if one is not None and ENDED in (one.get("answer"), *_several(one.get("answer"))):
+                return [*found, *([ENDED] * (len(asking.questions) - len(found)))]
+            found.append(one)
+        return found
+
     def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
         """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
         found = self.prepared.take(key, question)
         if found is None and not self.attended and default_of(question) is not None:
             return by_default(question)
         return found
+
+
+def _several(answer: Any) -> list[Any]:
+    return answer if isinstance(answer, list) else []
 
 
 def has_terminal() -> bool:

@@ -1,34 +1,64 @@
 """Asks in the terminal: choices by arrow keys or number, several with the space bar, or free text; one at a time.
 
-Owns what the person sees and types. Ctrl-C comes out as KeyboardInterrupt, with the terminal as it was.
+Owns what the person sees and types. Ctrl-C comes out as KeyboardInterrupt, with the terminal as it was and what was
+typed kept. The keys are in `keys`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillrun.language.diagnostics import hanging, printable
 from skillrun.people.answers import (
+    ENDED,
     Question,
     answered,
     choices_of,
     default_of,
     is_multiple,
     is_open,
+    levels_of,
+    may_skip,
     notes_of,
     shown,
 )
+from skillrun.people.keys import BACK, DONE, Typing, bound, hints
 
 if TYPE_CHECKING:
     from questionary import Question as Prompt
 
 OTHER, NONE = -1, -2  # beside the numbers of the choices
-BACK: Final = object()  # instead of an answer
-Keep = Callable[[str, Any], Awaitable[None]]
+Kept = Literal["given", "sure", "typed", "times"]
+Keep = Callable[[Kept, str, Any], Awaitable[None]]
+"""Is told what is to be kept of a question, by the question's name: its answer, how sure it is, what was typed."""
+UNSURE: Final = "(do not say)"
 MOST_KEYS: Final = 36  # digits and letters; a longer list is walked with the arrow keys
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a person left behind when they paused, by the names of the questions."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+    sure: Mapping[str, str] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.given or self.typed)
+
+
+@dataclass
+class _Going:
+    """A list of questions on its way: the answers so far, how sure they are, and what was typed and not sent."""
+
+    given: dict[str, Any]
+    sure: dict[str, str] = field(default_factory=dict)
+    typed: dict[str, str] = field(default_factory=dict)
 
 
 class Terminal:
@@ -48,38 +78,69 @@ class Terminal:
         self,
         questions: Sequence[Question] | Mapping[str, Question],
         phase: str = "",
-        before: Mapping[str, Any] = MappingProxyType({}),
+        left: Left = Left(),
         keep: Keep | None = None,
         *,
         may_skip: bool = False,
+        enough: str = "",
     ) -> list[dict[str, Any]]:
         """The answers' records, in order; Shift-Tab goes back to the one before. Raises KeyboardInterrupt.
 
-        `before`: answers by the name of their question that were given earlier; it goes on with the first without one.
-        `keep` hears of each answer. `may_skip`: each question may be left open.
+        `left`: what was answered earlier; it goes on with the first question without an answer. `keep` hears of what
+        is to be kept. `may_skip`: each question may be left open. `enough`: words for ending the list with ENDED for
+        each question that is left.
         """
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
         names = list(questions)
-        given: dict[str, Any] = {name: before[name] for name in names if name in before}
-        number = next((number for number, name in enumerate(names) if name not in given), len(names) - 1)
+        going = _Going({name: left.given[name] for name in names if name in left.given}, {**left.sure}, {**left.typed})
+        number = next((number for number, name in enumerate(names) if name not in going.given), len(names) - 1)
         with self.around():
             while number < len(names):
                 name, question = names[number], questions[names[number]]
                 progress = f"{number + 1} of {len(names)}" if len(names) > 1 else ""
-                self._introduce(question, phase, progress, "Shift-Tab goes back" if number else "")
-                found = await self._answer(question, given.get(name), back=number > 0, may_skip=may_skip)
+                self._introduce(question, phase, progress, "Shift-Tab goes back" if number else "", enough)
+                typing = Typing(
+                    going.given.get(name),
+                    going.typed.pop(name, ""),
+                    number > 0,
+                    may_skip,
+                    enough,
+                    going.sure.get(name, ""),
+                )
+                try:
+                    found = await self._answer(question, typing)
+                except (KeyboardInterrupt, asyncio.CancelledError):
+                    if keep is not None and typing.text.strip():
+                        await keep("typed", name, typing.text)
+                    raise
+                if typing.sure != going.sure.get(name, ""):
+                    going.sure[name] = typing.sure
+                    if keep is not None:
+                        await keep("sure", name, typing.sure)
                 if found is BACK:
+                    going.typed[name] = typing.text
                     number -= 1
                     continue
-                given[name] = found
+                if found is DONE and not typing.text.strip():
+                    break
+                going.given[name] = typing.text.strip() if found is DONE else found
                 number += 1
                 if keep is not None and len(names) > 1:
-                    await keep(name, found)
-        return [answered(given[name]) for name in names]
+                    await keep("given", name, going.given[name])
+                if found is DONE:
+                    break
+        return [self._record(name, at >= number, going) for at, name in enumerate(names)]
 
-    def _introduce(self, question: Question, phase: str, progress: str, keys: str) -> None:
-        """The line above a question: where it comes from and how it stands in its list; and what was noted on it."""
+    def _record(self, name: str, ended: bool, going: _Going) -> dict[str, Any]:
+        """The record of a question that was asked, or that the list has ended before."""
+        if name not in going.given:
+            return ENDED if ended else {}
+        return answered(going.given[name], confidence=going.sure.get(name, ""))
+
+    def _introduce(self, question: Question, phase: str, progress: str, keys: str, enough: str) -> None:
+        """The lines above a question: where it comes from and how it stands in its list; what was noted on it; the keys
+        of which the person cannot know."""
         from prompt_toolkit import print_formatted_text
         from prompt_toolkit.formatted_text import FormattedText
         from prompt_toolkit.output import create_output
@@ -88,30 +149,42 @@ class Terminal:
         words = [shown(part) for part in parts if part]
         notes = "".join(f"    {note}\n" for note in notes_of(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
-        text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes)])
+        told = hints(question, enough) if enough or levels_of(question) else ""
+        text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", told)])
         print_formatted_text(text, end="", output=self.screen)
 
-    async def _answer(self, question: Question, earlier: Any, *, back: bool, may_skip: bool) -> Any:
-        """The answer, or BACK; `earlier` is what was answered before the person came back."""
+    async def _answer(self, question: Question, typing: Typing) -> Any:
+        """The answer, BACK or DONE; what was typed and how sure it is goes into `typing`."""
         message, default = hanging(str(question.get("text", ""))), default_of(question)
-        likely = default if earlier is None else earlier
+        likely = default if typing.earlier is None else typing.earlier
+        open_ = typing.may_skip or may_skip(question)
         if not choices_of(question):
-            return await self._text(message, likely, optional=default == "" or may_skip, back=back)
+            typing.levels = levels_of(question)
+            return await self._text(message, typing.typed or likely, typing, optional=default == "" or open_)
         while True:
-            picked = await self._pick(message, question, likely, back=back, may_skip=may_skip)
-            if picked is BACK:
-                return BACK
+            picked = await self._pick(message, question, likely, typing, may_skip=open_)
+            if picked is BACK or picked is DONE:
+                return picked
             numbers = picked if isinstance(picked, list) else [picked]
             answers = [choices_of(question)[number] for number in numbers if number >= 0]
             own = ""
             if OTHER in numbers:
-                own = await self._text("In your own words (Shift-Tab goes back):", "", optional=False, back=True)
+                own = await self._text(
+                    "In your own words (Shift-Tab goes back):", "", Typing(back=True), optional=False
+                )
             if own is not BACK:
                 answers += [own] if own else []
+                if answers and levels_of(question):
+                    typing.sure = await self._how_sure(levels_of(question), typing.sure)
                 return answers if is_multiple(question) else answers[0] if answers else ""
 
-    async def _pick(self, message: str, question: Question, likely: Any, *, back: bool, may_skip: bool) -> Any:
-        """The number of a choice, or a list of them, or BACK."""
+    async def _how_sure(self, levels: list[str], before: str) -> str:
+        choices = [*levels, UNSURE]
+        number = await self._pick("How sure are you?", {"choices": choices}, before or UNSURE, Typing(), may_skip=False)
+        return "" if choices[number] == UNSURE else choices[number]
+
+    async def _pick(self, message: str, question: Question, likely: Any, typing: Typing, *, may_skip: bool) -> Any:
+        """The number of a choice, or a list of them, or BACK or DONE."""
         import questionary
 
         titles = dict(enumerate(map(shown, choices_of(question))))
@@ -130,7 +203,7 @@ class Terminal:
                 validate=lambda ticked: bool(ticked) or empty or "tick at least one",
                 **self._streams(),
             )
-            return await _run(prompt, back=back)
+            return await _run(prompt, typing)
         if optional:
             titles[NONE] = "(no answer)"
             chosen = chosen or [NONE]
@@ -148,10 +221,10 @@ class Terminal:
             use_jk_keys=False,
             **self._streams(),
         )
-        return await _run(prompt, back=back)
+        return await _run(prompt, typing)
 
-    async def _text(self, message: str, likely: Any, *, optional: bool, back: bool) -> Any:
-        """Free text, sent with Enter; pasting brings further lines. Or BACK."""
+    async def _text(self, message: str, likely: Any, typing: Typing, *, optional: bool) -> Any:
+        """Free text, sent with Enter; several lines, or from an editor, where the person wants. Or BACK or DONE."""
         import questionary
 
         prompt = questionary.text(
@@ -160,30 +233,29 @@ class Terminal:
             instruction="(leave it empty to skip)" if optional else None,
             validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
             validate_while_typing=False,
+            bottom_toolbar=typing.told if typing.levels else None,
             **self._streams(),
         )
-        found = await _run(prompt, back=back)
-        return found if found is BACK else str(found).strip()
+        typing.writes = True
+        found = await _run(prompt, typing)
+        return found if found is BACK or found is DONE else str(found).strip()
 
     def _streams(self) -> dict[str, Any]:
         return {"input": self.keyboard, "output": self.screen}
 
 
-async def _run(prompt: Prompt, *, back: bool) -> Any:
-    from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
-
-    keys = KeyBindings()
-
-    @keys.add("s-tab")
-    def _(event: Any) -> None:
-        if back:
-            event.app.erase_when_done = True
-            event.app.exit(result=BACK)
+async def _run(prompt: Prompt, typing: Typing) -> Any:
+    """What comes of a prompt; what stands in it is in `typing` also where it is left."""
+    from prompt_toolkit.key_binding import merge_key_bindings
 
     application = prompt.application
-    application.key_bindings = merge_key_bindings([application.key_bindings or KeyBindings(), keys])
+    own = application.key_bindings
+    application.key_bindings = merge_key_bindings([*([own] if own else []), bound(typing)])
     try:
         # SIGINT stays with the run: prompt_toolkit would take its handler away for good
         return await application.run_async(set_exception_handler=False, handle_sigint=False)
     except EOFError:
         raise KeyboardInterrupt from None
+    finally:
+        if typing.writes:
+            typing.text = application.current_buffer.text

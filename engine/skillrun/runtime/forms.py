@@ -64,11 +64,16 @@ def reading(run: Run, name: str, questions: Sequence[Question]) -> Reading | Non
 def record_of(question: Mapping[str, Any], given: Mapping[str, Any], phrases: Phrases) -> dict[str, Any]:
     """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
     its default."""
-    record = {**question, "asked_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    record = {**question, "asked_at": moment()}
     given = _decided(question, given, phrases)
     who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None
     given = {**given, "answered_by": who}
     return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
+
+
+def moment() -> str:
+    """Now, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _decided(question: Question, given: Mapping[str, Any], phrases: Phrases) -> Mapping[str, Any]:

@@ -10,19 +10,21 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.people.answers import WORDED, answered, choices_of, notes_of, shown
+from skillrun.people.answers import ENDED, PERSON, WORDED, answered, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
+from skillrun.people.terminal import Kept, Left
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.files import digest, folder_mode
-from skillrun.runtime.forms import Reading, phrases_of, reading, record_of, revised, settled
+from skillrun.runtime.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.run import Frame
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
+KEPT: Final[tuple[Kept, ...]] = ("sure", "typed", "times")  # beside the answers, while a list is being answered
 MOST_NAMED: Final = 3  # of the questions that wait, in a hint
 
 
@@ -44,17 +46,26 @@ async def put(
     leave: bool = False,
     computed: bool = False,
     offered: bool = False,
+    enough: str = "",
 ) -> dict[str, Any]:
     """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
     `computed`: the words are not the workflow's own, or not all of them.
+    `enough`: the words with which the person ends the list; what is left of it stays open.
     `offered`: an unattended run does without, and without records, unless an answer is prepared.
     """
     run, person = frame.run, frame.run.session.person
     where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
-    asking = Asking(address.partition("/")[2], frame.open.title, tuple(questions), computed, may_skip=form is not None)
+    asking = Asking(
+        address.partition("/")[2],
+        frame.open.title,
+        tuple(questions),
+        computed,
+        may_skip=form is not None,
+        enough=enough,
+    )
     known = run.journal.find("answer", where, fingerprint)
     if known is not None:
         person.earlier(asking)
@@ -68,8 +79,8 @@ async def put(
     if offered and not person.attended and not person.prepares(asking):
         return {"answers": []}
     run.emit(Asked(where, frame.open.name, tuple(questions), computed))
-    asking = _kept_on_the_way(frame, asking, where, fingerprint)
-    before = dict(asking.given)
+    asking, times = _kept_on_the_way(frame, asking, where, fingerprint)
+    before = dict(asking.left.given)
     try:
         given = await _given(frame, asking, form, leave=leave)
     except PreparedUnfit as unfit:
@@ -77,6 +88,7 @@ async def put(
     if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
         answers = [one or answered(before.get(str(at))) for at, one in enumerate(given.answers)]
         given = replace(given, answers=answers)
+    given = replace(given, answers=[{**one, **_time(times, at, one)} for at, one in enumerate(given.answers)])
     body = _body(frame, asking, given, form)
     await run.journal.record("answer", where, fingerprint, body)
     run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
@@ -88,7 +100,8 @@ def _told(frame: Frame, body: dict[str, Any]) -> dict[str, Any]:
     """What the step gives; answers of a form are among `run.answers` from here on."""
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])
-    return {"answers": body["answers"], **({"notes": body["notes"]} if body.get("notes") else {})}
+    more = {name: body[name] for name in ("notes", "enough") if body.get(name)}
+    return {"answers": body["answers"], **more}
 
 
 def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[str, Any]:
@@ -96,6 +109,8 @@ def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[
     phrases = phrases_of(frame.run)
     answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
     body: dict[str, Any] = {"answers": answers}
+    if ENDED in given.answers:
+        body["enough"] = True
     if given.notes:
         body["notes"] = given.notes
     if form is not None:
@@ -126,17 +141,31 @@ async def _brought_up_to_date(
     return body
 
 
-def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> Asking:
-    """The same, with what the person answered before they paused; each answer is on record as soon as it is given."""
+def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> tuple[Asking, dict[str, Any]]:
+    """The same, with what the person answered before they paused, and when: each answer is on record as soon as it is
+    given, and so is what was typed and not sent."""
     journal, address = frame.run.journal, f"{where}/given"
-    before = (journal.find("note", address, fingerprint) or {}).get("given")
-    given = dict(before) if isinstance(before, dict) else {}
+    note = journal.find("note", address, fingerprint) or {}
+    kept = {name: dict(one) if isinstance(one := note.get(name), dict) else {} for name in ("given", *KEPT)}
 
-    async def keep(number: str, answer: Any) -> None:
-        given[number] = answer
-        await journal.record("note", address, fingerprint, {"given": dict(given)})
+    async def keep(what: Kept, number: str, value: Any) -> None:
+        kept[what][number] = value
+        if what == "given":
+            kept["times"][number] = moment()
+        await journal.record("note", address, fingerprint, {name: dict(one) for name, one in kept.items() if one})
 
-    return replace(asking, given=given, keep=keep)
+    left = Left(kept["given"], _texts(kept["sure"]), _texts(kept["typed"]))
+    return replace(asking, left=left, keep=keep), kept["times"]
+
+
+def _texts(found: Mapping[str, Any]) -> dict[str, str]:
+    return {name: one for name, one in found.items() if isinstance(one, str)}
+
+
+def _time(times: Mapping[str, Any], at: int, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """When an answer was given that is not the last of its list."""
+    own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
+    return {"asked_at": times[str(at)]} if own and isinstance(times.get(str(at)), str) else {}
 
 
 async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> Given:
@@ -151,7 +180,7 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
         if again is None:
             raise await paused(frame, found.unclear.message, found.unclear.next_step)
         return again
-    begun = bool(asking.given)  # in the terminal, which goes on with the next one
+    begun = asking.left.begun  # in the terminal, which goes on with the next one
     given = await frame.run.session.person.ask(asking, now=begun or (name is None and not leave))
     if given is not None:
         return Given(given)
@@ -219,7 +248,7 @@ async def _asked_again(
         for number, why in enumerate(unclear.why)
         if why
     }
-    given = await person.ask(replace(asking, questions=tuple(left.values()), given={}, keep=None))
+    given = await person.ask(replace(asking, questions=tuple(left.values()), left=Left(), keep=None))
     if given is None:
         return None
     mended = {number: _beside(one, unclear, number) for number, one in zip(left, given, strict=True)}

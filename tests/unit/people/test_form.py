@@ -94,6 +94,29 @@ def test_a_form_reads_well_with_options_priority_section_notes_and_a_place_for_t
     )
 
 
+SURE = WORDS | {"levels": ["certain", "likely", "guess"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("guess):", "guess): likely", {"answer": "Anna", "confidence": "likely"}),
+        ("How sure (certain, likely, guess):", "**How sure**: G", {"answer": "Anna", "confidence": "guess"}),
+        ("How sure (certain, likely, guess):", "", {"answer": "Anna"}),
+    ],
+)
+@pytest.mark.row("R6", "B9")
+def test_a_form_asks_how_sure_an_answer_is(tmp_path: Path, old: str, new: str, expected: dict[str, Any]) -> None:
+    fill = in_section(lambda text: replaced(old, new)(text).replace("Answer:", "Answer: Anna"))
+    assert filled(tmp_path, [SURE], fill) == [expected]
+
+
+@pytest.mark.row("R6")
+def test_a_level_that_is_none_is_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(UnclearAnswers, match="`very` is none of certain, likely, guess"):
+        filled(tmp_path, [SURE], in_section(lambda text: text.replace("guess):", "guess): very") + "Anna"))
+
+
 @pytest.mark.row("R6")
 def test_a_form_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "form.md"

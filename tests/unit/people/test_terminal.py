@@ -17,7 +17,7 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from skillrun.people.terminal import Terminal
+from skillrun.people.terminal import Left, Terminal
 
 DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
 PASTE = "\x1b[200~{}\x1b[201~"
@@ -90,7 +90,7 @@ BOTH = MODE | {"multiple": True, "other": True}
     ("questions", "keys", "expected"),
     [
         ([MODE, WHY], "2" + ENTER + BACK + ENTER + "so" + ENTER, ["standard", "so"]),
-        ([MODE, WHY], "2" + ENTER + "half" + BACK + "3" + ENTER + "so" + ENTER, ["advanced", "so"]),
+        ([MODE, WHY], "2" + ENTER + "half" + BACK + "3" + ENTER + "way" + ENTER, ["advanced", "halfway"]),
         ([WHY, MODE], "so" + ENTER + BACK + " then" + ENTER + ENTER, ["so then", "rapid"]),
         (
             [MODE, BOTH, WHY],
@@ -104,6 +104,81 @@ BOTH = MODE | {"multiple": True, "other": True}
 )
 def test_shift_tab_goes_back_to_the_question_before(questions: list[Any], keys: str, expected: list[Any]) -> None:
     assert answers(questions, keys) == [{"answer": one} for one in expected]
+
+
+SURE = {"levels": ["certain", "guess"]}
+NEWLINE, ENOUGH, HOW_SURE, EDITOR = "\x1b\r", "\x07", "\x14", "\x0f"
+ENDED = {"ended": True}
+
+
+def kept(questions: list[dict[str, Any]], keys: str, left: Left = Left(), **more: Any) -> tuple[Any, list[Any]]:  # noqa: B008
+    """The answers, or None where the person broke off, and what was to be kept on the way."""
+    told: list[Any] = []
+
+    async def keep(*words: Any) -> None:
+        told.append(words)
+
+    async def ask() -> Any:
+        with create_pipe_input() as keyboard:
+            keyboard.send_text(keys)
+            return await Terminal(keyboard=keyboard, screen=DummyOutput()).ask(questions, "setup", left, keep, **more)
+
+    try:
+        return asyncio.run(ask()), told
+    except KeyboardInterrupt:
+        return None, told
+
+
+@pytest.mark.parametrize(
+    ("questions", "keys", "expected"),
+    [
+        ([WHY], "one" + NEWLINE + "two" + ENTER, [{"answer": "one\ntwo"}]),
+        ([WHY | {"skip": True}, WHY], ENTER + "so" + ENTER, [{}, {"answer": "so"}]),
+        ([MODE | {"skip": True}], UP + ENTER, [{}]),
+        ([WHY, WHY, MODE], "a" + ENTER + ENOUGH, [{"answer": "a"}, ENDED, ENDED]),
+        ([WHY, MODE, WHY], "a" + ENTER + ENOUGH, [{"answer": "a"}, ENDED, ENDED]),
+        ([WHY, WHY], "half an ans" + ENOUGH, [{"answer": "half an ans"}, ENDED]),
+        ([WHY, WHY], "a" + ENTER + "b" + BACK + ENOUGH, [{"answer": "a"}, ENDED]),
+        ([WHY | SURE], "a" + HOW_SURE + HOW_SURE + ENTER, [{"answer": "a", "confidence": "guess"}]),
+        ([WHY | SURE], HOW_SURE * 3 + "a" + ENTER, [{"answer": "a"}]),
+        ([MODE | SURE], "2" + ENTER + "1" + ENTER, [{"answer": "standard", "confidence": "certain"}]),
+        ([MODE | SURE], "2" + ENTER + ENTER, [{"answer": "standard"}]),
+    ],
+)
+@pytest.mark.row("B6", "B8")
+def test_a_list_can_be_skipped_ended_and_answered_at_length(questions: Any, keys: str, expected: Any) -> None:
+    assert kept(questions, keys, enough="summarise now")[0] == expected
+
+
+@pytest.mark.row("B6")
+def test_a_long_answer_is_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf " and\\nmuch more" >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+
+    async def ask() -> Any:
+        with create_pipe_input() as keyboard:
+            terminal = Terminal(keyboard=keyboard, screen=DummyOutput())
+            asked = asyncio.create_task(terminal.ask([WHY]))
+            keyboard.send_text("begun" + EDITOR)
+            while not asked.done():
+                await asyncio.sleep(0.05)
+                keyboard.send_text(ENTER)
+            return asked.result()
+
+    assert asyncio.run(ask()) == [{"answer": "begun and\nmuch more"}]
+
+
+@pytest.mark.row("B6", "X4")
+def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
+    answers, told = kept([WHY | SURE, WHY, WHY], HOW_SURE + "a" + ENTER + "half" + CTRL_C)
+    assert answers is None
+    assert told == [("sure", "0", "certain"), ("given", "0", "a"), ("typed", "1", "half")]
+    left = Left({"0": "a"}, {"0": "certain"}, {"1": "half"})
+    assert kept([WHY, WHY, WHY], "way" + ENTER + "c" + ENTER, left)[0] == [
+        {"answer": "a", "confidence": "certain"}, {"answer": "halfway"}, {"answer": "c"},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("question", [MODE, MODE | {"multiple": True}, WHY])

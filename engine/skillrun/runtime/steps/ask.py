@@ -19,7 +19,7 @@ from skillrun.runtime.forms import phrases_of, record_of
 from skillrun.runtime.questions import GO_ON, paused, put, unfitting
 from skillrun.runtime.run import Frame
 
-SHARED: Final = ("choices", "multiple", "other", "default")  # keys of the step, for each of its questions
+SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
 THERE: Final = "the files are there"
 
 
@@ -34,7 +34,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     leave = frame.value(step, "pause", "interactive") == "exit"
     own = [step.main, *(step.values.get(name) for name in SHARED)]
     computed = any(value is not None and value.computed for value in own)
-    result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed)
+    enough = frame.text(step, "enough")
+    result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
     frame.open.asked.extend(question["id"] for question in questions)
     first = result["answers"][0].get("answer")
     return result if first is None else {**result, "answer": first}
@@ -51,6 +52,9 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
         value = frame.value(step, name)
         if not isinstance(value, Absent):
             shared[name] = value
+    levels = frame.value(step, "confidence")
+    if isinstance(levels, list) and levels:
+        shared["levels"] = levels
     questions = []
     for number, item in enumerate(items, 1):
         record = dict(item) if isinstance(item, Mapping) else {"text": item}

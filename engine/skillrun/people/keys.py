@@ -1,0 +1,84 @@
+"""The keys of a question in the terminal beside those of its answer: back, enough, new lines, an editor, how sure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.language.diagnostics import printable
+from skillrun.people.answers import Question, choices_of, levels_of
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyBindings
+
+BACK: Final = object()  # instead of an answer: the question before
+DONE: Final = object()  # instead of an answer: the list has ended
+
+
+@dataclass
+class Typing:
+    """A question while it is answered: what it begins with, which keys it has, and what has been typed so far."""
+
+    earlier: Any = None
+    typed: str = ""
+    back: bool = False
+    may_skip: bool = False
+    enough: str = ""
+    sure: str = ""
+    levels: list[str] = field(default_factory=list)
+    writes: bool = False  # words are typed, and no choice is made
+    text: str = ""
+
+    def told(self) -> str:
+        """The line at the bottom."""
+        return f" how sure: {printable(self.sure) or '(not said)'}    Ctrl-T changes it "
+
+    def next_level(self) -> None:
+        steps = ["", *self.levels]
+        self.sure = steps[(steps.index(self.sure) + 1) % len(steps)] if self.sure in steps else ""
+
+
+def hints(question: Question, enough: str) -> str:
+    """A line on the keys that this question has."""
+    words = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
+    words += [f"Ctrl-G {printable(enough)}"] if enough else []
+    words += ["Ctrl-T how sure"] if levels_of(question) and not choices_of(question) else []
+    return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
+
+
+def bound(typing: Typing) -> KeyBindings:
+    """The bindings for a prompt of prompt_toolkit."""
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    def leaves(key: str, result: object) -> None:
+        @keys.add(key)
+        def _(event: Any) -> None:
+            event.app.erase_when_done = result is BACK
+            event.app.exit(result=result)
+
+    if typing.back:
+        leaves("s-tab", BACK)
+    else:
+        keys.add("s-tab")(lambda _: None)
+    if typing.enough:
+        leaves("c-g", DONE)
+    if typing.levels:
+
+        @keys.add("c-t")
+        def _(_: Any) -> None:
+            typing.next_level()
+
+    if typing.writes:
+
+        @keys.add("escape", "enter")
+        def _(event: Any) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-o")
+        @keys.add("c-x", "c-e")
+        def _(event: Any) -> None:
+            event.current_buffer.open_in_editor(validate_and_handle=False)
+
+    return keys
