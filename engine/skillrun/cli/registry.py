@@ -21,6 +21,7 @@ COMMANDS: Final = MappingProxyType(
         "list": Entry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
         "graph": Entry("skillrun.cli.graph:graph", "The phases of a workflow and what they need."),
         "render": Entry("skillrun.cli.render:render", "A prompt exactly as it would be sent."),
+        "schema": Entry("skillrun.cli.schema:schema", "The shape of a file or record, as JSON Schema."),
         "hint": Entry("skillrun.cli.hint:hint", "What a prompt hook says about a prompt."),
         "trust": Entry("skillrun.cli.trust:trust", "What this project's files want, and whether they may."),
         "models": Entry("skillrun.cli.models:models", "What each model name means here."),

@@ -48,14 +48,30 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 @options.trust_project
 @powers.adopt
 @options.as_json
-def resume(run: str, yes: bool, preview: bool, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
-    out = Output(json)
+def resume(run: str, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
+    return go_on(run, runs, script, Output(json), **more)
+
+
+def go_on(
+    run: str,
+    runs: Path,
+    script: Path | None,
+    out: Output,
+    *,
+    yes: bool = False,
+    preview: bool = False,
+    workflow: str = "",
+    **more: Any,
+) -> int:
+    """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
     people = {key: more[key] for key in ("unattended", "answers", "interactive")}
     folder = options.located(run, runs)
     name, typed = folder.name, called(folder, Path.cwd())
     library = open_library()
     _bring_forward(Tree(folder), library, out, preview=preview)
     state = read_state(folder)
+    if workflow not in ("", state.workflow):
+        raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
     if state.status == "completed":
         out.line(f"{name} is completed; `skillrun show {typed}` tells how it went")
         out.data({"would_ask": []} if preview else story(folder))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from skillrun.people.prepared import Prepared
 
 GIVEN: Final = "input_"
+NEW_ONLY: Final = ("dry_run", "slug", "model")  # of the options
 Names = Mapping[str, Any]
 
 
@@ -70,6 +72,7 @@ def workflow_command(name: str) -> click.Command:
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
+    @click.option("--resume", "resumed", default="", metavar="RUN", help="Go on with a run instead of beginning one.")
     @options.unattended
     @options.interactive
     @options.answers
@@ -83,8 +86,8 @@ def workflow_command(name: str) -> click.Command:
     @options.share
     @options.trust_project
     @options.as_json
-    def command(**values: Any) -> int:
-        return _start(name, values)
+    def command(resumed: str, **values: Any) -> int:
+        return _go_on(name, resumed, values) if resumed else _start(name, values)
 
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config else {}, "inputs": {}}
@@ -135,6 +138,21 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
     from skillrun.cli.running import run_new
 
     return run_new(job, out)
+
+
+def _go_on(name: str, run: str, values: Mapping[str, Any]) -> int:
+    """As `skillrun resume RUN`, with a run of this workflow. Raises UsageError for what only a new run takes."""
+    from skillrun.cli.resume import go_on
+    from skillrun.language.diagnostics import UsageError
+
+    source = click.get_current_context().get_parameter_source
+    new = (key for key in values if key.startswith(GIVEN) or key in NEW_ONLY)
+    typed = [key.removeprefix(GIVEN).replace("_", "-") for key in new if source(key) is ParameterSource.COMMANDLINE]
+    if typed:
+        hint = f"leave `{typed[0]}` out, or leave `--resume` out and begin a run"
+        raise UsageError(f"`{run}` is a run that was begun, and `{typed[0]}` is for a new one", hint)
+    more = {key: values[key] for key in ("unattended", "interactive", "answers", "budget", "share", "trust_project")}
+    return go_on(run, values["runs"], values["script"], Output(values["json"]), workflow=name, adopt=None, **more)
 
 
 def _given(field: Field, value: Any, out: Output) -> Any:

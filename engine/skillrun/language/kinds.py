@@ -164,6 +164,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         _keys(
             template=Key("text", "the template to use instead of the step's section"),
             frontmatter=Key("mapping", "the artifact's frontmatter"),
+            shape=Key("shape", "the shape that the frontmatter has to have"),
         ),
         gives=("path", "text"),
         section=True,

@@ -104,6 +104,17 @@ class Lookups:
         """A reference or a template."""
         return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
 
+    def spec(self, spec: ShapeSpec | None) -> ShapeSpec | None:
+        """The shape as it is written out, in a step or in the template that it names; None where there is none."""
+        if spec is None or not spec.name:
+            return spec
+        text = self.text(spec.name, spec.span, "template")
+        if text is not None and (text.output is None or text.output.name):
+            hint = "give it a shape that is written out"
+            self.problems.report(spec.span, "shape", f"the template `{spec.name}` has no `output`", hint)
+            return None
+        return text.output if text is not None else None
+
     def shape_of(self, part: RecordPart) -> ShapeSpec | None:
         """The shape that a part of `record:` is."""
         text = self.text(part.name, part.span, "template") if part.name else None

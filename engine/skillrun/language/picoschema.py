@@ -102,11 +102,15 @@ class Type:
 
 @dataclass(frozen=True)
 class ShapeSpec:
-    """A shape as an author wrote it; `task` is the one that a protocol's step takes over from its caller."""
+    """A shape as an author wrote it; `task` is the one that a protocol's step takes over from its caller.
+
+    One with a `name` is the `output` of the template of that name.
+    """
 
     span: Span
     type: Type
     task: bool = False
+    name: str = ""
     templates: tuple[Template, ...] = field(default=(), repr=False)
 
     def resolve(self, names: Names) -> Shape:

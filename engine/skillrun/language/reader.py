@@ -128,6 +128,8 @@ class Reader:
         return () if isinstance(node, Scalar) and node.value is None else input_type(node, self.problems)
 
     def shape(self, node: Node) -> ShapeSpec:
+        if isinstance(node, Scalar) and isinstance(node.value, str) and "/" in node.value:
+            return ShapeSpec(node.span, Type("any"), name=self.name(node) or "")
         return parse_shape(node, self.problems) or ShapeSpec(node.span, Type("any"))
 
     def record_parts(self, node: Node) -> tuple[RecordPart, ...]:

@@ -243,6 +243,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "map": _mapped,
     "sum": _summed,
     "flatten": _flattened,
+    "lines": _always(list_of(TEXT)),
     "pick": _picked,
     "plus": _extended,
     "section": _always(TEXT.maybe()),

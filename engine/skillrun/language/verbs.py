@@ -159,13 +159,14 @@ def _shaped(scope: Scope, step: Step) -> Type | None:
     label = f"{step.id}.data"
     if step.schema is not None:
         return of_schema(step.schema, label)
-    if step.output is None:
-        return None
-    if step.output.task and scope.place is not None:
-        scope.report(step.output.span, "shape", "only a protocol's step takes `task`", "write out the fields")
-    for template in step.output.templates:
+    spec = scope.lookups.spec(step.output)
+    if spec is None:
+        return None if step.output is None else ANY
+    if spec.task and scope.place is not None:
+        scope.report(spec.span, "shape", "only a protocol's step takes `task`", "write out the fields")
+    for template in spec.templates:
         scope.infer(template)
-    return ANY if step.output.task else of_schema(step.output.outline, label)
+    return ANY if spec.task else of_schema(spec.outline, label)
 
 
 def _attached(scope: Scope, step: Step, beside: Types) -> Type | None:
@@ -228,7 +229,9 @@ def _check_gathered(scope: Scope, step: Step) -> None:
     value = step.values.get("invalid")
     if value is None or value.literal != "gather":
         return
-    schema = step.schema if step.schema is not None else step.output.outline if step.output is not None else {}
+    spec = step.output.name and scope.lookups.library.text(step.output.name) if step.output is not None else None
+    shape = spec.output if spec else step.output
+    schema = step.schema if step.schema is not None else shape.outline if shape is not None else {}
     if not list_field(schema):
         hint = "write `output: {items(array): {…}}`, or `invalid: drop`"
         scope.report(value.span, "shape", "`gather` is for a reply that is one list of items", hint)
@@ -368,6 +371,13 @@ def _write(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
         text = scope.lookups.text(str(name), step.values["template"].span, "template")
         if text is not None:
             scope.printed(text.template)
+    wanted = _shaped(scope, step)
+    if step.output is not None and "frontmatter" not in step.values:
+        hint = "add `frontmatter:`, or leave `shape` out"
+        scope.report(step.output.span, "missing-key", "`shape` is that of the frontmatter, and there is none", hint)
+    elif wanted is not None:
+        what = f"the frontmatter of `{step.id or 'write'}`"
+        scope.fit(step.values["frontmatter"].span, beside["frontmatter"], wanted, what)
     return record({"path": TEXT, "text": TEXT}, step.id or "write")
 
 

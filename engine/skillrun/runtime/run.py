@@ -385,9 +385,13 @@ class Frame:
         """The shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
             return Shape.from_schema(step.schema)
-        if step.output is None:
+        spec = step.output
+        if spec is not None and spec.name:
+            text = self.run.program.library.text(spec.name)
+            spec = text.output if text is not None else None
+        if spec is None:
             return None
-        return self.task_shape if step.output.task else step.output.resolve(self.names)
+        return self.task_shape if spec.task else spec.resolve(self.names)
 
     def breaker(self, step: Step) -> str | None:
         """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""

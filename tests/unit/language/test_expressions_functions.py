@@ -39,6 +39,8 @@ RECORDS = [{"n": "b", "s": 2}, {"n": "A", "s": 3}, {"n": "c", "s": 2}]
         ("[[1], [2, 3]] | sum(start=[])", [1, 2, 3]),
         ("[[1], r[9], [2, [3]]] | flatten", [1, 2, [3]]),
         ("r[9] | flatten", []),
+        ("' a \\n\\n b' | lines", ["a", "b"]),
+        ("r[9] | lines", []),
         ("r | pick('n', weight='s') | first", {"n": "b", "weight": 2}),
         ("r | pick('n', 'gone') | last", {"n": "c"}),
         ("{'a': {'b': 1}, 'c': 2} | pick(d='a.b')", {"d": 1}),

@@ -94,6 +94,15 @@ def title(text: str) -> str:
     return jinja.do_title(text)
 
 
+def lines(value: Any) -> list[str]:
+    """The lines of a text that have something in them, without the blanks around them."""
+    if isinstance(value, Absent):
+        return []
+    text = printed(value)
+    spend(len(text) >> 3)
+    return [one.strip() for one in text.split("\n") if one.strip()]
+
+
 def wordcount(value: Any) -> int:
     if isinstance(value, Absent):
         return 0

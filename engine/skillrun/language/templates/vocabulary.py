@@ -74,7 +74,7 @@ def _same(text: str) -> str:
 
 
 _PLAIN: Final = (
-    "default", "dictsort", "flatten", "groupby", "indent", "items", "length", "pick", "plus", "replace", "sort",
+    "default", "dictsort", "flatten", "groupby", "indent", "items", "length", "lines", "pick", "plus", "replace", "sort",
     "unique",
 )  # fmt: skip
 FILTERS: Final[dict[str, Callable[..., Any]]] = {

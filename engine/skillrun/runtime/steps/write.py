@@ -27,5 +27,11 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     body = text.strip() + "\n" if text.strip() else ""
     frontmatter = step.values.get("frontmatter")
     if frontmatter is not None:
-        body = to_frontmatter(frontmatter.evaluate(names), body)
+        data, shape = frontmatter.evaluate(names), frame.shape(step)
+        if wrong := shape.check(data)[:5] if shape is not None else ():
+            why = "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in wrong)
+            raise StepFailed(
+                f"the frontmatter of `{path}` has not the shape that it has to have: {why}", frame.at(step)
+            )
+        body = to_frontmatter(data, body)
     return {"path": path, "text": await put_text(frame, step, path, body)}

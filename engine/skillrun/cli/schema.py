@@ -1,0 +1,46 @@
+"""`skillrun schema`: the shapes that templates have, as JSON Schema, for programs that read what workflows write."""
+
+from __future__ import annotations
+
+import json as encoding
+from pathlib import Path
+from typing import Final
+
+import click
+
+from skillrun.cli.loading import open_library, refuse
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.words import listed
+from skillrun.language.definitions import TextFile
+from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
+from skillrun.language.library import Library
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+@click.command(help="Print the shape of the template NAME as JSON Schema; without NAME, list those that have one.")
+@click.argument("name", required=False)
+@as_json
+def schema(name: str | None, json: bool) -> int:
+    out, library = Output(json), open_library(Path.cwd())
+    if name is None:
+        found = {one: text for one in library.skills() if (text := _template(library, one)) is not None}
+        out.line(listed((one, text.description) for one, text in found.items()))
+        out.data({one: text.description for one, text in found.items()})
+        return 0
+    text = _template(library, name)
+    refuse(library.problems, out)
+    if text is None or text.output is None:
+        known = [one for one in library.skills() if _template(library, one) is not None]
+        raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed(known))
+    told = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.outline}
+    out.line(encoding.dumps(told, indent=2, ensure_ascii=False))
+    out.data(told)
+    return 0
+
+
+def _template(library: Library, name: str) -> TextFile | None:
+    """A template that has a shape."""
+    text = library.text(name) if "/" in name and library.kind(name) == "template" else None
+    return text if text is not None and text.output is not None else None
