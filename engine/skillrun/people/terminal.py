@@ -95,6 +95,7 @@ class Terminal:
         names = list(questions)
         going = _Going({name: left.given[name] for name in names if name in left.given}, {**left.sure}, {**left.typed})
         number = next((number for number, name in enumerate(names) if name not in going.given), len(names) - 1)
+        ended = False
         with self.around():
             while number < len(names):
                 name, question = names[number], questions[names[number]]
@@ -122,15 +123,17 @@ class Terminal:
                     going.typed[name] = typing.text
                     number -= 1
                     continue
-                if found is DONE and not typing.text.strip():
+                ended = found is DONE
+                if ended and not typing.text.strip():
                     break
-                going.given[name] = typing.text.strip() if found is DONE else found
+                going.given[name] = typing.text.strip() if ended else found
                 number += 1
                 if keep is not None and len(names) > 1:
                     await keep("given", name, going.given[name])
-                if found is DONE:
+                if ended:
                     break
-        return [self._record(name, at >= number, going) for at, name in enumerate(names)]
+        found = [self._record(name, at >= number, going) for at, name in enumerate(names)]
+        return [*found[:-1], {**found[-1], **ENDED}] if ended else found
 
     def _record(self, name: str, ended: bool, going: _Going) -> dict[str, Any]:
         """The record of a question that was asked, or that the list has ended before."""

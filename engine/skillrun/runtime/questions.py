@@ -10,7 +10,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.people.answers import ENDED, PERSON, WORDED, answered, choices_of, notes_of, shown
+from skillrun.people.answers import PERSON, WORDED, answered, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
@@ -109,7 +109,7 @@ def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[
     phrases = phrases_of(frame.run)
     answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
     body: dict[str, Any] = {"answers": answers}
-    if ENDED in given.answers:
+    if any(one.get("ended") for one in given.answers):
         body["enough"] = True
     if given.notes:
         body["notes"] = given.notes

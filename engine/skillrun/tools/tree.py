@@ -177,6 +177,19 @@ class Tree:
         """A folder below as a tree of its own."""
         return Tree(self.path / name, links=self.links, descriptor=self._folder(name))
 
+    def sibling(self, name: str) -> Tree:
+        """The folder of this name beside this one, wherever the path leads by now. Raises PathRefused for a link."""
+        path = self.path.parent / name
+        around = os.open("..", _FOLDER, dir_fd=self._root)
+        try:
+            return Tree(path, descriptor=os.open(name, _OPENED, dir_fd=around))
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR) and self._target(around, name) is not None:
+                raise PathRefused(f"{path} is a symbolic link", NO_LINKS) from None
+            raise
+        finally:
+            os.close(around)
+
     def entries(self, name: str = ".") -> list[tuple[str, Kind]]:
         """The names in a folder, sorted, and what each is; a link is one, wherever it leads."""
         descriptor = self._folder(name)

@@ -138,6 +138,7 @@ def kept(questions: list[dict[str, Any]], keys: str, left: Left = Left(), **more
         ([WHY, WHY, MODE], "a" + ENTER + ENOUGH, [{"answer": "a"}, ENDED, ENDED]),
         ([WHY, MODE, WHY], "a" + ENTER + ENOUGH, [{"answer": "a"}, ENDED, ENDED]),
         ([WHY, WHY], "half an ans" + ENOUGH, [{"answer": "half an ans"}, ENDED]),
+        ([WHY, WHY], "a" + ENTER + "b" + ENOUGH, [{"answer": "a"}, {"answer": "b", **ENDED}]),
         ([WHY, WHY], "a" + ENTER + "b" + BACK + ENOUGH, [{"answer": "a"}, ENDED]),
         ([WHY | SURE], "a" + HOW_SURE + HOW_SURE + ENTER, [{"answer": "a", "confidence": "guess"}]),
         ([WHY | SURE], HOW_SURE * 3 + "a" + ENTER, [{"answer": "a"}]),

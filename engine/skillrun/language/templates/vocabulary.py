@@ -74,8 +74,8 @@ def _same(text: str) -> str:
 
 
 _PLAIN: Final = (
-    "default", "dictsort", "flatten", "groupby", "indent", "items", "length", "lines", "pick", "plus", "replace", "sort",
-    "unique",
+    "default", "dictsort", "flatten", "groupby", "indent", "items", "length", "lines", "pick", "plus", "replace",
+    "sort", "unique",
 )  # fmt: skip
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "range"},

@@ -51,7 +51,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 return _contents(found, names)
         if origin:
             _check_run(folder.path.parent, checked_slug(origin))
-            with Readable(Tree(folder.path.parent / checked_slug(origin)), ignores=False) as found:
+            with Readable(folder.tree.sibling(origin), ignores=False) as found:
                 return _contents(found, _matching(found, pattern))
         names = folder.matching(pattern)
         with Readable(Tree(folder.path), ignores=False) as found:

@@ -1,0 +1,209 @@
+"""brainstorm: who asks, what is asked in which order, how it ends and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.acceptance.brainstorm.conftest import (
+    ASKING,
+    EDGES,
+    NEXT,
+    PAYS,
+    STORY,
+    TECHNICAL,
+    TOPIC,
+    TWICE,
+    UX,
+    WHERE,
+    WHO,
+    Scene,
+    asks,
+    question,
+)
+
+FOUR = ["It depends", {"answer": "The borrower", "confidence": "likely"}, "A list", "Whoever was first"]
+ENTER, ENOUGH, HOW_SURE, CTRL_C, BACK = "\r", "\x07", "\x14", "\x03", "\x1b[Z"
+
+
+@pytest.mark.row("B3", "B6", "B7", "B8", "B9", "B10")
+def test_angles_ask_by_priority_and_the_interviewer_goes_on(scene: Scene) -> None:
+    done = scene.brainstorm(questions=[*FOUR, "Two streets"], more="keep grilling")
+    assert done.code == 0, done.out + done.err
+    assert scene.pairs() == [
+        (1, "ux", PAYS, "It depends"),
+        (1, "technical", WHERE, "The borrower"),
+        (1, "ux", WHO, "A list"),
+        (1, "edge-cases", TWICE, "Whoever was first"),
+        (2, "people", NEXT, "Two streets"),
+    ]
+    context = scene.context()
+    assert {
+        key: context[key] for key in ("schema_version", "topic", "rounds_completed", "agents_n", "source_path")
+    } == {
+        "schema_version": 1,
+        "topic": TOPIC,
+        "rounds_completed": 2,
+        "agents_n": 3,
+        "source_path": "00-brainstorming.md",
+    }
+    assert context["open_questions"] == ["How long may one keep a tool?"]
+    assert context["qa_pairs"][1]["confidence"] == "likely"
+    assert all(one["asked_at"] >= context["created_at"] for one in context["qa_pairs"])
+    jsonschema.validate(context, scene.call("schema", "brainstorm/context", "--json").json)
+    assert {member for member, _ in (scene_member(one) for one, _ in scene.calls)} >= {UX, TECHNICAL, EDGES}
+    (prompt,) = scene.prompts("*/own/*")
+    inside = prompt[prompt.index("<untrusted") : prompt.rindex("</untrusted")]
+    assert all(answer in inside for answer in ("It depends", "The borrower", "A list", "Whoever was first"))
+    assert "Whoever was first" in scene.prompts("*/story/*")[0]
+    assert "Tools are shared." in scene.text("00-brainstorming.md")
+    assert f"**{WHERE}** (technical, round 1, likely)\nThe borrower" in scene.text("00-brainstorming.md")
+    replies = json.dumps(scene.events("Called") or scene.events("Replied"))
+    assert WHO in replies or WHO in scene.text(".run/transcript.ndjson")
+
+
+def scene_member(address: str) -> tuple[str, str]:
+    *_, member, turn = address.split("/")
+    return member, turn
+
+
+@pytest.mark.row("B1")
+def test_options_are_within_their_ranges(scene: Scene) -> None:
+    for flag, value, words in (("rounds", "11", "1 to 10"), ("rounds", "0", "1 to 10"), ("agents", "4", "0 to 3")):
+        done = scene.call("brainstorm", TOPIC, f"--{flag}", value)
+        assert (done.code, words in done.err) == (2, True), done.err
+
+
+@pytest.mark.row("B1", "B3")
+@pytest.mark.parametrize(("agents", "members"), [(0, []), (1, [UX]), (2, [UX, TECHNICAL])])
+def test_fewer_inquisitors_are_dropped_from_the_end(scene: Scene, agents: int, members: list[str]) -> None:
+    done = scene.brainstorm("--agents", str(agents), "--rounds", "1", questions="Yes")
+    assert done.code == 0, done.err
+    assert [one.split("/")[-2] for one, _ in scene.calls if "/inquisitors/" in one] == members
+    assert scene.context()["agents_n"] == agents
+    assert (NEXT in json.dumps(scene.pairs())) == (not agents)
+
+
+@pytest.mark.row("B2")
+def test_nobody_there_is_refused_before_anything_is_spent(scene: Scene) -> None:
+    done = scene.call("brainstorm", TOPIC, "--unattended", "--model", "scripted:x")
+    assert done.code == 1
+    assert "asks a person" in done.err
+    assert "nobody is there to answer, so nothing was started" in done.err
+    assert not (scene.project / "runs").exists()
+    done = scene.brainstorm("--unattended", questions="Yes", more="summarise")
+    assert done.code == 0
+
+
+ONE = json.dumps({"questions": [question(PAYS, 1)]})
+PARTS = f"First:\n```json\n{ONE}\n```\nMore:\n{json.dumps(question(WHO, 3))}\nand {{"
+CUT = json.dumps([question(WHERE), question("", 9)])[:-1]
+
+
+@pytest.mark.row("B3", "B4")
+def test_partial_replies_add_up_and_each_inquisitor_has_a_status(scene: Scene) -> None:
+    rules = [
+        {"address": f"*/inquisitors/{UX}/*", "text": PARTS},
+        {"address": f"*/inquisitors/{TECHNICAL}/*", "text": CUT, "stop": "length"},
+        {"address": f"*/inquisitors/{EDGES}/*", "text": "I refuse. {questions: [}"},
+        *ASKING,
+    ]  # fmt: skip
+    scene.brainstorm("--rounds", "1", rules=rules, questions="Yes")
+    assert [text for _, _, text, _ in scene.pairs()] == [PAYS, WHERE, WHO]
+    summary = scene.front("summaries/questioning.md")
+    assert summary["flags"]["inquisitors"] == [
+        {"angle": "ux", "status": "success", "questions": 2},
+        {"angle": "technical", "status": "success", "questions": 1},
+        {"angle": "edge-cases", "status": "parse_error", "questions": 0},
+    ]
+    assert summary["flags"]["dropped"] == 3
+    assert any("cut off" in one for one in summary["quality_warnings"])
+    assert len(scene.prompts(f"*/inquisitors/{TECHNICAL}/*")) == 1
+
+
+@pytest.mark.row("B3", "B5", "B10")
+def test_without_a_question_the_interviewer_asks_alone(scene: Scene) -> None:
+    rules = [
+        {"address": f"*/inquisitors/{UX}/*", "fail": "timeout"},
+        asks(TECHNICAL),
+        {"address": f"*/inquisitors/{EDGES}/*", "text": "Not a word of JSON."},
+        {"address": "*/rounds#1/own/*", "data": {"questions": [question(WHO, angle="people")]}},
+        *ASKING,
+    ]
+    done = scene.brainstorm(rules=rules, questions=["Anna", "Two streets"], more="keep grilling")
+    assert done.code == 0
+    assert scene.pairs() == [(1, "people", WHO, "Anna"), (2, "people", NEXT, "Two streets")]
+    summary = scene.front("summaries/questioning.md")
+    assert [one["status"] for one in summary["flags"]["inquisitors"]] == ["timeout", "empty", "parse_error"]
+    assert summary["flags"]["interviewer_alone"] is True
+    assert (
+        "No inquisitor had a question that could be read (ux: timeout, technical: empty, edge-cases: parse_error)"
+        in (done.out)
+    )
+    assert "Not a word of JSON." in scene.text(".run/transcript.ndjson")
+
+
+@pytest.mark.row("B6")
+def test_a_round_has_eight_questions_none_of_them_twice(scene: Scene) -> None:
+    words = ["ladder", "saw", "drill", "hammer", "wrench", "chisel", "plane", "spade", "rake"]
+    many = [question(f"{one} {one}s {one}ing?", 5) for one in words]
+    rules = [
+        asks(UX, *many[:6]),
+        asks(TECHNICAL, *many[6:], question(WHERE, 1)),
+        asks(EDGES, question("Where does it say who has the ladder just now?", 2), question(TWICE, 1)),
+        {"address": "*/own/*", "data": {"questions": [question(WHERE, angle="again"), question(NEXT, angle="people")]}},
+        STORY,
+    ]
+    scene.brainstorm(rules=rules, questions=[str(n) for n in range(9)], more="keep grilling")
+    first = [text for number, _, text, _ in scene.pairs() if number == 1]
+    assert len(first) == 8
+    assert first[:2] == [WHERE, TWICE]
+    assert "Where does it say who has the ladder just now?" not in first
+    assert [text for number, _, text, _ in scene.pairs() if number == 2] == [NEXT]
+
+
+@pytest.mark.row("B8")
+def test_the_person_ends_it_after_a_round_or_in_the_middle(scene: Scene) -> None:
+    scene.brainstorm(questions=FOUR, more="summarise")
+    assert (scene.context()["rounds_completed"], len(scene.pairs())) == (1, 4)
+    scene.brainstorm(name="middle", questions=["It depends", "summarise now"])
+    assert [answer for *_, answer in scene.pairs()] == ["It depends", None, None, None]
+    assert not scene.prompts("*/own/*")
+    assert "No answer." in scene.text("00-brainstorming.md")
+    scene.brainstorm("--rounds", "3", name="cap", questions="Yes", more="keep grilling")
+    assert scene.context()["rounds_completed"] == 2, "the third round has nothing new to ask"
+
+
+@pytest.mark.row("B6", "B8", "X4")
+def test_in_a_terminal_it_goes_one_by_one_and_nothing_is_lost(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    (scene.project / "replies.yaml").write_text(json.dumps([*ASKING]))
+    with scene.typed("Depends" + HOW_SURE + ENTER + ENTER + "On the fri" + CTRL_C, monkeypatch):
+        done = scene.call("brainstorm", TOPIC, "--name", "tools", "--script", "replies.yaml")
+    assert done.code == 130, done.out + done.err
+    calls = len(scene.calls)
+    with scene.typed("dge" + ENTER + "half an ans" + ENOUGH, monkeypatch):
+        done = scene.call("brainstorm", "--resume", "tools", "--script", "replies.yaml")
+    assert done.code == 0, done.out + done.err
+    found = scene.context()["qa_pairs"]
+    assert [one.get("answer") for one in found] == ["Depends", None, "On the fridge", "half an ans"]
+    assert [one.get("confidence") for one in found] == ["certain", None, None, None]
+    assert len(scene.calls) == calls + 1, "only the story is told"
+
+
+@pytest.mark.row("B1", "B12")
+def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
+    scene.brainstorm(questions=FOUR, more="summarise")
+    refused: dict[tuple[str, ...], Any] = {
+        ("brainstorm", "--resume", "none"): "there is no run `none`",
+        ("brainstorm", "--resume", "No Slug"): "is no slug",
+        ("brainstorm", TOPIC, "--resume", "tools"): "`topic` is for a new one",
+        ("brainstorm", "--rounds", "3", "--resume", "tools"): "`rounds` is for a new one",
+        ("feature", "--resume", "tools"): "`tools` is a run of `brainstorm`, not of `feature`",
+    }
+    for words, message in refused.items():
+        done = scene.call(*words)
+        assert (done.code, message in done.err) == (2, True), done.err
+    assert "tools is completed" in scene.call("brainstorm", "--resume", "tools").out

@@ -1,0 +1,51 @@
+"""Another run's folder is exchanged for a link while it is read: what lies elsewhere is never taken for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import Tree
+from tests.unit.tools.test_races import exchange
+
+SWAPS = int(os.environ.get("SKILLRUN_SWAPS") or 5_000)
+NAME = "00-brainstorming.context.md"
+
+
+@pytest.mark.row("B12", "Z3")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
+@pytest.mark.parametrize("entry", ["runs", "runs/other", f"runs/other/{NAME}"])
+def test_no_entry_leads_elsewhere_while_it_is_exchanged(tmp_path: Path, entry: str) -> None:
+    for folder, text in (("runs/mine", b"mine"), ("runs/other", b"theirs"), ("away/other", b"CANARY")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / NAME).write_bytes(text)
+    outside = {"runs": "away", "runs/other": "away/other", f"runs/other/{NAME}": f"away/other/{NAME}"}[entry]
+    link = tmp_path / (f"{entry}-link" if entry != "runs" else "link")
+    link.symlink_to(tmp_path / outside)
+    found: list[bytes] = []
+    with Tree(tmp_path / "runs" / "mine") as mine:
+        swaps = Thread(target=exchange, args=(tmp_path / entry, link, SWAPS))
+        swaps.start()
+        while swaps.is_alive() or not found:
+            with suppress(PathRefused, OSError), mine.sibling("other") as other:
+                found.append(other.read(NAME, 100))
+        swaps.join()
+    assert set(found) == {b"theirs"}
+
+
+@pytest.mark.row("B12")
+def test_a_link_beside_a_run_is_none_of_its_siblings(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "away").mkdir()
+    (tmp_path / "runs" / "other").symlink_to(tmp_path / "away")
+    with Tree(tmp_path / "runs" / "mine") as mine:
+        with pytest.raises(PathRefused, match="symbolic link"):
+            mine.sibling("other")
+        with pytest.raises(FileNotFoundError):
+            mine.sibling("nobody")

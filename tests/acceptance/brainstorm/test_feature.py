@@ -1,0 +1,191 @@
+"""feature: where it begins, what it hands on, what code checks, and what it does without a person."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.brainstorm.conftest import ASKING, NEXT, PAYS, Rule, Scene
+
+DOCUMENTS = ["01-brainstorming.md", "02-requirements.md", "03-research.md", "04-design.md", "05-tasks.md", "summary.md"]
+RECORD = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
+WANTED = """# Requirements
+
+## Requirements
+
+### FR-1: It says who has a tool
+
+- AC-1: given a tool that is out, when somebody looks, then it says who has it
+
+### FR-2: It says until when
+
+- AC-2: given a tool that is out, when somebody looks, then it says until when
+"""
+DESIGN = "# Design\n\n## Structure\n\n- `list.py` serves FR-1 and FR-2.\n\nAC-1 and AC-2 have tests.\n"
+TASKS = "# Tasks\n\n## TASK-1: The list\n\n- Serves: FR-1, FR-2, AC-1, AC-2\n- Needs: nothing\n"
+
+
+def straight(**texts: str) -> list[Rule]:
+    """Replies with which nothing is sent back; keywords are other texts of the drafts."""
+    found = {"requirements": WANTED, "research": "# Research\n", "design": DESIGN, "tasks": TASKS, **texts}
+    return [
+        {"address": "feature/brainstorming/sketch/*", "text": "## Who and when\n\nNeighbours.", "record": {}},
+        {"address": "feature/requirements/draft/*", "text": found["requirements"], "record": RECORD},
+        {"address": "feature/research/findings/*", "text": found["research"], "record": RECORD},
+        {"address": "feature/design/draft/*", "text": found["design"], "record": RECORD},
+        {"address": "feature/design/attack/*", "data": {"findings": []}},
+        {"address": "feature/tasks/draft/*", "text": found["tasks"]},
+        *ASKING,
+    ]
+
+
+@pytest.mark.row("B11")
+def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene) -> None:
+    scene.brainstorm(questions=["It depends", "", "A list", "summarise now"])
+    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=straight())
+    assert done.code == 0, done.out + done.err
+    assert [one for one in DOCUMENTS if (scene.folder / one).is_file()] == DOCUMENTS
+    pointer = scene.text("01-brainstorming.md")
+    assert "seeded from the brainstorm `tools`" in pointer
+    assert "`tools/00-brainstorming.md`" in pointer
+    (prompt,) = scene.prompts("feature/requirements/draft/*")
+    assert prompt.index("<untrusted") < prompt.index(PAYS) < prompt.index("It depends")
+    assert "How long may one keep a tool?" in prompt
+    assert [address.split("/")[1] for address, _ in scene.calls] == [
+        "requirements", "research", "design", "design", "design", "tasks",
+    ]  # fmt: skip
+
+
+@pytest.mark.row("B11", "B12")
+def test_a_brainstorm_that_cannot_be_used_ends_it_before_anything_is_asked(scene: Scene, tmp_path: Path) -> None:
+    scene.brainstorm(questions="Yes", more="summarise")
+    good, runs = scene.folder, scene.project / "runs"
+
+    def variant(name: str, old: str, new: str) -> None:
+        shutil.copytree(good, runs / name)
+        path = runs / name / "00-brainstorming.context.md"
+        path.write_text(path.read_text().replace(old, new))
+
+    variant("newer", "schema_version: 1", "schema_version: 2")
+    variant("malformed", "agents_n: 3", "agents_n: many")
+    variant("no-yaml", "---\n", "")
+    variant("unfinished", "x", "x")
+    (runs / "unfinished" / ".brainstorm-complete").unlink()
+    variant("artifact-link", "x", "x")
+    secret = tmp_path / "secret.md"
+    secret.write_text("CANARY")
+    (runs / "artifact-link" / "00-brainstorming.context.md").unlink()
+    (runs / "artifact-link" / "00-brainstorming.context.md").symlink_to(secret)
+    shutil.copytree(good, tmp_path / "elsewhere")
+    (runs / "slug-link").symlink_to(tmp_path / "elsewhere")
+    for name, words in {
+        "nope": "`nope` is no finished brainstorm",
+        "unfinished": "`unfinished` is no finished brainstorm",
+        "newer": "is of a newer version than 1",
+        "malformed": "`agents_n` is `many`; expected a whole number",
+        "no-yaml": "00-brainstorming.context.md",
+        "artifact-link": "has no `00-brainstorming.context.md` that can be read",
+        "slug-link": "is no finished brainstorm",
+    }.items():
+        done = scene.feature("--from-brainstorm", name, "--unattended", rules=straight(), name=f"from-{name}")
+        assert (done.code, words in done.out, "CANARY" in done.out) == (1, True, False), (name, done.out, done.err)
+        assert not scene.calls, name
+        assert not (scene.folder / "02-requirements.md").exists()
+    for slug in ("../tools", "Tools", "a/b", "-x", "x" * 65, ".."):
+        done = scene.call("feature", "A list", f"--from-brainstorm={slug}", "--model", "scripted:x")
+        assert (done.code, "expected small letters" in done.err) == (2, True), slug
+
+
+@pytest.mark.row("B12")
+def test_the_folder_of_runs_may_not_lead_out_of_the_project(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (scene.project / "runs").symlink_to(tmp_path / "elsewhere")
+    for words in (("brainstorm", "x"), ("brainstorm", "--resume", "x"), ("feature", "x", "--from-brainstorm", "y")):
+        done = scene.call(*words)
+        assert (done.code, "leads out of the project" in done.err) == (2, True), done.err
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.row("B11", "B2")
+def test_a_deep_brainstorm_is_held_inside_the_run(scene: Scene) -> None:
+    done = scene.call("feature", "A list", "--deep-brainstorm", "--unattended", "--model", "scripted:x")
+    assert (done.code, "brainstorming/deep/questioning" in done.err) == (1, True)
+    flags = ("--deep-brainstorm", "--rounds", "2", "--agents", "1")
+    done = scene.feature(*flags, rules=straight(), questions=["It depends", "summarise now"])
+    assert done.code == 0, done.out + done.err
+    assert [one for one in DOCUMENTS if (scene.folder / one).is_file()] == DOCUMENTS
+    context = scene.front("01-brainstorming.context.md")
+    assert (context["source_path"], context["agents_n"]) == ("01-brainstorming.md", 1)
+    assert "It depends" in scene.prompts("feature/requirements/draft/*")[0]
+    assert not scene.prompts("*/sketch/*")
+    assert next(iter(scene.front("state.md")["inputs"])) == "request", "the outer run's state stands"
+    done = scene.feature("--deep-brainstorm", "--from-brainstorm", "tools", rules=straight(), name="both")
+    assert (done.code, "type one of them" in done.out) == (1, True)
+
+
+@pytest.mark.row("B11", "B2", "X6")
+def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
+    sketch = {
+        "address": "feature/brainstorming/sketch/*",
+        "text": "## Who and when\n\nNeighbours.",
+        "record": {"decisive": [{"text": "For whom?", "choices": ["All", "Members"]}, {"text": NEXT}]},
+    }
+    open_question = {**RECORD, "open_questions": [
+        {"id": "REQ-1", "question": "For how long?", "priority": "HIGH", "candidates": ["A day"]},
+        {"id": "REQ-2", "question": "In which colour?", "priority": "LOW"},
+    ]}  # fmt: skip
+    asking = {"address": "feature/requirements/draft/*", "text": WANTED, "record": open_question}
+    rules = [sketch, asking, *straight()]
+    done = scene.feature("--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    assert "**For whom?**\nNo answer." in scene.text("01-brainstorming.md")
+    assert "- For whom?" in scene.text("summary.md")
+    done = scene.feature(rules=rules, name="asked", asked_1="Members", asked_2="Two streets", REQ_1="A week")
+    assert done.code == 0, done.out + done.err
+    assert "Members" in scene.prompts("feature/requirements/draft/*")[0]
+    assert "A week" in scene.prompts("feature/design/draft/*")[0]
+    assert "By the person: For how long? A week" in scene.text("summary.md")
+    assert "REQ-1" not in scene.text("summary.md").partition("## Open")[2]
+    assert "In which colour?" in scene.text("summary.md")
+
+
+@pytest.mark.row("B11", "Q2", "Q3")
+def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene) -> None:
+    (scene.project / "src").mkdir()
+    (scene.project / "src" / "list.py").write_text("LIST = []\n")
+    mended = {"summary": "Mended.", "key_decisions": [], "open_questions": [], "risks_identified": []}
+    rules = [
+        {"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [
+            {"finding": "Nobody clears the list.", "evidence": "FR-2", "weight": "MAJOR"},
+            {"finding": "The name is long.", "evidence": "Structure", "weight": "MINOR"},
+        ]}},
+        {"address": "feature/*/mended/*", "text": "# Mended\n", "record": {**mended, "answers": [
+            {"id": "P-1", "done": "kept", "how": "It is wanted so."},
+        ]}},
+        *straight(
+            requirements=WANTED.replace("- AC-2: given", "Given") + "\nIt is user-friendly.\n",
+            research="# Research\n\nIt stands in `src/list.py` and `src/gone.py`.\n",
+            design=DESIGN.replace(" and FR-2", "").replace("AC-2", "AC-7"),
+            tasks=TASKS.replace("AC-2", "AC-9") + "\n- Files: `src/none.py`, new `src/fresh.py`\n",
+        ),
+    ]  # fmt: skip
+    done = scene.feature("--repo", ".", "--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+
+    def points(phase: str) -> str:
+        return scene.prompts(f"feature/{phase}/mended/*")[0]
+
+    assert "FR-2 has no criterion" in points("requirements")
+    assert "user-friendly" in points("requirements")
+    assert "src/gone.py" in points("research")
+    for words in ("AC-7 is cited", "Nobody clears the list."):
+        assert words in points("design")
+    assert "The name is long." not in points("design").rpartition("Nobody clears")[2][:200]
+    assert "`src/none.py` is not there" in points("tasks")
+    assert "src/fresh.py` is not there" not in points("tasks")
+    assert scene.text("02-requirements.md") == "# Mended\n"
+    summary = scene.text("summary.md")
+    assert "Kept, because: It is wanted so." in summary
+    assert "The name is long." in summary

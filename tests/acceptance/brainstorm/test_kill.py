@@ -1,0 +1,123 @@
+"""A brainstorm that is killed at any write: what is there is whole, in order, with its mode, and goes on to the same.
+
+Each process is forked and dies by `os._exit` at a checkpoint, so that nothing of it is cleaned up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.language.check import check_workflow
+from skillrun.language.library import Library
+from skillrun.language.roots import search_path
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime import checkpoints, session
+from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.run import Session
+from skillrun.runtime.seal import own_key
+from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
+
+STORY, CONTEXT, COMPLETE = "00-brainstorming.md", "00-brainstorming.context.md", ".brainstorm-complete"
+KILLED = 9
+
+
+class Killed:
+    """Runs of a small brainstorm, each in a process that ends at some checkpoint."""
+
+    def __init__(self, here: Path, *, share: bool) -> None:
+        self.here, self.share = here, share
+        library = Library(search_path(here))
+        program, models = check_workflow(library, "brainstorm"), library.config("models")
+        assert program is not None
+        assert models is not None
+        self.program, self.catalogue = program, Catalogue.of(models.data)
+        self.answers = here / "answers.yaml"
+        self.answers.write_text(json.dumps({"questions": "Two streets"}))
+        own_key()
+
+    def run(self, runs: Path, hook: Callable[[str], None] | None) -> int:
+        """The exit code of a process that begins the run, or goes on with it."""
+        child = os.fork()
+        if not child:
+            code = 70
+            try:
+                os.umask(0o022)
+                checkpoints.hook = hook
+                code = asyncio.run(self._go(runs))
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    async def _go(self, runs: Path) -> int:
+        person = open_person(unattended=True, answers=self.answers)
+        gateway = ScriptedGateway([dict(one) for one in ASKING])
+        more: dict[str, Any] = {"project": self.here, "override": "scripted:x", "share": self.share}
+        setting = Session(self.program, self.catalogue, gateway, person, **more)
+        if (runs / "run" / "state.md").exists():
+            return (await session.resume(setting, runs, "run")).exit_code
+        inputs, _ = session.checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
+        return (await session.begin(setting, inputs, runs, "run")).exit_code
+
+
+def dying(name: str, number: int) -> Callable[[str], None]:
+    """Ends the process when this point is reached for the n-th time."""
+    seen: list[str] = []
+
+    def hook(point: str) -> None:
+        seen.append(point)
+        if point == name and seen.count(name) == number:
+            os._exit(KILLED)
+
+    return hook
+
+
+@pytest.mark.row("B9", "X4", "Z5")
+@pytest.mark.parametrize("share", [False, True])
+def test_killed_at_any_write_the_files_stand_in_order_and_whole(tmp_path: Path, *, share: bool) -> None:
+    killed = Killed(tmp_path, share=share)
+    log = tmp_path / "points"
+
+    def told(point: str) -> None:
+        with log.open("a") as file:
+            file.write(f"{point}\n")
+
+    assert killed.run(tmp_path / "whole", told) == 0
+    whole = tmp_path / "whole" / "run"
+    points = [one for one in log.read_text().splitlines() if one.startswith("rename")]
+    assert [one for one in points if COMPLETE in one or STORY in one or CONTEXT in one] == [
+        f"rename {name}: {when}" for name in (STORY, CONTEXT, COMPLETE) for when in ("before", "after")
+    ]
+    numbered = [(one, points[: at + 1].count(one)) for at, one in enumerate(points)]
+    own = [one for one in numbered if any(f" {name}: " in one[0] for name in (STORY, CONTEXT, COMPLETE))]
+    for number, (name, times) in enumerate(own if share else numbered[::5]):
+        runs = tmp_path / str(number)
+        assert killed.run(runs, dying(name, times)) == KILLED, name
+        there = [one for one in (STORY, CONTEXT, COMPLETE) if (runs / "run" / one).exists()]
+        assert there == [STORY, CONTEXT, COMPLETE][: len(there)], name
+        assert [stat.S_IMODE((runs / "run" / one).stat().st_mode) for one in there] == [
+            0o644 if share else 0o600 for _ in there
+        ], name
+        assert killed.run(runs, None) == 0, name
+        for one in (STORY, CONTEXT):
+            assert _undated(runs / "run" / one) == _undated(whole / one), name
+        assert (runs / "run" / COMPLETE).exists()
+        assert not list((runs / "run").glob(".*.tmp")), name
+
+
+def _undated(path: Path) -> Any:
+    data, body = from_frontmatter(path) if path.name == CONTEXT else ({}, path.read_text())
+    for one in data.get("qa_pairs", ()):
+        assert one["question"] == NEXT
+        one.pop("asked_at")
+    data.pop("created_at", None)
+    return data, body
