@@ -118,7 +118,7 @@ def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skil
     terminal.until(r"(?s)3 of 3.*3 of 3.*Who")
     terminal.type("\r")
     assert terminal.end() == 0
-    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: -\n'
+    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: Ann\n'
 
 
 @pytest.mark.row("R5")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, PAYS, Rule, Scene
+from tests.acceptance.plan.test_windows import in_window
 
 DOCUMENTS = ["01-brainstorming.md", "02-requirements.md", "03-research.md", "04-design.md", "05-tasks.md", "summary.md"]
 RECORD = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
@@ -189,3 +190,31 @@ def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene)
     summary = scene.text("summary.md")
     assert "Kept, because: It is wanted so." in summary
     assert "The name is long." in summary
+
+
+LONG = "\n\n".join(
+    f"### FR-{part}: Part {part}\n\n- AC-{part}: given it, then it is\n\n"
+    + " ".join(f"Sentence {part}.{at} says what was found and why." for at in range(60))
+    for part in range(1, 7)
+)
+
+
+@pytest.mark.row("Q1", "X5", "B11")
+@pytest.mark.parametrize("window", [4_096, 128_000])
+def test_long_documents_fit_into_any_window(scene: Scene, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    in_window(monkeypatch, window)
+    scene.brainstorm(questions=["It depends " * 300, "summarise now"])
+    rules = [{"address": f"feature/{place}/*", "text": LONG} for place in ("*/draft", "*/findings", "*/mended")]
+    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=[*rules, *ASKING])
+    assert done.code == 0, done.out + done.err
+    told = scene.text("summaries/tasks.md")
+    assert ("left_out" in told) == (window < 8_192), told
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.row("B4", "B11")
+def test_whatever_members_say_it_ends_well(scene: Scene, seed: int) -> None:
+    (scene.project / "answers.yaml").write_text("questions: Yes\nmore: keep grilling\nasked: Yes\n")
+    flags = ("--model", f"scripted:noise-{seed}", "--answers", "answers.yaml", "--unattended", "--rounds", "3")
+    done = scene.call("feature", "A list", "--deep-brainstorm", *flags)
+    assert done.code == 0, done.out + done.err
