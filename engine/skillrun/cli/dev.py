@@ -13,7 +13,7 @@ from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.words import counted, line_of, standing
-from skillrun.cli.workflow import Job, prepare, workflow_command
+from skillrun.cli.workflow import RESUMED, Job, prepare, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
 from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
@@ -40,6 +40,7 @@ MOST_LINES: Final = 40  # of a difference that are shown
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     command = workflow_command(workflow)
+    command.params = [one for one in command.params if one.name != RESUMED]  # it goes on with its run by itself
     command.params.append(click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN))
     values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
     out = Output(values["json"])

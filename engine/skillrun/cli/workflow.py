@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skillrun.people.prepared import Prepared
 
 GIVEN: Final = "input_"
+RESUMED: Final = "resumed"  # the run to go on with
 NEW_ONLY: Final = ("dry_run", "slug", "model")  # of the options
 Names = Mapping[str, Any]
 
@@ -72,7 +73,7 @@ def workflow_command(name: str) -> click.Command:
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
-    @click.option("--resume", "resumed", default="", metavar="RUN", help="Go on with a run instead of beginning one.")
+    @click.option("--resume", RESUMED, default="", metavar="RUN", help="Go on with a run instead of beginning one.")
     @options.unattended
     @options.interactive
     @options.answers
