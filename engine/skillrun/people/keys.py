@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.diagnostics import printable
-from skillrun.people.answers import Question, choices_of, levels_of
+from skillrun.people.answers import Question, choices_of
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
@@ -29,20 +29,31 @@ class Typing:
     writes: bool = False  # words are typed, and no choice is made
     text: str = ""
 
-    def told(self) -> str:
-        """The line at the bottom."""
-        return f" how sure: {printable(self.sure) or '(not said)'}    Ctrl-T changes it "
-
     def next_level(self) -> None:
         steps = ["", *self.levels]
         self.sure = steps[(steps.index(self.sure) + 1) % len(steps)] if self.sure in steps else ""
+
+
+class Told:
+    """What stands behind a question that takes words, as it is each time when it is drawn."""
+
+    def __init__(self, typing: Typing, *, optional: bool) -> None:
+        self.typing, self.optional = typing, optional
+
+    def __str__(self) -> str:
+        words = ["leave it empty to skip"] if self.optional else []
+        if self.typing.levels:
+            words.append(f"how sure: {printable(self.typing.sure)}" if self.typing.sure else "Ctrl-T says how sure")
+        return f"({'; '.join(words)})" if words else ""
+
+    def __bool__(self) -> bool:
+        return bool(str(self))
 
 
 def hints(question: Question, enough: str) -> str:
     """A line on the keys that this question has."""
     words = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
     words += [f"Ctrl-G {printable(enough)}"] if enough else []
-    words += ["Ctrl-T how sure"] if levels_of(question) and not choices_of(question) else []
     return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
 
 

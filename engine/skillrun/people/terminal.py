@@ -26,7 +26,7 @@ from skillrun.people.answers import (
     notes_of,
     shown,
 )
-from skillrun.people.keys import BACK, DONE, Typing, bound, hints
+from skillrun.people.keys import BACK, DONE, Told, Typing, bound, hints
 
 if TYPE_CHECKING:
     from questionary import Question as Prompt
@@ -230,13 +230,13 @@ class Terminal:
         """Free text, sent with Enter; several lines, or from an editor, where the person wants. Or BACK or DONE."""
         import questionary
 
+        told: Any = Told(typing, optional=optional)
         prompt = questionary.text(
             message,
             default=printable(likely) if isinstance(likely, str) else "" if likely is None else shown(likely),
-            instruction="(leave it empty to skip)" if optional else None,
+            instruction=told,
             validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
             validate_while_typing=False,
-            bottom_toolbar=typing.told if typing.levels else None,
             **self._streams(),
         )
         typing.writes = True
