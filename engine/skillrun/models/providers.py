@@ -203,11 +203,13 @@ def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Rep
     provider, _, asked = request.model.partition(":")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls: list[ToolCall] = []
+    values: list[str] = []  # one for each time that it was given: none is left out, which counts is not known here
     for part in response.parts:
         if isinstance(part, ToolCallPart) and part.tool_name == OUTPUT_TOOL and request.schema is not None:
-            text = part.args if isinstance(part.args, str) else json.dumps(part.args, ensure_ascii=False)
+            values.append(part.args if isinstance(part.args, str) else json.dumps(part.args, ensure_ascii=False))
         elif isinstance(part, ToolCallPart):
             calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict()))
+    text = "\n\n".join(values) if values else text
     stop = STOPS.get(response.finish_reason, "other")
     if stop in {"end", "tool"}:
         stop = _whole(response, stop, calls)

@@ -202,6 +202,14 @@ def test_an_older_claude_gives_structured_replies_through_a_forced_tool() -> Non
     assert (reply.stop, reply.calls) == ("end", ())
 
 
+@pytest.mark.row("B3", "Z4")
+def test_a_reply_that_is_given_twice_through_a_tool_is_two_values() -> None:
+    parts = [anthropic.tool_use("reply", DATA | {"score": score}, f"t{score}") for score in (1, 2)]
+    answer = anthropic.message(*parts, stop_reason="tool_use")
+    reply, _ = ask(answer, "anthropic:claude-opus-4-2", schema=SCHEMA)
+    assert [json.loads(one)["score"] for one in reply.text.split("\n\n")] == [1, 2]
+
+
 def test_a_schema_beyond_claudes_limits_goes_through_a_tool() -> None:
     optional = {f"field{number}": {"type": "string"} for number in range(40)}
     schema = {"type": "object", "properties": optional, "required": [], "additionalProperties": False}
