@@ -27,6 +27,7 @@ from skillrun.people.answers import (
     is_multiple,
     is_open,
     levels_of,
+    may_skip,
     notes_of,
     shown,
 )
@@ -207,7 +208,7 @@ def _hint(question: Question) -> str:
         hint = f"{many}, or answer in your own words." if is_open(question) else f"{many}."
     default = default_of(question)
     if default is None:
-        return hint
+        return f"{hint} It may be left open." if may_skip(question) else hint
     items = default if isinstance(default, list) else [default] if default != "" else []
     return f"{hint} {'Without an answer: ' + ', '.join(map(shown, items)) if items else 'It may be left open'}."
 

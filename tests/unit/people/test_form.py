@@ -111,6 +111,11 @@ def test_a_form_asks_how_sure_an_answer_is(tmp_path: Path, old: str, new: str, e
     assert filled(tmp_path, [SURE], fill) == [expected]
 
 
+def test_a_form_says_that_a_question_may_be_skipped(tmp_path: Path) -> None:
+    write_form(*at(tmp_path / "form.md"), [WORDS | {"skip": True}, WORDS])
+    assert (tmp_path / "form.md").read_text().count("It may be left open.") == 1
+
+
 @pytest.mark.row("R6")
 def test_a_level_that_is_none_is_asked_about(tmp_path: Path) -> None:
     with pytest.raises(UnclearAnswers, match="`very` is none of certain, likely, guess"):
