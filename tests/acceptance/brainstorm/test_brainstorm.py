@@ -144,6 +144,9 @@ def test_without_a_question_the_interviewer_asks_alone(scene: Scene) -> None:
         in (done.out)
     )
     assert "Not a word of JSON." in scene.text(".run/transcript.ndjson")
+    gone = [{"address": "*/inquisitors/*", "fail": "timeout"}, *ASKING]
+    assert scene.brainstorm("--rounds", "1", name="gone", rules=gone, questions="Anna").code == 0
+    assert scene.pairs() == [(1, "people", NEXT, "Anna")]
 
 
 @pytest.mark.row("B6")
