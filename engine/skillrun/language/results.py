@@ -20,7 +20,8 @@ _DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
 DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
 REPLY: Final = record(
     {
-        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reason": TEXT.maybe(), "reads": list_of(TEXT),
+        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(),
+        "reason": TEXT.maybe(), "reads": list_of(TEXT),
         "dropped": list_of(record(_DROPPED, "what was dropped")), "record": ANY.maybe(), "points": ANY.maybe(),
     },
     "the reply",

@@ -1,4 +1,4 @@
-"""The shipped `implementation-plan` on the scripted model: three models by name, replies by address, what can be seen."""
+"""The shipped `implementation-plan` on three scripted models: replies by address, and what can be seen of a run."""
 
 from __future__ import annotations
 
@@ -71,10 +71,16 @@ def item(name: str, kind: str = "BLOCKING") -> dict[str, str]:
 def answers(*ids: str, **kept: str) -> dict[str, Any]:
     """The record of a rewrite: each point changed, or kept for a reason."""
     done = [{"id": one, "done": "changed", "how": f"{one} is in T-1."} for one in ids]
-    return {"answers": [*done, *({"id": one.replace("_", "-"), "done": "kept", "how": why} for one, why in kept.items())]}
+    return {
+        "answers": [*done, *({"id": one.replace("_", "-"), "done": "kept", "how": why} for one, why in kept.items())]
+    }
 
 
-COMPARISON = {"why": "It says how rows are counted.", "base": "PLAN-bea", "points": [point("POINT-1", "strength", "PLAN-ada")]}
+COMPARISON = {
+    "why": "It says how rows are counted.",
+    "base": "PLAN-bea",
+    "points": [point("POINT-1", "strength", "PLAN-ada")],
+}
 STRAIGHT: Sequence[Rule] = (
     {"address": "implementation-plan/drafting/*/drafts/*", "text": plan()},
     {"address": "implementation-plan/drafting/comparison/*", "data": COMPARISON},

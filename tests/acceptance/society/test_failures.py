@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.society.conftest import MODELS, Society, item, plan, review
+from tests.acceptance.society.conftest import MODELS, Rule, Society, item, plan, review
 
 DRAFTS = "implementation-plan/drafting/*/drafts"
 REVIEWS = "implementation-plan/review/*/reviews"
 
 
-def failing(step: str, *models: str, kind: str = "auth", **more: object) -> list[dict[str, object]]:
+def failing(step: str, *models: str, kind: str = "auth", **more: object) -> list[Rule]:
     return [{"address": f"{step}/*@{model}/*", "fail": kind, **more} for model in models]
 
 
 @pytest.mark.row("S5")
 def test_two_models_are_enough(society: Society) -> None:
-    rules = failing(DRAFTS, MODELS[0]) + failing(REVIEWS, MODELS[2])
+    rules: list[Rule] = failing(DRAFTS, MODELS[0]) + failing(REVIEWS, MODELS[2])
     assert society.begin("multi-model", "multi-model", rules).code == 0, society.done.err
     front = society.front("report.md")
     assert front["planning_models"] == [f"planner@{one}" for one in MODELS[1:]]
     assert front["planning_mode"] == "multi-model"
     assert "PLAN-ada.md" not in society.files()
     assert "plan-reviewer@scripted:cyn did not answer." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
-    assert not [one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]]
+    assert not [
+        one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]
+    ]
     assert "degraded: drafting" in society.done.out
 
 
 @pytest.mark.row("S5")
 def test_with_one_plan_somebody_is_asked_for_another_try_or_a_single_model(society: Society) -> None:
-    rules = failing(DRAFTS, *MODELS[1:], times=1)
-    more = {"prepared": {"confirm": "use these", "fewer": "retry"}}
-    assert society.begin("multi-model", rules=rules, **more).code == 0, society.done.err
-    (asked,) = [one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]]
+    rules: list[Rule] = failing(DRAFTS, *MODELS[1:], times=1)
+    prepared = {"confirm": "use these", "fewer": "retry"}
+    assert society.begin("multi-model", rules=rules, prepared=prepared).code == 0, society.done.err
+    (asked,) = [
+        one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]
+    ]
     (question,) = asked["questions"]
     assert question["text"].startswith("1 of 3 models has written a plan, and 2 are needed. planner@scripted:bea: ")
     assert question["choices"] == ["retry", "single-model"]
@@ -46,7 +50,7 @@ def test_with_one_plan_somebody_is_asked_for_another_try_or_a_single_model(socie
 @pytest.mark.row("S5")
 @pytest.mark.parametrize("wrote", [0, 1])
 def test_with_a_single_model_the_one_plan_that_is_there_is_taken(society: Society, wrote: int) -> None:
-    rules = [
+    rules: list[Rule] = [
         *failing(DRAFTS, *MODELS[wrote:]),
         {"address": f"{DRAFTS}/*", "text": plan("the draft")},
         {"address": "implementation-plan/planning/written/*", "text": plan("the single one")},
@@ -55,7 +59,10 @@ def test_with_a_single_model_the_one_plan_that_is_there_is_taken(society: Societ
     written = society.text("ImplementationPlan.md")
     assert ("Changes the draft." if wrote else "Changes the single one.") in written
     assert len(society.asked("planning/*")) == 1 - wrote
-    assert f"{wrote} of 3 models {'has' if wrote else 'have'} written a plan; it goes on in single-model mode." in society.said()
+    assert (
+        f"{wrote} of 3 models {'has' if wrote else 'have'} written a plan; it goes on in single-model mode."
+        in society.said()
+    )
     front = society.front("report.md")
     assert (front["planning_mode"], front["planning_mode_wanted"]) == ("single-model", "multi-model-deep")
     assert "multi-model-deep was asked for" in society.text("report.md")
@@ -64,10 +71,14 @@ def test_with_a_single_model_the_one_plan_that_is_there_is_taken(society: Societ
 @pytest.mark.row("S5")
 @pytest.mark.parametrize("heard", [0, 1])
 def test_reviews_that_are_too_few_are_asked_about_too(society: Society, heard: int) -> None:
-    rules = failing(REVIEWS, *MODELS[heard:])
+    rules: list[Rule] = failing(REVIEWS, *MODELS[heard:])
     assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
-    asked = [one for one in society.events if one["event"] == "Asked" and "reviewed the plan" in one["questions"][0]["text"]]
-    assert asked[0]["questions"][0]["text"].startswith(f"{heard} of 3 models {'has' if heard else 'have'} reviewed the plan")
+    asked = [
+        one for one in society.events if one["event"] == "Asked" and "reviewed the plan" in one["questions"][0]["text"]
+    ]
+    assert asked[0]["questions"][0]["text"].startswith(
+        f"{heard} of 3 models {'has' if heard else 'have'} reviewed the plan"
+    )
     front = society.front("report.md")
     assert (front["plan_review_mode"], front["passed"]) == ("single-model" if heard else "multi-model", bool(heard))
     if not heard:
@@ -113,7 +124,9 @@ def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytes
     assert society.begin("multi-model", models=intents, attended=True).code == 75
     (asked,) = [one for one in society.events if one["event"] == "Asked"]
     question = asked["questions"][0]
-    for name, model in zip(intents, ("openai:gpt-6.1-sol", "google:gemini-3.1-pro-preview", "anthropic:claude-opus-5-5"), strict=True):
+    for name, model in zip(
+        intents, ("openai:gpt-6.1-sol", "google:gemini-3.1-pro-preview", "anthropic:claude-opus-5-5"), strict=True
+    ):
         assert f"{name} ({model})" in question["text"]
     assert question["choices"] == ["use these", "single-model", "stop"]
     pinned = society.front("state.md")["models"]
@@ -133,7 +146,7 @@ def test_whoever_wanted_other_models_stops_before_anything_is_asked(society: Soc
 
 @pytest.mark.row("S6")
 def test_every_point_of_every_reviewer_is_kept_and_the_majority_counts(society: Society) -> None:
-    rules = [
+    rules: list[Rule] = [
         {"address": f"{REVIEWS}/*ada/*", "data": review("FAIL", item("REVIEW-ada-1"), item("REVIEW-ada-2", "NOTE"))},
         {"address": f"{REVIEWS}/*bea/*", "data": review("PASS", item("REVIEW-bea-1", "IMPROVE"))},
     ]
@@ -150,7 +163,7 @@ def test_every_point_of_every_reviewer_is_kept_and_the_majority_counts(society: 
 
 @pytest.mark.row("S6")
 def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: Society) -> None:
-    rules = [
+    rules: list[Rule] = [
         {"address": f"{REVIEWS}/*ada/*", "data": review("PASS", item("REVIEW-ada-1"))},
         *failing(REVIEWS, MODELS[2]),
         {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
@@ -164,8 +177,11 @@ def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: S
 
 @pytest.mark.row("S6")
 def test_a_plan_that_never_passes_is_kept_and_said_to_have_failed(society: Society) -> None:
-    rules = [
-        {"address": f"{REVIEWS}/*", "data": review("FAIL", item("REVIEW-default-1"), item("REVIEW-default-2", "IMPROVE"))},
+    rules: list[Rule] = [
+        {
+            "address": f"{REVIEWS}/*",
+            "data": review("FAIL", item("REVIEW-default-1"), item("REVIEW-default-2", "IMPROVE")),
+        },
         {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
     ]
     assert society.begin(rules=rules).code == 0, society.done.err

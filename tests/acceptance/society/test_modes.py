@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.acceptance.society.conftest import MODELS, REQUEST, Society, answers, item, plan, point, review
+from tests.acceptance.society.conftest import MODELS, REQUEST, Rule, Society, answers, item, plan, point, review
 
 DRAFTS = "implementation-plan/drafting/*/drafts"
 CRITIQUES = "implementation-plan/drafting/critiques"
@@ -52,7 +52,7 @@ def test_the_modes_and_models_stand_in_the_runs_state_and_what_is_missing_there_
 
 @pytest.mark.row("S3")
 def test_several_draft_at_the_same_time_and_the_author_of_the_base_rewrites_its_plan(society: Society) -> None:
-    rules = [{"address": f"{DRAFTS}/planner@{model}/*", "text": plan(f"the {model}")} for model in MODELS]
+    rules: list[Rule] = [{"address": f"{DRAFTS}/planner@{model}/*", "text": plan(f"the {model}")} for model in MODELS]
     assert society.begin("multi-model", rules=rules).code == 0, society.done.err
     assert [text for text in society.files() if text.startswith("PLAN-") and "REVIEW" not in text] == [
         "PLAN-ada.md",
@@ -80,7 +80,7 @@ def test_several_draft_at_the_same_time_and_the_author_of_the_base_rewrites_its_
     assert "- `PLAN-bea`: `planning/PLAN-bea.md`, the base\n" in written
 
 
-DEEP = [
+DEEP: list[Rule] = [
     {
         "address": f"{CRITIQUES}/plan-reviewer@scripted:ada/*",
         "data": critique(
@@ -125,7 +125,10 @@ DEEP = [
 def test_in_deep_mode_each_criticises_all_plans_and_the_one_with_the_fewest_flaws_is_rewritten(
     society: Society,
 ) -> None:
-    rules = [*DEEP, *({"address": f"{DRAFTS}/planner@{one}/*", "text": plan(f"the {one}")} for one in MODELS)]
+    rules: list[Rule] = [
+        *DEEP,
+        *({"address": f"{DRAFTS}/planner@{one}/*", "text": plan(f"the {one}")} for one in MODELS),
+    ]
     assert society.begin("multi-model-deep", rules=rules).code == 0, society.done.err
     assert [text for text in society.files() if text.startswith("CRITIQUE")] == [
         "CRITIQUE-ada.md",
@@ -152,7 +155,7 @@ def test_in_deep_mode_each_criticises_all_plans_and_the_one_with_the_fewest_flaw
 
 @pytest.mark.row("S4")
 def test_where_nobody_criticises_one_model_compares(society: Society) -> None:
-    rules = [{"address": f"{CRITIQUES}/*", "fail": "overloaded"}]
+    rules: list[Rule] = [{"address": f"{CRITIQUES}/*", "fail": "overloaded"}]
     assert society.begin("multi-model-deep", rules=rules).code == 0, society.done.err
     assert society.asked("drafting/comparison/*")
     assert "Nobody criticised the plans; one model compares them instead." in society.said()
@@ -161,7 +164,7 @@ def test_where_nobody_criticises_one_model_compares(society: Society) -> None:
 
 @pytest.mark.row("S3")
 def test_a_part_without_its_sources_is_sent_back_once_and_then_named(society: Society) -> None:
-    bare = [
+    bare: list[Rule] = [
         {
             "address": "implementation-plan/planning/rewritten/*",
             "text": plan(sources="PLAN-bea, PLAN-zoe").replace(" [PLAN-bea, PLAN-zoe]", "", 1),
@@ -196,7 +199,7 @@ def test_rules_read_every_plan_and_its_author_answers_what_they_find(
     society: Society, change: tuple[str, str], found: str
 ) -> None:
     faulty = plan().replace(*change)
-    rules = [
+    rules: list[Rule] = [
         {"address": "implementation-plan/planning/written/*", "text": faulty, "record": False},
         {"address": "implementation-plan/planning/checked*/mended/*", "text": plan()},
     ]
@@ -215,7 +218,7 @@ def test_version_control_leaves_the_folder_of_the_single_models_alone(society: S
 
 @pytest.mark.row("S6")
 def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(society: Society) -> None:
-    rules = [
+    rules: list[Rule] = [
         {"address": "implementation-plan/review/*/reviews/*", "data": review("FAIL", item("REVIEW-ada-1")), "times": 3},
         {
             "address": "implementation-plan/planning/revised/*",
