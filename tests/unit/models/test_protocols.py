@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Reply, ToolSpec
+from tests.conftest import TIMES
+from tests.faults import cut_responses
+from tests.faults.speaking import PROTOCOLS
 from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked, serve
 from tests.unit.models.conversation import KEYS, converse
@@ -91,7 +94,6 @@ SPEAKERS = {
         google.models,
     ),
     "ollama": Speaker("ollama:llama3:8b", **CHAT, own=BY_URL),
-    "vllm": Speaker("vllm:meta-llama/Llama-3.3-70B-Instruct", **CHAT, own=BY_URL),
     "openrouter": Speaker(
         "openrouter:anthropic/claude-opus-5.5", **CHAT, own={"kind": "openai", "key": "OPENROUTER_API_KEY"}
     ),
@@ -303,3 +305,8 @@ def test_intents_of_three_providers_are_the_newest_of_their_lists(tmp_path: Path
             ]
             assert found == ["openai:gpt-7-sol", "google:gemini-4-pro", "anthropic:claude-opus-7-1"]
     assert len(wire.asked) == len(lists), "each list is asked for once, and kept"
+
+
+@pytest.mark.parametrize("name", [*PROTOCOLS, "anthropic-stream"])
+def test_a_response_that_ends_at_any_byte_is_never_taken_for_whole(name: str) -> None:
+    cut_responses.hold(*cut_responses.every(name)[:: max(1, 16 // TIMES)])
