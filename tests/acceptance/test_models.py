@@ -227,3 +227,32 @@ def test_a_workflow_runs_on_the_embedded_model_from_start_to_finish(project: Cal
     assert told["status"] == "completed"
     assert told["usage"]["output"] > 0
     assert any((folder / "runs" / "real").glob("*.md"))
+
+
+@LOOPBACK
+@pytest.mark.finding("FL6")
+@pytest.mark.row("S2")
+def test_model_gives_what_a_name_means_with_its_provider(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two names of one model are one; what is not among the inputs goes by the lists that are there."""
+    folder: Path = project("voices")
+    saying = folder / "skills" / "voices" / "saying.md"
+    each = "{{ one.id }} {{ one.provider }} {{ one.model }} {{ one.window }};"
+    seen = f"{{% for one in [model('opus'), model('scripted:x')] %}}{each}{{% endfor %}}"
+    saying.write_text(saying.read_text("utf-8").replace("steps:\n", f'steps:\n  - {{say: "{seen}"}}\n'), "utf-8")
+
+    def newest(asked: Asked) -> Answer:
+        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in asked.path else claude(asked)
+
+    with serve(newest) as wire:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
+        models = ("--models", "latest GPT", "--models", "latest Claude Opus")
+        done = skillrun("voices", "Hello", *models, "--name", "a", "--unattended")
+    assert done.code == 0, done.out + done.err
+    assert "anthropic:claude-opus-7-0 anthropic claude-opus-7-0 200000;scripted:x scripted x 32768;" in done.out
+    opus = "claude-opus-7-0 of anthropic"
+    assert f"latest GPT is {opus}, latest Claude Opus is {opus}." in done.out
+    assert [path.name for path in (folder / "runs" / "a").glob("said-*")] == ["said-claude-opus-7-0.md"]
+    assert len([one for one in wire.asked if "/v1/models" in one.path]) == 1

@@ -146,7 +146,10 @@ class Run:
         if name not in self.resolved:
             session, pinned = self.session, self.state.models.get(name, "")
             override = "" if pinned else session.override or self.state.override
-            self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            if pinned or session.cache is None:
+                self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            else:
+                self.resolved[name] = session.catalogue.resolve_kept(name, session.environ, session.cache, override)
             if not pinned:
                 self.state.models[name] = self.resolved[name].model
                 self.outermost.save()

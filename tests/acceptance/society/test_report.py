@@ -1,4 +1,4 @@
-"""What a run says of itself at the end; where it runs; how large prompt files may be; real protocols from end to end."""
+"""What a run says of itself at the end; where it runs; how large prompt files may be; three protocols at once."""
 
 from __future__ import annotations
 
