@@ -41,6 +41,16 @@ def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
     assert 0 < found["cached"] < found["input"]
 
 
+def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
+    calls = {}
+    for mode in plans.SEVERAL:
+        (tmp_path / mode).mkdir()
+        found = asyncio.run(plans.plan(mode, 1, tmp_path / mode, embedded=False))
+        assert found["status"] == "completed", found["reason"]
+        calls[mode] = found["calls"]
+    assert calls["single-model"] < calls["multi-model"] < calls["multi-model-deep"]
+
+
 @pytest.mark.parametrize(("value", "sign"), [(61.0, "✓"), (59.0, "✗")])
 def test_a_target_may_be_the_least_that_is_wanted(value: float, sign: str) -> None:
     figure = Figure("share", "%", (Target(60, "a", least=True),))
