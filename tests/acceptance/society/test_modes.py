@@ -86,6 +86,7 @@ DEEP: list[Rule] = [
         "data": critique(
             point("CRITIQUE-ada-1", "flaw", "PLAN-ada", "BLOCKING"),
             point("CRITIQUE-ada-2", "flaw", "PLAN-cyn"),
+            point("CRITIQUE-ada-4", "disagreement", "PLAN-cyn"),
             point("CRITIQUE-ada-3", "strength", "PLAN-bea"),
         ),
     },
@@ -101,7 +102,7 @@ DEEP: list[Rule] = [
         "address": f"{CRITIQUES}/plan-reviewer@scripted:cyn/*",
         "data": critique(
             point("CRITIQUE-cyn-1", "flaw", "PLAN-bea", "BLOCKING"),
-            point("CRITIQUE-cyn-2", "gap", "all"),
+            point("CRITIQUE-cyn-2", "gap", "all", "BLOCKING"),
             point("CRITIQUE-cyn-3", "disagreement", "PLAN-ada"),
             point("CRITIQUE-cyn-4", "recommendation", "PLAN-bea"),
         ),
@@ -148,6 +149,7 @@ def test_in_deep_mode_each_criticises_all_plans_and_the_one_with_the_fewest_flaw
     told = set(re.findall(r"id: (CRITIQUE-\w+-\d)", points))
     about_others = {"CRITIQUE-ada-1", "CRITIQUE-bea-1", "CRITIQUE-bea-2", "CRITIQUE-cyn-1"}
     assert told == {f"CRITIQUE-{one}" for one in ("ada-2", "ada-3", "bea-3", "cyn-2", "cyn-3", "cyn-4")}
+    assert re.findall(r"id: (CRITIQUE-\w+-\d)", points)[0] == "CRITIQUE-cyn-2", "what blocks comes first"
     assert not told & about_others, "the flaws of plans that nobody carries out are left out"
     assert "kept: The request says at most." in society.text("ImplementationPlan.md")
     assert "CRITIQUE-cyn-3" in society.text("report.md").partition("not followed")[2]
