@@ -42,13 +42,11 @@ def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
 
 
 def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
-    calls = {}
-    for mode in plans.SEVERAL:
+    for mode, least in zip(plans.SEVERAL, (2, 6, 8), strict=True):
         (tmp_path / mode).mkdir()
         found = asyncio.run(plans.plan(mode, 1, tmp_path / mode, embedded=False))
         assert found["status"] == "completed", found["reason"]
-        calls[mode] = found["calls"]
-    assert calls["single-model"] < calls["multi-model"] < calls["multi-model-deep"]
+        assert found["calls"] >= least + found["rounds"] - 1
 
 
 @pytest.mark.parametrize(("value", "sign"), [(61.0, "✓"), (59.0, "✗")])
