@@ -116,6 +116,22 @@ def test_two_names_of_one_model_are_one_member_and_two_providers_are_two(society
     assert society.files()[-2:] == ["PLAN-ada.md", "PLAN-here-ada.md"]
 
 
+@pytest.mark.row("S3")
+def test_two_models_whose_names_make_one_file_have_one_each(society: Society) -> None:
+    names = ["scripted:a.b", "scripted:a-b"]
+    rules: list[Rule] = [
+        *({"address": f"{DRAFTS}/planner@{one}/*", "text": plan(f"the {one}")} for one in names),
+        {"address": "*/comparison/*", "data": {"why": "So.", "base": "PLAN-a-b-2", "points": []}},
+        {"address": "*/rewritten/*", "text": plan(sources="PLAN-a-b-2"), "record": False},
+    ]
+    assert society.begin("multi-model", rules=rules, models=names).code == 0, society.done.err
+    assert "Changes the scripted:a.b." in society.text("planning/PLAN-a-b.md")
+    assert "Changes the scripted:a-b." in society.text("planning/PLAN-a-b-2.md")
+    assert "planner@scripted:a-b" in society.asked("planning/rewritten/*")[0]
+    told = "drafts: planning/PLAN-a-b.md is another member's; what planner@scripted:a-b wrote is planning/PLAN-a-b-2.md"
+    assert told in society.said()
+
+
 @pytest.mark.row("S2")
 def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
