@@ -63,6 +63,7 @@ def test_with_a_single_model_the_one_plan_that_is_there_is_taken(society: Societ
         f"{wrote} of 3 models {'has' if wrote else 'have'} written a plan; it goes on in single-model mode."
         in society.said()
     )
+    assert len(society.asked("drafting/*/drafts/*")) == 3, "nobody is asked again by default"
     front = society.front("report.md")
     assert (front["planning_mode"], front["planning_mode_wanted"]) == ("single-model", "multi-model-deep")
     assert "multi-model-deep was asked for" in society.text("report.md")
