@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Provider
 
 TOTAL = "total_tokens"
+ERRORS = range(400, 600)
 
 
 def dialect(provider: Provider, client: Any, name: str) -> Model[Any]:
@@ -44,10 +45,22 @@ def dialect(provider: Provider, client: Any, name: str) -> Model[Any]:
 
 
 def _chat_model() -> type[OpenAIChatModel]:
-    """Pydantic AI's model of chat completions, whose replies also tell the total of tokens that was told."""
+    """Pydantic AI's model of chat completions, whose replies also tell the total of tokens that was told.
+
+    An error that comes with status 200 is raised as what it says that it is: gateways such as OpenRouter send one where
+    the provider behind them has failed.
+    """
+    from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.models.openai import OpenAIChatModel
 
     class Chat(OpenAIChatModel):
+        def _validate_completion(self, response: ChatCompletion) -> Any:
+            error = (response.model_extra or {}).get("error")
+            code = error.get("code") if isinstance(error, dict) else None
+            if not response.choices and type(code) is int and code in ERRORS:
+                raise ModelHTTPError(code, self.model_name, error)
+            return super()._validate_completion(response)
+
         def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
             details = super()._process_provider_details(response) or {}
             total = response.usage.total_tokens if response.usage is not None else None

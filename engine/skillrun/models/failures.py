@@ -32,6 +32,11 @@ _WORDS: dict[ErrorKind, tuple[str, str]] = {
 }
 _TOO_LONG = ("exceed_context_size", "exceeds the maximum number of tokens")  # llama.cpp's words for it, and Gemini's
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
+_BY_STATUS: dict[int, ErrorKind] = {
+    400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
+    429: "rate_limit",
+}  # fmt: skip
+"""Where Pydantic AI says no more than that."""
 _UNREADABLE = "the answer of {provider} to the request to `{model}` cannot be read"
 _WHERE = "Check what answers at its base_url (`skillrun models` names it)."
 
@@ -112,11 +117,11 @@ def _kind(error: Exception) -> ErrorKind:
         "connection": (ai.ModelConnectionError,),
         "invalid_request": (ai.ModelRequestRejectedError, ai.UserError),
     }
-    by_status: dict[int, ErrorKind] = {408: "timeout", 413: "too_long"}
     for kind, types in kinds.items():
         if isinstance(error, types):
             return kind
-    return by_status.get(getattr(error, "status_code", 0), "other")
+    status = getattr(error, "status_code", 0)
+    return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")
 
 
 def _unread(error: Exception) -> str:

@@ -276,11 +276,19 @@ def test_googles_errors_are_read_as_they_are_meant(answer: Answer, kind: str, wo
     assert "[{" not in error.message
 
 
-def test_an_error_inside_a_good_answer_is_an_error() -> None:
-    """OpenRouter sends one with status 200 where its upstream has failed."""
-    answer = Answer({"error": {"code": 502, "message": "Upstream is gone"}})
-    error, _ = failed(SPEAKERS["openrouter"], answer)
-    assert "openrouter" in error.message
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(502, "overloaded"), (429, "rate_limit"), (401, "auth"), (402, "budget"), (404, "not_found"), (7, "other")],
+)
+def test_an_error_inside_a_good_answer_is_what_it_says(code: int, kind: str) -> None:
+    """OpenRouter and other gateways send one with status 200 where the provider behind them has failed."""
+    inside = Answer({"error": {"code": code, "message": "Upstream is gone"}})
+    error, asked = failed(SPEAKERS["openrouter"], inside)
+    assert (error.kind, asked) == (kind, 3 if error.retryable else 1)
+    assert ("Upstream is gone" in error.message) == (kind != "other")
+    if error.retryable:
+        reply, _ = said(SPEAKERS["openrouter"], inside, SPEAKERS["openrouter"].text("Hello."))
+        assert reply.text == "Hello."
 
 
 @pytest.mark.row("S2")
