@@ -145,6 +145,7 @@ def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytes
         intents, ("openai:gpt-6.1-sol", "google:gemini-3.1-pro-preview", "anthropic:claude-opus-5-5"), strict=True
     ):
         assert f"{name} ({model})" in question["text"]
+    assert "That takes 6 calls, " in question["text"]
     assert question["choices"] == ["use these", "single-model", "stop"]
     pinned = society.front("state.md")["models"]
     assert pinned["latest GPT"] == "openai:gpt-6.1-sol"
