@@ -234,6 +234,19 @@ WORKS = (
         seeded=True,
     ),
     Work(
+        "society",
+        "`skillrun implementation-plan` on three scripted models with documents of 450 words, five requests",
+        modes("single-model", "multi-model", "multi-model-deep"),
+        (
+            Figure("calls", ""),
+            Figure("input", "tokens"),
+            Figure("output", "tokens"),
+            Figure("served from cache", "% of the input, by one that keeps every prefix"),
+        ),
+        plan,
+        seeded=True,
+    ),
+    Work(
         "noise",
         "`skillrun plan` on the embedded model, a seed for each repetition (minutes each: --only noise --repeat N)",
         modes("standard", "complete", embedded=True),

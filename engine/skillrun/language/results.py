@@ -20,7 +20,8 @@ _DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
 DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
 REPLY: Final = record(
     {
-        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT),
+        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(),
+        "reason": TEXT.maybe(), "reads": list_of(TEXT),
         "dropped": list_of(record(_DROPPED, "what was dropped")), "record": ANY.maybe(), "points": ANY.maybe(),
     },
     "the reply",
@@ -40,6 +41,10 @@ _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
 CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
+)
+MODEL: Final = record(
+    {"name": TEXT, "id": TEXT, "provider": TEXT, "model": TEXT, "window": NUMBER, "tools": BOOLEAN},
+    "the model",
 )
 _PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
 _CITED: Final = list_of(record(_PLACE, "the place"))
@@ -221,6 +226,12 @@ def _hits(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     return record({name: list_of(TEXT, filled=True).maybe() for name in patterns.fields}, patterns.label or "the hits")
 
 
+def _model(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """A record for a name, and for a list of names a list of them."""
+    kind = types[0].kind if types else "any"
+    return ANY if kind == "any" else list_of(MODEL) if kind == "list" else MODEL
+
+
 def _always(one: Type) -> Rule:
     return lambda _inference, _node, _types: one
 
@@ -255,4 +266,5 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "others": _always(list_of(REPLY)),
     "bank": _always(list_of(QUESTION)),
     "members": _always(list_of(TEXT)),
+    "model": _model,
 }

@@ -165,6 +165,9 @@ class Scope:
         for name, arguments, types in inference.calls:
             if name == "bank" and arguments:
                 self._bank(template, arguments, types)
+            elif name == "model" and arguments:
+                for model in dict.fromkeys(_texts(types[0].values or ())):
+                    self.lookups.model(model, self._written(template, arguments[0], model)[0])
             elif name in SEARCHES and len(arguments) > 1:
                 self._patterns(template, arguments[1], types[1])
         return answer

@@ -16,7 +16,7 @@ from skillrun.language.schemas import Shape, shown
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Event, Events, Listener, Said
+from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
@@ -146,7 +146,10 @@ class Run:
         if name not in self.resolved:
             session, pinned = self.session, self.state.models.get(name, "")
             override = "" if pinned else session.override or self.state.override
-            self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            if pinned or session.cache is None:
+                self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            else:
+                self.resolved[name] = session.catalogue.resolve_kept(name, session.environ, session.cache, override)
             if not pinned:
                 self.state.models[name] = self.resolved[name].model
                 self.outermost.save()
@@ -162,6 +165,8 @@ class Run:
                 if name not in models:  # another branch of the run may have been quicker
                     models[name] = found.model
                     self.outermost.save()
+                    if found.why and name not in session.catalogue.tiers:
+                        self.emit(Notice(f"{name}: {found.model} ({found.why})"))
             self.resolve(name)
 
     @property

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Score, Step
-from skillrun.language.expressions import ABSENT
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.expressions import ABSENT, Absent
+from skillrun.language.templates.limits import Fault
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.files import digest
 from skillrun.runtime.forms import heard
@@ -125,7 +127,7 @@ def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any]
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
     frame = Frame(phase, address, names, score.prompts, **more)
     frame.absent(locals_of(score.steps))
-    frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members}
+    frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members, "model": _model(frame.run)}
     return frame
 
 
@@ -154,6 +156,26 @@ def locals_of(steps: tuple[Step, ...]) -> list[str]:
 def members(role: str, models: list[str]) -> list[str]:
     """One role on several models."""
     return [f"{role}@{model}" for model in models]
+
+
+def _model(run: Run) -> Callable[[Any], Any]:
+    """What a model's name means in this run; of a list of names a record for each."""
+
+    def model(name: Any) -> Any:
+        if isinstance(name, list):
+            return [model(one) for one in name]
+        if isinstance(name, Absent):
+            return name
+        if not isinstance(name, str):
+            raise Fault("`model` takes the name of a model, or a list of names")
+        try:
+            found = run.resolve(name)
+        except SkillrunError as error:
+            raise Fault(str(error), error.next_step) from None
+        shown = {key: getattr(found, key) for key in ("provider", "window", "tools")}
+        return {"name": name, "id": found.model, "model": found.short, **shown}
+
+    return model
 
 
 def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
