@@ -15,12 +15,21 @@ from skillrun.language.types import ANY, BOOLEAN, NUMBER, TEXT, Type, list_of, m
 if TYPE_CHECKING:
     from skillrun.language.inference import Inference
 
-_STATUS: Final = TEXT._replace(values=("success", "error", "timeout", "truncated", "refused", "parse_error", "empty"))
+STATUSES: Final = ("success", "error", "timeout", "truncated", "refused", "parse_error", "empty")
+FAILURES: Final = (
+    *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
+    "other", "failed",
+)  # fmt: skip
+"""Kinds of failures: what became of a reply, what became of a call, and everything else."""
+_STATUS: Final = TEXT._replace(values=STATUSES)
+_KIND: Final = TEXT._replace(values=FAILURES)
+READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "what was read")
 _DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
 DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
 REPLY: Final = record(
     {
-        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(), "reads": list_of(TEXT),
+        "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(),
+        "reason": TEXT.maybe(), "kind": _KIND.maybe(), "reads": list_of(READ_LINES),
         "dropped": list_of(record(_DROPPED, "what was dropped")), "record": ANY.maybe(), "points": ANY.maybe(),
     },
     "the reply",
@@ -37,6 +46,8 @@ ANSWER: Final[Mapping[str, Type]] = {
     "answered_by": TEXT._replace(values=("person", "prepared", "default")).maybe(),
 }  # fmt: skip
 _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
+FAILURE: Final = record({"kind": _KIND, "reason": TEXT, "text": TEXT.maybe(), "replies": list_of(REPLY)}, "the failure")
+"""What `otherwise` sees of the step that it stands in for."""
 CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",

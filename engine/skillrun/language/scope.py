@@ -208,6 +208,17 @@ class Scope:
         yield
         self.known, self.depends = before
 
+    @contextmanager
+    def knowing(self, failure: Type | None) -> Iterator[None]:
+        """What may be read of why a step failed; with None it stays what is known around it."""
+        around = self.names.get("failure")
+        if failure is not None:
+            self.names["failure"] = failure
+        yield
+        self.names.pop("failure", None)
+        if around is not None:
+            self.names["failure"] = around
+
     def bind(self, name: str, one: Type) -> None:
         self.names[identifier(name)] = one
 
