@@ -52,6 +52,9 @@ CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
 )
+NEWS: Final = record(
+    {"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "what a member says anew"
+)
 _PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
 _CITED: Final = list_of(record(_PLACE, "the place"))
 _WITHIN: Final = {**_PLACE, "within": list_of(TEXT)}
@@ -230,6 +233,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
     "latest": _always(list_of(REPLY)),
+    "new_in": _always(list_of(NEWS)),
     "others": _always(list_of(REPLY)),
     "bank": _always(list_of(QUESTION)),
     "members": _always(list_of(TEXT)),

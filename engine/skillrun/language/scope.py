@@ -26,9 +26,8 @@ from skillrun.language.types import NOTHING, Facts, Type, identifier, known, lis
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
 
-SEARCHES: Final = frozenset(
-    {"hits_in", "ids_in", "matches", "paths_in"}
-)  # their second argument are regular expressions
+SEARCHES: Final = {**dict.fromkeys(("hits_in", "ids_in", "matches", "paths_in"), 1), "new_in": 4}
+"""Which argument are regular expressions."""
 
 T = TypeVar("T")
 
@@ -165,8 +164,8 @@ class Scope:
         for name, arguments, types in inference.calls:
             if name == "bank" and arguments:
                 self._bank(template, arguments, types)
-            elif name in SEARCHES and len(arguments) > 1:
-                self._patterns(template, arguments[1], types[1])
+            elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
+                self._patterns(template, arguments[place], types[place])
         return answer
 
     def _explain(self, path: str) -> str:
