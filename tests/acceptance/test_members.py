@@ -70,7 +70,10 @@ def test_what_a_member_has_read_is_known_by_file_and_lines(project: Call, skillr
         read(path="none.py"),
         {"name": "Grep", "arguments": {"pattern": "line"}},
     ]
-    rules = [{"address": "*/look/*/1.1", "calls": calls}, {"address": "*/look/*/2.1", "text": "Seen."}]
+    rules: list[Mapping[str, Any]] = [
+        {"address": "*/look/*/1.1", "calls": calls},
+        {"address": "*/look/*/2.1", "text": "Seen."},
+    ]
     assert run(folder, skillrun, rules, "--repo", "code")["outputs"]["reads"] == [
         {"path": "b.py", "from": 1, "lines": 2},
         {"path": "a.py", "from": 3, "lines": 6},
@@ -101,7 +104,7 @@ def test_a_member_that_remembers_is_not_told_again_and_one_that_does_not_is(proj
     plan = "{set: {plan: 'Nothing is done before noon.'}}"
     used = 'outputs: {saved: "{{ run.usage.saved }}", usage: "{{ run.usage }}"}\n'
     folder = desk(project(), plan, *steps, more=used, first=said, second=said)
-    rules = [
+    rules: list[Mapping[str, Any]] = [
         {"address": "*/first/clerk@fast/*", "fail": "overloaded"},
         {"address": "*/second/clerk/*", "text": "Yes.", "cached": 30},
         {"address": "*/second/*", "text": "Yes.", "cached": 7},

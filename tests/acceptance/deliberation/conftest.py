@@ -71,10 +71,10 @@ RECORD: Rule = {
         "options": [
             {"option": "A table", "speaks_for": "Ended at once.", "speaks_against": "A query.",
              "held_by": [{"member": SECURITY}, {"member": TESTER}]},
-            {"option": "A signed | cookie", "speaks_for": "No state.", "speaks_against": "Cannot be ended.", "held_by": []},
+            {"option": "A signed | cookie", "speaks_for": "No state.", "speaks_against": "No end.", "held_by": []},
         ],
         "dissents": [{"member": ARCHITECT, "holds": "A signed cookie.", "because": "Servers stay alike."}],
-        "open": [{"question": "How long does a session last?", "matters": "The table grows with it.", "who": "the product owner."}],
+        "open": [{"question": "How long does it last?", "matters": "The table grows with it.", "who": "the owner."}],
         "reconsider": ["More than 2,000 requests a second."],
         "next": ["Write the migration."],
     },

@@ -315,7 +315,7 @@ def test_otherwise_each_round_stands_alone_and_one_may_say_what_it_shall_be(hold
     short = hold(CLASH, QUIET, second(ARCHITECT))
     assert short.record["session"] == "fresh"
     assert "Answer the design question" in short.prompt(f"*/second/{SECURITY}/*")
-    none = {"deliberation": {"conflict_overrides": []}}
+    none: dict[str, Any] = {"deliberation": {"conflict_overrides": []}}
     one_round = hold(config=none, files={"roles/security-analyst.md": LONG}, flags=["--out", "b"])
     assert "one round is expected" in one_round.done.out
     asked = hold(

@@ -18,8 +18,8 @@ ISSUE = {
 
 def test_json_is_laid_out_line_by_line() -> None:
     assert legible(json.dumps(ISSUE)) == (
-        "number: 12\ntitle: 'Login: fails'\nbody: |-\n  Steps:\n\n  1. open\n  2. type\ncomments:\n- author:\n    login: ann\n"
-        "  body: |-\n    No.\n\n    Really not.\nlabels: []"
+        "number: 12\ntitle: 'Login: fails'\nbody: |-\n  Steps:\n\n  1. open\n  2. type\n"
+        "comments:\n- author:\n    login: ann\n  body: |-\n    No.\n\n    Really not.\nlabels: []"
     )
 
 
