@@ -211,7 +211,10 @@ def test_the_third_round_has_one_question_and_behind_it_the_chair_decides(hold: 
         CLASH, second(ARCHITECT, STAYS, NEW), QUIET, reading(ARCHITECT, question="What does a lookup cost?"), third
     )
     prompt = run.prompt("*/third/*")
-    assert "One question is left: What does a lookup cost?" in prompt
+    assert "# The question that is left\n" in prompt
+    assert "What does a lookup cost?" in prompt
+    assert f"One question is left, for {ARCHITECT}: What does a lookup cost?" in run.done.out
+    assert f"Asked again: {SECURITY}, {ARCHITECT}." in run.done.out
     assert NEW in prompt, "what the member had answered itself"
     assert run.asked("resolution") == ["chair"]
     assert "One lookup in memory takes a microsecond." in run.prompt("*/resolution/*")
