@@ -92,21 +92,24 @@ def test_an_issue_comes_as_what_github_prints(hold: Hold, monkeypatch: pytest.Mo
 @pytest.mark.row("D10")
 def test_what_code_finds_in_a_plan_is_mended_once_or_said(hold: Hold) -> None:
     draft = PLAN + "\n### Step 2\n\nChange `src/gone.py`, and create `src/fresh.py`. The rest is TBD.\n"
-    draw = {"address": "*/draft/*", "text": draft}
+    look = {"name": "Read", "arguments": {"path": "src/app.py"}}
+    draw = {"address": "*/draft/*/[2-9].*", "text": draft}
+    looks = {"address": "*/draft/*", "calls": [look]}
     mended = {
         "address": "*/mended/*",
         "text": PLAN,
         "record": {"answers": [{"id": f"P-{n}", "done": "changed", "how": "So."} for n in (1, 2)]},
     }
-    run = hold(draw, mended, workflow="plan-issue", files=CODE, flags=["--repo", "."])
+    run = hold(draw, looks, mended, workflow="plan-issue", files=CODE, flags=["--repo", "."])
     prompt = run.prompt("*/mended/*")
     assert "The file src/gone.py is not in the repository" in prompt
     assert "src/fresh.py is not" not in prompt
     assert "puts off what work needs: Change `src/gone.py`" in prompt
     assert run.artifact("plan.md").startswith(PLAN.strip())
     assert "Found and not mended" not in run.artifact("plan.md")
+    assert "- the author: `src/app.py` 1–1\n" in run.artifact("plan.md")
     lost: Rule = {"address": "*/mended/*", "fail": "overloaded"}
-    left = hold(draw, lost, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "others"])
+    left = hold(draw, looks, lost, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "others"])
     assert "## Found and not mended\n\n- The file src/gone.py" in left.artifact("plan.md")
     assert left.summary("plan")["flags"]["unmended"] == 2
     sound = hold(
@@ -182,6 +185,9 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     )
     assert f"- Too big ({TESTER}): It is not." in text
     assert "- The order of steps." in text
+    assert (
+        f"## Said by those of whom nothing stands above\n\n- {ARCHITECT}: Keep sessions in a signed cookie. Con" in text
+    )
     assert "`src/gone.py` is not in the repository" in text
     assert "AC-7 is cited and stands nowhere" in text
     assert "put off (line 5): - Limits: TBD" in text

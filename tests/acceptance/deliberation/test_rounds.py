@@ -56,7 +56,9 @@ def test_without_a_high_pair_there_is_one_round_whatever_is_in_conflict(hold: Ho
     assert run.asked("resolution") == ["chair"]
     assert run.record["rounds"] == 1
     assert run.record["high_pairs"] == []
-    assert run.record["conflicts"] == ["C-1 (Where sessions live): the chair, by evidence: Rows hold."]
+    assert run.record["conflicts"] == [
+        "C-1 (Where sessions live): the chair, by evidence: Rows hold. A row is deleted."
+    ]
 
 
 @pytest.mark.row("D2")
@@ -218,6 +220,7 @@ def test_the_third_round_has_one_question_and_behind_it_the_chair_decides(hold: 
     assert NEW in prompt, "what the member had answered itself"
     assert run.asked("resolution") == ["chair"]
     assert "One lookup in memory takes a microsecond." in run.prompt("*/resolution/*")
+    assert all(text in run.prompt("*/record/decision/*") for text in (SAME, NEW)), "nothing that counts is lost"
     assert (run.record["rounds"], run.record["of"]) == (3, 3)
     assert run.record["dispatched"] == [3, 2, 1]
     assert run.record["answered"] == [3, 2, 1]
@@ -388,7 +391,7 @@ def test_two_conflicts_are_told_apart(hold: Hold) -> None:
     config = {"deliberation": {"rounds": 1}}
     run = hold({"address": "*/findings/*", "data": both}, config=config)
     assert run.record["conflicts"] == [
-        "C-1 (Where sessions live): the chair, by evidence: Rows hold.",
+        "C-1 (Where sessions live): the chair, by evidence: Rows hold. A row is deleted.",
         "C-2 (Where sessions live): by confidence alone",
     ]
     assert RULING["address"] == "*/resolution/*"
