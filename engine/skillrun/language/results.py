@@ -206,6 +206,13 @@ def _hits(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     return record({name: list_of(TEXT, filled=True).maybe() for name in patterns.fields}, patterns.label or "the hits")
 
 
+def _last_words(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """The replies of steps, or of lists of replies, with what is known of their data."""
+    lists = [one.fields.get("replies", ANY) if one.kind == "record" else one for one in types]
+    known = all(one.kind == "list" and one.item is not None and one.item.kind == "record" for one in lists)
+    return list_of(merged(one.item for one in lists if one.item is not None).present() if known and lists else REPLY)
+
+
 def _always(one: Type) -> Rule:
     return lambda _inference, _node, _types: one
 
@@ -232,7 +239,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     **{name: _always(list_of(one)) for name, one in CHECKS.items()},
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
-    "latest": _always(list_of(REPLY)),
+    "latest": _last_words,
     "new_in": _always(list_of(NEWS)),
     "others": _always(list_of(REPLY)),
     "bank": _always(list_of(QUESTION)),

@@ -271,6 +271,15 @@ def test_between_sides_confidence_counts(hold: Hold, by: str, against: str, says
     assert run.record["conflicts"] == ["C-1 (Where sessions live): by confidence alone"]
 
 
+@pytest.mark.row("D7")
+def test_a_side_is_as_sure_as_the_surest_of_it(hold: Hold) -> None:
+    both = conflict()
+    both["parties"].append({"member": TESTER, "proposed": "The same."})
+    guess = {"address": f"*/first/{ARCHITECT}/*", "data": answer(STAYS, SAME, level="LOW")}
+    run = hold(guess, {"address": "*/findings/*", "data": found(both)}, config={"deliberation": {"rounds": 1}})
+    assert f"{SECURITY} is HIGH, the other side MEDIUM; by confidence the concern holds" in run.prompt("*/resolution/*")
+
+
 UNSURE: list[Rule] = [
     {"address": f"*/first/{one}/*", "data": answer(f"{one} would guess so.", "A guess.", level="LOW")} for one in ALL
 ]
