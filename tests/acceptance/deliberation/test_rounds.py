@@ -112,6 +112,14 @@ def test_everybody_answers_alone_and_without_conflict_nobody_is_asked_again(hold
     assert run.record["high_pairs"], "they might have been"
 
 
+@pytest.mark.row("D4")
+def test_what_nobody_has_answered_stays_open(hold: Hold) -> None:
+    gap = {"id": "G-1", "question": "Who deletes old rows?", "priority": "HIGH", "candidates": ["A job."]}
+    run = hold({"address": "*/findings/*", "data": {**found(), "gaps": [gap]}})
+    assert run.summary("deliberation")["open_questions"] == [gap]
+    assert "Who deletes old rows?" in run.prompt("*/record/decision/*")
+
+
 @pytest.mark.row("D3")
 def test_who_does_not_answer_is_left_out(hold: Hold) -> None:
     run = hold({"address": f"*/first/{TESTER}/*", "fail": "overloaded"})
