@@ -214,7 +214,7 @@ OWN_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its ow
 RESERVED: Final = frozenset(
     {
         "inputs", "state", "config", "features", "phases", "history", "pass", "run", "member", "task", "seats",
-        "others", "bank", "members", "model", "true", "false", "none", "loop",
+        "others", "bank", "members", "model", "failure", "true", "false", "none", "loop",
     }
 )  # fmt: skip
 

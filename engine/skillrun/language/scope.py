@@ -26,9 +26,8 @@ from skillrun.language.types import NOTHING, Facts, Type, identifier, known, lis
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
 
-SEARCHES: Final = frozenset(
-    {"hits_in", "ids_in", "matches", "paths_in"}
-)  # their second argument are regular expressions
+SEARCHES: Final = {**dict.fromkeys(("hits_in", "ids_in", "matches", "paths_in"), 1), "new_in": 4}
+"""Which argument are regular expressions."""
 
 T = TypeVar("T")
 
@@ -168,8 +167,8 @@ class Scope:
             elif name == "model" and arguments:
                 for model in dict.fromkeys(_texts(types[0].values or ())):
                     self.lookups.model(model, self._written(template, arguments[0], model)[0])
-            elif name in SEARCHES and len(arguments) > 1:
-                self._patterns(template, arguments[1], types[1])
+            elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
+                self._patterns(template, arguments[place], types[place])
         return answer
 
     def _explain(self, path: str) -> str:
@@ -210,6 +209,17 @@ class Scope:
             self.depends = self.depends | conjuncts(when.expression)
         yield
         self.known, self.depends = before
+
+    @contextmanager
+    def knowing(self, failure: Type | None) -> Iterator[None]:
+        """What may be read of why a step failed; with None it stays what is known around it."""
+        around = self.names.get("failure")
+        if failure is not None:
+            self.names["failure"] = failure
+        yield
+        self.names.pop("failure", None)
+        if around is not None:
+            self.names["failure"] = around
 
     def bind(self, name: str, one: Type) -> None:
         self.names[identifier(name)] = one

@@ -16,11 +16,11 @@ from skillrun.language.facts import denied
 from skillrun.language.fields import Field
 from skillrun.language.habits import changes_nothing
 from skillrun.language.kinds import OWN_FILES, VERBS
-from skillrun.language.names import PHASE_RECORD, replies_type
+from skillrun.language.names import PHASE_RECORD, REMEMBERS, replies_type
 from skillrun.language.reader import OWN_NAMES
 from skillrun.language.record_shapes import ANSWERS, answers
 from skillrun.language.record_shapes import merged as records_merged
-from skillrun.language.results import ANSWER, QUESTION
+from skillrun.language.results import ANSWER, FAILURE, QUESTION
 from skillrun.language.scope import Scope
 from skillrun.language.source import Span
 from skillrun.language.types import (
@@ -59,11 +59,13 @@ def check_step(scope: Scope, step: Step) -> None:
     """Check a step and what stands in for it, and bind its id."""
     first = _claim_id(scope, step)
     with scope.under(step.when):
-        found = _checked(scope, step, prompted=first)
+        shared = step.otherwise is not None and step.otherwise.id == step.id
+        with scope.knowing(FAILURE.maybe() if shared else None):  # it may speak in the same section
+            found = _checked(scope, step, prompted=first)
         breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
         depends = scope.depends
         if step.otherwise is not None:
-            with scope.under(step.otherwise.when):
+            with scope.knowing(FAILURE), scope.under(step.otherwise.when):
                 found = _either(step, found, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | {f"{step.id} was answered"}
@@ -75,11 +77,11 @@ def check_step(scope: Scope, step: Step) -> None:
 def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
     main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
-    extra = {"member": member_of(main)} if step.verb in ("agent", "panel") else {}
+    extra, told = ({}, {}) if step.verb not in ("agent", "panel") else _member(main)
     beside = {
         name: scope.value(value, extra if name == "material" else {})
         if name in MAY_BE_ABSENT
-        else scope.needed(value, name, extra if name == "writes" else {})
+        else scope.needed(value, name, told if name == "writes" else {})
         for name, value in step.values.items()
     }
     prompt = scope.prompts.get(step.id or "")
@@ -89,6 +91,12 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
         check_material(scope, step.values["material"], beside["material"])
     check = _CHECKS.get(step.verb)
     return check(scope, step, main, beside) if check is not None else None
+
+
+def _member(main: Type) -> tuple[Types, Types]:
+    """The member as its prompts see it, and as `writes` does."""
+    one = member_of(main)
+    return {"member": record({**one.fields, **REMEMBERS}, one.label)}, {"member": one}
 
 
 def check_material(scope: Scope, value: Value, found: Type) -> None:
