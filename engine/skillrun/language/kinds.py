@@ -183,6 +183,18 @@ VERBS: Final[Mapping[str, Verb]] = {
         _keys(until=Key("condition", "stop after the pass in which this holds"), at_most=_AT_MOST),
         gives=("times", "exhausted"),
     ),
+    "each": Verb(
+        Key("value", "the list"),
+        "runs steps for every item of a list, some at a time",
+        _keys(
+            steps=Key("steps", "the steps for one item", required=True),
+            as_=Key("id", "what an item is called; `item` without it"),
+            by=Key("name", "the field that tells items apart; `id` without it"),
+            at_once=Key("integer", "how many items at a time", least=1),
+            at_least=Key("integer", "how many items have to succeed", least=0),
+        ),
+        gives=("done", "failed", "degraded"),
+    ),
     "run": Verb(Key("target", "the workflow"), "runs another workflow in this run", _keys(with_=_WITH)),
     "goto": Verb(Key("target", "an earlier phase, or this one"), "goes back in a new round", _keys(at_most=_AT_MOST)),
     "stop": Verb(

@@ -125,6 +125,11 @@ def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any]
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
     frame = Frame(phase, address, names, score.prompts, **more)
     frame.absent(locals_of(score.steps))
+    return with_functions(frame)
+
+
+def with_functions(frame: Frame) -> Frame:
+    """The frame with the functions that its templates can call."""
     frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members}
     return frame
 
