@@ -207,7 +207,10 @@ VERBS: Final[Mapping[str, Verb]] = {
 BREAKER_KEYS: Final = _keys(
     limit=Key("integer", "how many failures in a row it takes, or how often something is repeated", True, least=1),
     then=Key("choice", "what happens then", True, ("fall back", "skip", "ask", "sequential")),
+    ask=Key("sentence", "the words in which the person is asked"),
+    choices=Key("sentences", "what the person may choose: words for `retry`, `go_on` and `stop`"),
 )
+WAYS: Final = ("retry", "go_on", "stop")  # what a person may choose at a breaker's limit
 
 FEATURE_KEYS: Final = _keys(
     enabled=Key("boolean", "whether it can be on at all", True),

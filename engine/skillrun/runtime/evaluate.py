@@ -93,7 +93,7 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     if then in (IN_TURN, "ask"):
         frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
         frame.run.refused.clear()
-    if then == "ask" and await offer_retry(frame, where, reason, can_go_on=can_go_on):
+    if then == "ask" and await offer_retry(frame, where, reason, limit, can_go_on=can_go_on):
         breakers.succeeded(breaker)
         return AGAIN
     return then
