@@ -123,7 +123,9 @@ def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(r
     assert "Offer deeper options where answers were vague: a2Pro b2Pro" in differently
     assert "Still without an answer: a2Tar" in differently
     [own] = re.findall(r"words of their own; offer better ones: (.+)", differently)
-    assert [one[:5] for one in own.split(" / ")] == ["a2Wor", "a2Fea", "a2Rev", "a2Suc"], "not the vague nor the open one"
+    assert [one[:5] for one in own.split(" / ")] == ["a2Wor", "a2Fea", "a2Rev", "a2Suc"], (
+        "not the vague nor the open one"
+    )
 
 
 @pytest.mark.row("R9")
