@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -233,3 +234,47 @@ def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_c
     shown = skillrun("render", "errands", "walk", "letters", "-i", "day=rainy")
     assert "errands/walk/letters~baker/letter/write/letter/friend/1.1" in shown.out
     assert "prompts, the longest of each step" in skillrun("show", "r").out
+
+
+def test_no_more_items_than_may_be_are_under_way_and_a_spent_budget_loses_none(made: Project) -> None:
+    one = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
+        "      - set"
+    )[0]
+    steps = one.replace(', material: {The draft: "{{ draft.text }}"}}', "").rstrip()
+    made.write(f"{steps}\n---\n## plan\nPlan it.\n\n## draft\nDraft the {{{{ part.what }}}}.\n")
+    parts = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(6)]
+    slow = {"address": "*/draft/*", "delay": 0.002}
+    script = [slow, {"address": "w/build/plan/*", "data": {"parts": parts}}]
+    (made.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
+    words = ("--script", "script.yaml", "--unattended")
+    assert made.skillrun("w", "it", *words, "--name", "run", "--budget", "calls=4").code == 75
+    assert len(made.asked()) == 3
+    assert made.skillrun("resume", "run", *words, "--budget", "calls=100").code == 0
+    assert made.asked() == [f"built~T-{n}/draft" for n in range(6)]
+    lines = (made.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
+    under_way, most, calls = 0, 0, 0
+    for event in map(json.loads, lines):
+        if event["event"] == "CallStarted":
+            calls, under_way = calls + 1, under_way + 1
+            most = max(most, under_way)
+        elif event["event"] == "CallEnded" and not event["replayed"]:
+            under_way -= 1
+    assert (most, calls) == (2, 7), "`at_once`, and the plan and each draft once"
+
+
+def test_how_long_a_list_is_changes_what_the_run_is_expected_to_use(made: Project) -> None:
+    made.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
+    many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(7)]
+    done = made.run(many, MARK)
+    found = re.search(r"build: expected now, as `built` is for 7, not (\d): about (\d+) calls", done.out)
+    assert found is not None, done.out
+    assert int(found[2]) == 1 + 7 * 3
+    assert f"build: {1 + int(found[1]) * 3} were expected." in done.out
+
+
+def test_a_question_about_items_needs_a_person(made: Project) -> None:
+    made.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
+    done = made.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
+    assert done.code == 1
+    assert "nobody is there to answer" in done.err
+    assert "build/built/sure" in done.err

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
+from skillrun.language.places import items_of as items_within
 from skillrun.language.schemas import shown
 from skillrun.runtime.branches import Fork, branch_of, take_over
 from skillrun.runtime.errors import PARTIAL, EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
+from skillrun.runtime.expected import tell_items
 from skillrun.runtime.items import Item, items_of
 from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import Frame
@@ -49,6 +51,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
     address, phase = frame.at(step), frame.open
     items = items_of(step, frame)
+    if address not in phase.items and items and not items_within(address):
+        tell_items(frame.run, phase.name, address.partition("/")[2], len(items))
     kept = phase.items.setdefault(address, Kept(Fork.of(frame), {}))
     least = frame.whole(step, "at_least", 1) if items else 0
     tried = await _evaluated(step, frame, [one for one in items if one.key not in kept.done], kept, len(items))
