@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from skillrun.runtime import session
+from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.records_yaml import from_frontmatter
 
@@ -108,6 +110,11 @@ def test_a_run_inside_the_folder_of_one_that_waits_disturbs_neither(here: Path, 
     assert whole(here / "runs" / "outer" / "inner")[:3] == outer[:3]
     assert "changed by hand" not in skillrun("show", "outer").out
     assert skillrun("show", "runs/outer/inner").code == 0
+    half = here / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
+    half.write_text("of a write that is under way")
+    assert skillrun("resume", "outer").code == 0
+    assert RunFolder(here / "runs" / "outer").matching("inner/*.md") == []
+    assert half.exists(), "it is the other run's"
     assert [line.split()[0] for line in skillrun("runs").out.splitlines()[1:]] == ["beside", "outer"]
 
 
@@ -119,3 +126,20 @@ def test_no_run_stands_where_the_one_around_it_keeps_its_own(here: Path, skillru
         done = skillrun("w", "inner", *SCRIPTED, *command)
         assert (done.code, f"`{name}` in {here / 'runs/outer'} is kept for the run there" in done.err) == (2, True)
     assert sorted(path.relative_to(here) for path in (here / "runs").rglob("*")) == before
+
+
+def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
+    here: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first look and the lock, where only luck would bring another process."""
+
+    def held(folder: Any) -> Any:
+        monkeypatch.setattr(session, "hold", hold)
+        assert at_once(("w", "it", *SCRIPTED, "--name", "same"))[0][0] == 0
+        return hold(folder)
+
+    hold = session.hold
+    monkeypatch.setattr(session, "hold", held)
+    done = skillrun("w", "it", *SCRIPTED, "--name", "same")
+    assert (done.code, "there is a run `same` already" in done.err) == (2, True)
+    assert whole(here / "runs" / "same") == ("completed", ARTIFACTS, 3, ARTIFACTS)
