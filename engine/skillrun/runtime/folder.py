@@ -242,8 +242,9 @@ class RunFolder:
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
 
-        Not the engine's own or another run's, and nothing that an earlier evaluation wrote and this one may or may not write again. As
-        in a shell, a wildcard stands for no dot that a name begins with: `._a.md` is an editor's or a system's own.
+        Not the engine's own or another run's, and nothing that an earlier evaluation wrote and this one may or may not
+        write again. As in a shell, a wildcard stands for no dot that a name begins with: `._a.md` is an editor's or a
+        system's own.
         """
         current = self._current()
         hidden = pattern.startswith(".") or "/." in pattern
