@@ -138,7 +138,7 @@ def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
         assert at_once(("w", "it", *SCRIPTED, "--name", "same"))[0][0] == 0
         return hold(folder)
 
-    hold = session.hold
+    hold: Any = getattr(session, "hold")  # noqa: B009 (it is not exported)
     monkeypatch.setattr(session, "hold", held)
     done = skillrun("w", "it", *SCRIPTED, "--name", "same")
     assert (done.code, "there is a run `same` already" in done.err) == (2, True)
