@@ -239,7 +239,11 @@ class PhaseRun:
     answers: dict[str, Any] = field(default_factory=dict)
     vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
     prompts: int = 0
-    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop
+    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
+    items: dict[str, Any] = field(
+        default_factory=dict
+    )  # by the address of an `each`: what has succeeded before a retry
+    marked: str = ""  # the item of an `each` that this is a branch for, in words
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
     carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in
@@ -319,6 +323,7 @@ class PhaseRun:
 
     def warn(self, text: str) -> None:
         """Put a warning on record, once: the person is told, and the summary has it."""
+        text = f"{self.marked}: {text}" if self.marked else text
         if text not in self.warnings:
             self.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
