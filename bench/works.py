@@ -137,6 +137,14 @@ def plan(subject: Subject) -> dict[str, float]:
     return {name: said[name] for name in ("calls", "input", "output", "served from cache", "rounds", "minutes")}
 
 
+def sessions(subject: Subject) -> dict[str, float]:
+    """A design session on the embedded model; the number of the repetition is its seed."""
+    said = process.said_by([*subject.command, subject.variant, "--seed", str(subject.seed)])
+    if said["status"] != "completed":
+        raise process.SubjectFailed(f"{said['status']}: {said['reason']}")
+    return {name: said[name] for name in ("calls", "rounds", "input", "read anew", "saved", "minutes")}
+
+
 def noise(subject: Subject) -> dict[str, float]:
     """A plan on the embedded model; how it went is told at once, because the next one takes minutes again."""
     figures = plan(subject)
@@ -147,6 +155,10 @@ def noise(subject: Subject) -> dict[str, float]:
 def modes(*names: str, embedded: bool = False) -> tuple[Subject, ...]:
     program = (sys.executable, "-m", "bench.plans", *(["--embedded"] if embedded else []))
     return tuple(Subject(name, program, name) for name in names)
+
+
+def kinds(*names: str) -> tuple[Subject, ...]:
+    return tuple(Subject(name, (sys.executable, "-m", "bench.sessions"), name) for name in names)
 
 
 def command(*words: str) -> Subject:
@@ -244,6 +256,26 @@ WORKS = (
             Figure("served from cache", "% of the input, by one that keeps every prefix"),
         ),
         plan,
+        seeded=True,
+    ),
+    Work(
+        "sessions",
+        "`skillrun design-session` on the embedded model: two specialists, roles of 110 lines, three rounds",
+        kinds("fresh", "persistent"),
+        (
+            Figure(
+                "read anew",
+                "tokens of the input that the model's cache did not have, by its own counters",
+                (Target(0.7, "persistent", of="fresh"),),
+            ),
+            Figure("saved", "tokens, by the run's record"),
+            Figure("input", "tokens"),
+            Figure("calls", ""),
+            Figure("rounds", ""),
+            Figure("minutes", ""),
+        ),
+        sessions,
+        repetitions=1,
         seeded=True,
     ),
     Work(

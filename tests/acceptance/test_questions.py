@@ -364,3 +364,34 @@ def test_files_that_nobody_brought_are_said_to_be_gone_without_by_default(projec
     assert (done.code, "taken by default, nobody was asked: brought = go on without it" in done.out) == (0, True), (
         done.out
     )
+
+
+@pytest.mark.finding("FL4")
+@pytest.mark.parametrize(("default", "code"), [("true", 1), ("false", 0)])
+def test_what_a_panel_hands_over_and_is_absent_is_judged_by_its_default(
+    default: str, code: int, project: Call, skillrun: Call
+) -> None:
+    protocol = (
+        "---\nkind: protocol\ndescription: Asks.\nseats: {members: 1..2}\n"
+        f"inputs:\n  sure: {{type: boolean, default: {default}}}\n  kind?(enum): [a, b]\nsteps:\n"
+        "  - {id: really, when: inputs.sure, ask: Really?}\n"
+        "  - {id: said, agent: \"{{ seats.members }}\"}\noutputs: {said: '{{ said.text }} {{ inputs.kind or 1 }}'}\n"
+        "---\n## said\nSay.\n"
+    )
+    head = "inputs: {sure?: boolean, kind?(enum): [a, b]}\n"
+    given = '{sure: "{{ inputs.sure }}", kind: "{{ inputs.kind }}"}'
+    files = {
+        "skills/protocols/asks.md": protocol,
+        "workflows/desk.md": f"---\nname: desk\ndescription: Tried.\n{head}phases:\n  one:\n---\n",
+        "skills/desk/one.md": (
+            f"---\nkind: phase\nsteps:\n  - {{id: look, panel: [clerk], protocol: asks, with: {given}}}\n---\n"
+        ),
+        "roles/clerk.md": "---\nname: clerk\n---\nYou answer.\n",
+    }
+    folder = project()
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    done = skillrun("desk", "--unattended", "--model", "scripted:default")
+    assert done.code == code, done.out + done.err
+    assert ("really" in done.err) is (code == 1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import plans
+from bench import plans, sessions
 from bench.process import Subject, SubjectFailed
 from bench.table import lines
 from bench.works import Figure, Target, Work, measure
@@ -47,6 +47,16 @@ def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
         found = asyncio.run(plans.plan(mode, 1, tmp_path / mode, embedded=False))
         assert found["status"] == "completed", found["reason"]
         assert found["calls"] >= least + found["rounds"] - 1
+
+
+@pytest.mark.row("D9")
+@pytest.mark.parametrize("kind", ["fresh", "persistent"])
+def test_both_kinds_of_a_design_session_take_the_same_course(tmp_path: Path, kind: str) -> None:
+    found = asyncio.run(sessions.session(kind, 1, tmp_path, plans.Ideal()))
+    assert (found["status"], found["reason"]) == ("completed", "")
+    assert (found["calls"], found["rounds"]) == (6, 3)
+    assert (found["saved"] > 0) is (kind == "persistent")
+    assert 0 < found["read anew"] < found["input"]
 
 
 @pytest.mark.parametrize(("value", "sign"), [(61.0, "✓"), (59.0, "✗")])

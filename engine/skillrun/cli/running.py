@@ -21,6 +21,7 @@ from skillrun.people.person import open_person
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.opening import base_slug, called, new_slug
+from skillrun.runtime.records_yaml import legible
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
 
@@ -31,7 +32,7 @@ def run_new(job: Job, out: Output) -> int:
     if not _answered(job, out):
         return 1
     first = first_input(loaded.program.workflow)
-    words = str(inputs[first.name]) if first is not None else loaded.program.workflow.name
+    words = legible(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
     estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed, job.prepared))
     name = job.slug or new_slug(job.runs, words, shared=job.share)
     if not job.slug:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 LISTS: Final = frozenset(
     {"map", "select", "reject", "selectattr", "rejectattr", "sum", "join", "list", "unique", "sort", "groupby",
-     "dedupe", "max", "min", "mean", "latest", "links_between", "top", "flatten", "pick", "plus"}
+     "dedupe", "max", "min", "mean", "latest", "links_between", "new_in", "top", "flatten", "pick", "plus"}
 )  # fmt: skip
 """What takes a list, or the keys of a mapping."""
 
 COUNTED: Final = frozenset({"length", "count", "first", "last", "reverse"})  # these take a text as well
 NUMBERS: Final[Mapping[str, tuple[int | str, ...]]] = {
     "clip": (1, "n"), "top": (1, "n"), "dedupe": (2, "threshold"), "round": (1, "precision"), "bank": (2, "n"),
-    "abs": (0,), "range": (0, 1, 2),
+    "abs": (0,), "new_in": (3, "least"), "range": (0, 1, 2),
 }  # fmt: skip
 """The places and names of the arguments that are numbers; the value before the `|` counts as the first."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
+from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.configuration import resolve_features
 from skillrun.language.definitions import Workflow
 from skillrun.language.expressions import RenderError, Template, Value
@@ -49,11 +50,11 @@ class Foresight:
         unknown: set[str] = set()
         for one in fields:
             name = identifier(one.name)
-            value = entries.get(name, one.default)
-            if value is None:
-                continue
-            seen = self if name in entries else Foresight({**self.names, "inputs": values}, frozenset(unknown))
-            found = seen.value(value)
+            found: Any = self.value(entries[name]) if name in entries else ABSENT
+            if isinstance(found, Absent):  # what is handed over and absent is left out
+                if one.default is None:
+                    continue
+                found = Foresight({**self.names, "inputs": values}, frozenset(unknown)).value(one.default)
             coerced = coerce(one, found, self.names) if found is not None else None
             if coerced is None or coerced.error:
                 unknown.add(name)

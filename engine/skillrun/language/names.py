@@ -67,9 +67,12 @@ FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "dropped", 
 _USAGE: Final = {
     "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
 }  # fmt: skip
+_SAVED: Final = record({"cache": NUMBER, "sessions": NUMBER}, "run.usage.saved")
 _ESTIMATE: Final = {"calls": NUMBER, "turns": NUMBER, "tokens": NUMBER, "price": ANY}
+_OF_ONE: Final = {"items": NUMBER, "calls": NUMBER, "tokens": NUMBER, "price": ANY}
 _WHOLE: Final = {
     **_ESTIMATE, "steps": NUMBER, "measured": NUMBER, "phases": map_of(record(_ESTIMATE, "the estimate")),
+    "each": map_of(record(_OF_ONE, "the estimate")).maybe(),
 }  # fmt: skip
 _CHOICES: Final = map_of(map_of(record(_WHOLE, "the estimate"))).maybe()
 ESTIMATE: Final = record({**_WHOLE, "answers": _CHOICES}, "run.estimate")
@@ -85,13 +88,15 @@ RUN: Final = record(
         "window": NUMBER,
         "models": map_of(TEXT),
         "estimate": ESTIMATE.maybe(),
-        "usage": record({**_USAGE, "by_phase": map_of(record(_USAGE, "the usage"))}, "run.usage"),
+        "usage": record({**_USAGE, "saved": _SAVED, "by_phase": map_of(record(_USAGE, "the usage"))}, "run.usage"),
     },
     "run",
 )
-_MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "skills": list_of(TEXT)}
+_MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "tokens": NUMBER, "skills": list_of(TEXT)}
 MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()}, "member")
 VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
+REMEMBERS: Final = {"remembers": BOOLEAN}
+"""What its own prompts see of a member beside that."""
 
 _ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
 _FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
@@ -134,6 +139,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
 ELSEWHERE: Final[Mapping[str, str]] = {
     "member": "who speaks is known in the sections of `agent` and `panel`, and in `writes`",
     "pass": "a pass is known inside `repeat` with `until` or `at_most`",
+    "failure": "why a step failed is known in its `otherwise`",
     "task": "only a protocol has a task: the section of the step that calls it",
     "seats": "only a protocol has seats",
     "state": "a protocol does not see the state, hand it over in `with`; and `hint` is for before a run",

@@ -15,13 +15,21 @@ from skillrun.language.types import ANY, BOOLEAN, NUMBER, TEXT, Type, list_of, m
 if TYPE_CHECKING:
     from skillrun.language.inference import Inference
 
-_STATUS: Final = TEXT._replace(values=("success", "error", "timeout", "truncated", "refused", "parse_error", "empty"))
+STATUSES: Final = ("success", "error", "timeout", "truncated", "refused", "parse_error", "empty")
+FAILURES: Final = (
+    *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
+    "other", "failed",
+)  # fmt: skip
+"""Kinds of failures: what became of a reply, what became of a call, and everything else."""
+_STATUS: Final = TEXT._replace(values=STATUSES)
+_KIND: Final = TEXT._replace(values=FAILURES)
+READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "what was read")
 _DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
 DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
 REPLY: Final = record(
     {
         "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(),
-        "reason": TEXT.maybe(), "reads": list_of(TEXT),
+        "reason": TEXT.maybe(), "kind": _KIND.maybe(), "reads": list_of(READ_LINES),
         "dropped": list_of(record(_DROPPED, "what was dropped")), "record": ANY.maybe(), "points": ANY.maybe(),
     },
     "the reply",
@@ -38,6 +46,8 @@ ANSWER: Final[Mapping[str, Type]] = {
     "answered_by": TEXT._replace(values=("person", "prepared", "default")).maybe(),
 }  # fmt: skip
 _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
+FAILURE: Final = record({"kind": _KIND, "reason": TEXT, "text": TEXT.maybe(), "replies": list_of(REPLY)}, "the failure")
+"""What `otherwise` sees of the step that it stands in for."""
 CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
@@ -45,6 +55,9 @@ CONVERGENCE: Final = record(
 MODEL: Final = record(
     {"name": TEXT, "id": TEXT, "provider": TEXT, "model": TEXT, "window": NUMBER, "tools": BOOLEAN},
     "the model",
+)
+NEWS: Final = record(
+    {"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "what a member says anew"
 )
 _PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
 _CITED: Final = list_of(record(_PLACE, "the place"))
@@ -232,6 +245,13 @@ def _model(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     return ANY if kind == "any" else list_of(MODEL) if kind == "list" else MODEL
 
 
+def _last_words(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """The replies of steps, or of lists of replies, with what is known of their data."""
+    lists = [one.fields.get("replies", ANY) if one.kind == "record" else one for one in types]
+    known = all(one.kind == "list" and one.item is not None and one.item.kind == "record" for one in lists)
+    return list_of(merged(one.item for one in lists if one.item is not None).present() if known and lists else REPLY)
+
+
 def _always(one: Type) -> Rule:
     return lambda _inference, _node, _types: one
 
@@ -262,7 +282,8 @@ RESULTS: Final[Mapping[str, Rule]] = {
     **{name: _always(list_of(one)) for name, one in CHECKS.items()},
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
-    "latest": _always(list_of(REPLY)),
+    "latest": _last_words,
+    "new_in": _always(list_of(NEWS)),
     "others": _always(list_of(REPLY)),
     "bank": _always(list_of(QUESTION)),
     "members": _always(list_of(TEXT)),

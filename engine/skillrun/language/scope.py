@@ -26,9 +26,8 @@ from skillrun.language.types import NOTHING, Facts, Type, identifier, known, lis
 if TYPE_CHECKING:
     from skillrun.language.check import Checker
 
-SEARCHES: Final = frozenset(
-    {"hits_in", "ids_in", "matches", "paths_in"}
-)  # their second argument are regular expressions
+SEARCHES: Final = {**dict.fromkeys(("hits_in", "ids_in", "matches", "paths_in"), 1), "new_in": 4}
+"""Which argument are regular expressions."""
 
 T = TypeVar("T")
 
@@ -61,7 +60,9 @@ class Scope:
     `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
     `around` are the texts that every prompt of the phase carries;
     `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
-    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts.
+    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
+    steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
+    before whose steps bind it.
     """
 
     checker: Checker
@@ -74,7 +75,9 @@ class Scope:
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
     ids: dict[str, Span] = field(default_factory=dict)
     local: Mapping[str, Span] = field(default_factory=dict)
-    looping: bool = False
+    loop: str = ""
+    outside: frozenset[str] | None = None
+    inside: dict[str, str] = field(default_factory=dict)
     writes_elsewhere: bool = False
     reads: set[str] = field(default_factory=set)
     protocols: tuple[str, ...] = ()
@@ -168,11 +171,13 @@ class Scope:
             elif name == "model" and arguments:
                 for model in dict.fromkeys(_texts(types[0].values or ())):
                     self.lookups.model(model, self._written(template, arguments[0], model)[0])
-            elif name in SEARCHES and len(arguments) > 1:
-                self._patterns(template, arguments[1], types[1])
+            elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
+                self._patterns(template, arguments[place], types[place])
         return answer
 
     def _explain(self, path: str) -> str:
+        if path in self.inside:
+            return f"it is known for each item alone: read it from `{identifier(self.inside[path])}.done`"
         if path in self.local:
             return f"`{path}` is first known behind line {self.local[path].line}"
         return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
@@ -210,6 +215,17 @@ class Scope:
             self.depends = self.depends | conjuncts(when.expression)
         yield
         self.known, self.depends = before
+
+    @contextmanager
+    def knowing(self, failure: Type | None) -> Iterator[None]:
+        """What may be read of why a step failed; with None it stays what is known around it."""
+        around = self.names.get("failure")
+        if failure is not None:
+            self.names["failure"] = failure
+        yield
+        self.names.pop("failure", None)
+        if around is not None:
+            self.names["failure"] = around
 
     def bind(self, name: str, one: Type) -> None:
         self.names[identifier(name)] = one

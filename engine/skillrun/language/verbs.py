@@ -11,17 +11,18 @@ from skillrun.language.comparisons import KINDS
 from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, check_twice, member_of
 from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import Problems, close_to, suggest
+from skillrun.language.each import check_each
 from skillrun.language.expressions import Value
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
 from skillrun.language.gathering import list_field
 from skillrun.language.habits import changes_nothing
 from skillrun.language.kinds import OWN_FILES, VERBS
-from skillrun.language.names import PHASE_RECORD, replies_type
+from skillrun.language.names import PHASE_RECORD, REMEMBERS, replies_type
 from skillrun.language.reader import OWN_NAMES
 from skillrun.language.record_shapes import ANSWERS, answers
 from skillrun.language.record_shapes import merged as records_merged
-from skillrun.language.results import ANSWER, QUESTION
+from skillrun.language.results import ANSWER, FAILURE, QUESTION
 from skillrun.language.scope import Scope
 from skillrun.language.source import Span
 from skillrun.language.types import (
@@ -60,11 +61,13 @@ def check_step(scope: Scope, step: Step) -> None:
     """Check a step and what stands in for it, and bind its id."""
     first = _claim_id(scope, step)
     with scope.under(step.when):
-        found = _checked(scope, step, prompted=first)
+        shared = step.otherwise is not None and step.otherwise.id == step.id
+        with scope.knowing(FAILURE.maybe() if shared else None):  # it may speak in the same section
+            found = _checked(scope, step, prompted=first)
         breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
         depends = scope.depends
         if step.otherwise is not None:
-            with scope.under(step.otherwise.when):
+            with scope.knowing(FAILURE), scope.under(step.otherwise.when):
                 found = _either(step, found, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | {f"{step.id} was answered"}
@@ -76,11 +79,11 @@ def check_step(scope: Scope, step: Step) -> None:
 def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
     main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
-    extra = {"member": member_of(main)} if step.verb in ("agent", "panel") else {}
+    extra, told = ({}, {}) if step.verb not in ("agent", "panel") else _member(main)
     beside = {
         name: scope.value(value, extra if name == "material" else {})
         if name in MAY_BE_ABSENT
-        else scope.needed(value, name, extra if name == "writes" else {})
+        else scope.needed(value, name, told if name == "writes" else {})
         for name, value in step.values.items()
     }
     prompt = scope.prompts.get(step.id or "")
@@ -90,6 +93,12 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
         check_material(scope, step.values["material"], beside["material"])
     check = _CHECKS.get(step.verb)
     return check(scope, step, main, beside) if check is not None else None
+
+
+def _member(main: Type) -> tuple[Types, Types]:
+    """The member as its prompts see it, and as `writes` does."""
+    one = member_of(main)
+    return {"member": record({**one.fields, **REMEMBERS}, one.label)}, {"member": one}
 
 
 def check_material(scope: Scope, value: Value, found: Type) -> None:
@@ -386,7 +395,11 @@ def _set(scope: Scope, step: Step, _: Type, __: Types) -> None:
     entries, keys = (step.main.entries or {}, step.main.keys) if step.main is not None else ({}, {})
     for written, value in entries.items():
         one, name = scope.value(value), identifier(written)
-        if name in state:
+        if scope.outside is not None and (name in state or name in scope.outside):
+            what = f"state.{written}" if name in state else written
+            hint = "what is set for an item stays with it: take another name, and read it from what the `each` gives"
+            scope.report(keys[written], "each", f"`{what}` is there outside of the `each`", hint)
+        elif name in state:
             expected = scope.names["state"].fields[name]
             if check_literal(scope, state[name], value) and expected.values:
                 _among(scope, value, one, expected.values, f"the values of `state.{written}`")
@@ -430,8 +443,8 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
         check_steps(scope, step.steps)
         return found
     _cap(scope, step, beside.get("at_most", ANY))
-    outer, looping, before = scope.names.pop("pass", None), scope.looping, dict(scope.names)
-    scope.looping = True
+    outer, loop, before = scope.names.pop("pass", None), scope.loop, dict(scope.names)
+    scope.loop = "repeat"
     trial = replace(scope, problems=Problems.unheard(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
     check_steps(trial, step.steps)
     bound = {name: one for name, one in trial.names.items() if before.get(name) is not one and name != "pass"}
@@ -444,7 +457,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
         hint = "let a section read `pass.previous`, or what the loop sets"
         scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
-    scope.looping = looping
+    scope.loop = loop
     scope.names.pop("pass")
     if outer is not None:
         scope.names["pass"] = outer
@@ -509,9 +522,11 @@ def _goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
         hint = "let the phase do it, from the protocol's outputs"
         scope.report(step.span, "goto", "a protocol cannot go back to a phase", hint)
         return
-    if scope.looping:
+    if scope.loop:
         hint = "set a name in the loop and go back after it"
-        scope.report(step.span, "goto", "`goto` does not stand inside `repeat`", hint)
+        if scope.loop == "each":
+            hint = "go back after it, by what its id gives"
+        scope.report(step.span, "goto", f"`goto` does not stand inside `{scope.loop}`", hint)
     earlier = place.earlier | {place.phase}
     if step.main is not None and target in place.workflow.phases and target not in earlier:
         message = f"`{target}` is not earlier than `{place.phase}`"
@@ -531,6 +546,7 @@ _CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] 
     "set": _set,
     "decide": _decide,
     "repeat": _repeat,
+    "each": lambda scope, step, main, _: check_each(scope, step, main, check_steps),
     "run": _run,
     "goto": _goto,
     "": lambda *_: ANY,  # a broken step

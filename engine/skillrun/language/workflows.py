@@ -19,6 +19,7 @@ from skillrun.language.habits import unread
 from skillrun.language.inference import HISTORY, SUMMARY
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
+from skillrun.language.results import FAILURE
 from skillrun.language.schemas import shown
 from skillrun.language.scope import Place, Scope
 from skillrun.language.types import ANY, TEXT, Type, identifier, record
@@ -127,7 +128,8 @@ class WorkflowCheck:
             outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
             scope.fit_records(phase.outputs, outputs)
             if use.otherwise is not None:
-                check_step(scope, use.otherwise)
+                with scope.knowing(FAILURE):
+                    check_step(scope, use.otherwise)
         written = list(artifacts(phase.steps, self._skipped))
         writes: dict[str, Step] = {one.path: one.step for one in written if one.path is not None}
         certain = {one.path for one in written if one.certain}

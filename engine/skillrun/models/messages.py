@@ -121,6 +121,8 @@ class Request:
     temperature: float | None = None
     answer_now: bool = False
     """No tool may be called any more; providers want those that the messages speak of to be declared all the same."""
+    goes_on: bool = False
+    """It goes on with a conversation that an earlier step has begun; the messages say so to the model."""
     record: dict[str, Any] | None = None
     """What the block at the end of the reply holds. The prompt says so, and only the scripted model reads it here."""
 

@@ -55,6 +55,7 @@ KEYS: Keys = {
     "message": Key("text", "what a failure says"),
     "stop": Key("choice", "why the reply ended", values=get_args(Stop)),
     "times": Key("integer", "how often the rule counts", least=0, most=10**9),
+    "cached": Key("integer", "tokens of the prompt that a provider's cache had", least=0, most=10**9),
     "delay": Key("number", "seconds to wait", least=0, most=10**6),
 }
 CALL_KEYS: Keys = {
@@ -78,6 +79,7 @@ class Rule:
     message: str = ""
     stop: Stop | None = None
     times: int | None = None
+    cached: int = 0
     delay: float = 0
     taken: bool = False
 
@@ -120,7 +122,8 @@ class ScriptedGateway:
         if text and rule.data is None and rule.stop is None:
             text = _with_record(text, rule.record, request)
         asked = [*request.system, *(block for message in request.messages for block in message.blocks)]
-        usage = Usage(sum(_tokens(block.text) for block in asked), _tokens(text))
+        size = sum(_tokens(block.text) for block in asked)
+        usage = Usage(size, _tokens(text), min(rule.cached, size))
         stop = rule.stop or ("tool" if rule.calls else "end")
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
 

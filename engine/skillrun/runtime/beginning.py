@@ -17,6 +17,7 @@ from skillrun.language.templates.limits import budget
 from skillrun.models.messages import Block
 from skillrun.runtime.fitting import Outline, Shortened
 from skillrun.runtime.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
+from skillrun.runtime.records_yaml import legible
 from skillrun.runtime.run import PhaseRun, Run
 
 CACHE_FROM: Final = 1024  # tokens; what providers keep at least
@@ -192,10 +193,10 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
 
 
 def original_request(phase: PhaseRun) -> str:
-    """The workflow's first required input, word for word; empty where it has none."""
+    """The workflow's first required input, word for word, JSON in a legible form; empty where it has none."""
     fields = phase.run.program.workflow.inputs
     first = next((field for field in fields if field.required), None)
-    return str(phase.run.state.inputs.get(first.name, "")) if first is not None else ""
+    return legible(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 
 def template(run: Run, name: str, names: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ Looks at every stop reason before a reply is used. Retries of the transport are 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from skillrun.runtime.context import LEAST_REPLY, size_of, size_of_tools
 from skillrun.runtime.door import FATAL, call
 from skillrun.runtime.events import Pruned, ToolUsed
 from skillrun.runtime.lookup import look_up
+from skillrun.runtime.reads import Lines, lines_shown
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.tools import repository_of
 
@@ -79,8 +80,10 @@ class Answer:
     lacking: str = ""
     dropped: tuple[Dropped, ...] = ()
     reason: str = ""
-    reads: tuple[str, ...] = ()
+    reads: tuple[Lines, ...] = ()
     messages: tuple[Message, ...] = field(default=(), repr=False)
+    kind: str = ""
+    """Why there is no answer: the status, or what kind of failure of the call it was."""
     refused: bool = False
     """It wants another key or model: no attempt was made, and it is asked again when the run is resumed."""
     given_up: bool = False
@@ -103,7 +106,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
     `responded` is told when the model has responded for the first time.
     """
     messages = list(asked.request.messages)
-    reads: list[str] = []
+    reads: list[Lines] = []
     repaired, no_room = False, ""
     turn = 0
     while True:
@@ -124,7 +127,8 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
         if reply.stop == "length" and (cut := _gathered(asked, reply)) is not None:
             return replace(cut, reads=tuple(reads))
         if reply.stop not in ("end", "tool") and not whole:
-            return Answer(_STATUS[reply.stop], reply.text, reason=_WHY[reply.stop], reads=tuple(reads))
+            why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
+            return Answer(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
         if reply.calls and request.answer_now:
             return Answer(
                 "error", reply.text, reason="the model asks for tools and does not answer", reads=tuple(reads)
@@ -153,8 +157,7 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
         if not reply.text.strip():
             return Answer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        read = tuple(dict.fromkeys(reads))
-        return Answer("success", reply.text, value, dropped=dropped, reads=read, messages=history)
+        return Answer("success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history)
 
 
 async def _document(
@@ -164,7 +167,7 @@ async def _document(
     reply: Reply,
     request: Request,
     again: str,
-    reads: tuple[str, ...],
+    reads: tuple[Lines, ...],
 ) -> Answer:
     """A document with its record, which alone is asked for once more where it is missing or malformed."""
     found = taken(record, reply.text)
@@ -215,7 +218,7 @@ async def _record_again(
     return mended(record, found, reply.text), ""
 
 
-def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[str, ...]) -> Answer:
+def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[Lines, ...]) -> Answer:
     """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
     model = asked.request.model
     if error.kind in FATAL:
@@ -226,6 +229,7 @@ def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[s
         "timeout" if error.kind == "timeout" else "error",
         reason=f"{model}: {error.message}" if refused else error.message,
         reads=reads,
+        kind=error.kind,
         refused=refused,
         given_up=error.given_up,
         next_step=error.next_step,
@@ -254,7 +258,12 @@ def _told(asked: Asked, messages: list[Message], results: list[tuple[str, str]])
 
 
 async def _results(
-    phase: PhaseRun, asked: Asked, address: str, messages: list[Message], calls: tuple[ToolCall, ...], reads: list[str]
+    phase: PhaseRun,
+    asked: Asked,
+    address: str,
+    messages: list[Message],
+    calls: tuple[ToolCall, ...],
+    reads: list[Lines],
 ) -> list[tuple[str, str]]:
     """What the tools answer, each in its part of the room that is left for it and those that follow."""
     left = _room(asked, [*messages, *(Message("tool", (Block(untrusted("")),)) for _ in calls)]) - LEAST_REPLY
@@ -268,7 +277,7 @@ async def _results(
 
 
 async def _use(
-    phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, room: int, reads: list[str]
+    phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, room: int, reads: list[Lines]
 ) -> str:
     """What a tool answers in so many tokens, or why it was not used; one that has run before is not run again."""
     offered = [one.name for one in asked.tools]
@@ -291,21 +300,9 @@ async def _use(
     else:
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=True))
     result = str(known.get("result", ""))
-    if not result.startswith("error:"):
-        reads.append(_looked_at(tool))
+    if (shown_lines := lines_shown(tool, result)) is not None:
+        reads.append(shown_lines)
     return result
-
-
-def _looked_at(tool: ToolCall) -> str:
-    """What a tool call looked at, in one line: a file with its first line, or the pattern and where."""
-    arguments: Mapping[str, Any] = tool.arguments
-    if tool.name == LOOKUP:
-        return f"{LOOKUP} {arguments['id']}"
-    place = str(arguments.get("path") or arguments.get("glob") or ".")
-    if tool.name == "Read":
-        return f"{place}:{arguments['offset']}" if arguments.get("offset") else place
-    pattern = arguments.get("pattern")
-    return f"{tool.name} {pattern} in {place}" if pattern else f"{tool.name} {place}"
 
 
 def _value(asked: Asked, reply: Reply, *, repaired: bool) -> tuple[Any, list[dict[str, str]], tuple[Dropped, ...]]:

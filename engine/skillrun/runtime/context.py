@@ -39,37 +39,48 @@ REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where m
 HANDED: Final = "handed"
 
 
-def request_for(
-    frame: Frame,
-    step: Step,
-    seated: Seated,
-    task: str,
-    schema: dict[str, Any] | None,
-    material: Sequence[Piece] = (),
-    tools: tuple[ToolSpec, ...] = (),
-    *,
-    shared: bool,
-) -> Request:
+@dataclass(frozen=True)
+class Said:
+    """What a member's first request is made of: the task as it reads it, the reply's shape, the material, the tools."""
+
+    task: str
+    schema: dict[str, Any] | None
+    material: Sequence[Piece] = ()
+    tools: tuple[ToolSpec, ...] = ()
+
+
+def request_for(frame: Frame, step: Step, seated: Seated, said: Said, *, shared: bool) -> Request:
     """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
 
     Raises StepFailed when it does not fit the model's window.
     """
-    run, phase = frame.run, frame.open
-    resolved = run.resolve(seated.member.model or seated.role.model)
-    asked = Asking(phase, resolved, step.id or step.verb, seated.id, schema, tools)
-    earlier = _conversation(frame, step, seated)
-    if earlier:
-        system, texts = shared_by_all(phase).system, [piece.at(WHOLE)[0] for piece in material]
-        final = Message("user", (*map(Block, texts), Block(_task(run, task))))
-        messages = (*earlier, final)
-        if room := asked.room(system, messages):
-            return Request(resolved.model, system, messages, room, schema=schema)
-        phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {resolved.model}")
-        frame.sessions.pop(seated.id, None)
+    phase = frame.open
     speaker = phase.speakers.get(seated.id)
     if speaker is None:
-        speaker = phase.speakers[seated.id] = template(run, "system/role", _speaker(frame, seated))
-    return request_in(asked, task, material, (Block(speaker, part="role"),), shared=shared)
+        speaker = phase.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
+    role = Block(speaker, cache=persistent(frame, step), part="role")  # where it goes on, it goes on from there
+    return request_in(_asking(frame, step, seated, said), said.task, said.material, (role,), shared=shared)
+
+
+def request_going_on(frame: Frame, step: Step, seated: Seated, said: Said) -> Request | None:
+    """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
+    fits the window. Material that stands in the conversation is not told again."""
+    phase, asked = frame.open, _asking(frame, step, seated, said)
+    earlier = conversation(frame, step, seated)
+    known = {block.text for message in earlier for block in message.blocks}
+    texts = [text for piece in said.material if (text := piece.at(WHOLE)[0]) not in known]
+    final = Message("user", (*map(Block, texts), Block(_task(frame.run, said.task), cache=True)))
+    system, messages = shared_by_all(phase).system, (*earlier, final)
+    if room := asked.room(system, messages):
+        return Request(asked.resolved.model, system, messages, room, schema=said.schema, goes_on=True)
+    phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {asked.resolved.model}")
+    frame.sessions.pop(seated.id, None)
+    return None
+
+
+def _asking(frame: Frame, step: Step, seated: Seated, said: Said) -> Asking:
+    resolved = frame.run.resolve(seated.member.model or seated.role.model)
+    return Asking(frame.open, resolved, step.id or step.verb, seated.id, said.schema, said.tools)
 
 
 @dataclass(frozen=True)
@@ -119,19 +130,19 @@ def request_in(
     usual = most_on_record(phase, resolved.window)
     shown = opening.blocks(usual)
     handed = pieces_at(material, WHOLE)
-    room = asking.room(opening.system, _said(shown, handed, ending))
+    room = asking.room(opening.system, _messages(shown, handed, ending))
     if room < asking.reply:
         shown, handed = _fitted(asking, opening, usual, material, ending)
-        room = asking.room(opening.system, _said(shown, handed, ending))
+        room = asking.room(opening.system, _messages(shown, handed, ending))
         if not room:
-            raise _too_large(asking, asking.size(opening.system, _said(shown, handed, ending)))
-    messages = _said(shown, handed, ending)
+            raise _too_large(asking, asking.size(opening.system, _messages(shown, handed, ending)))
+    messages = _messages(shown, handed, ending)
     phase.context_dropped = shown.dropped
     _put_on_record(asking, (*opening.system, *messages[0].blocks), [*shown.left_out, *handed.left_out])
     return Request(resolved.model, opening.system, messages, room, schema=schema)
 
 
-def _said(shown: Shown, handed: Shown, ending: tuple[Block, ...]) -> tuple[Message, ...]:
+def _messages(shown: Shown, handed: Shown, ending: tuple[Block, ...]) -> tuple[Message, ...]:
     return (Message("user", (*shown.blocks, *handed.blocks, *ending)),)
 
 
@@ -180,7 +191,7 @@ def persistent(frame: Frame, step: Step) -> bool:
     return bool(frame.value(step, "session", "fresh") == "persistent")
 
 
-def _conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...]:
+def conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...]:
     """What a member that keeps its conversation has heard and said in the steps before this one."""
     if not persistent(frame, step):
         return ()

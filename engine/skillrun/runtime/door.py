@@ -32,7 +32,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:
         reply = Reply.from_dict(known)
-        phase.count_again(address, fingerprint, reply)
+        phase.count_again(address, request, reply)
         run.emit(_ended(phase, address, member, reply, replayed=True))
         return reply
     failed = run.journal.find("failed", address, fingerprint) if from_journal else None
@@ -57,7 +57,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
         run.limits.answered(held, reply.usage, reply.price)
     finally:
         run.limits.end(held)
-    phase.count(reply.usage, reply.price)
+    phase.count(reply.usage, reply.price, goes_on=request.goes_on)
     run.emit(_ended(phase, address, member, reply, replayed=False))
     return reply
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillrun.language.diagnostics import SkillrunError
@@ -12,11 +12,22 @@ from skillrun.language.diagnostics import SkillrunError
 class StepFailed(Exception):
     """A step has no result. `otherwise`, the phase's breaker or the end of the run takes it from here."""
 
+    kind = "failed"
+    """Why: what became of the reply or of the call of a member, or else just this."""
+    replies: Sequence[dict[str, Any]] = ()
+
     def __init__(self, reason: str, address: str = "", next_step: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
         self.next_step = next_step
+
+
+def told_of(failure: StepFailed) -> dict[str, Any]:
+    """`failure`, as `otherwise` sees it; `text` is the reply of the first member that failed, as it came."""
+    failed = (one for one in failure.replies if one["status"] != "success")
+    text = {"text": one["text"]} if (one := next(failed, {})).get("text") else {}
+    return {"kind": failure.kind, "reason": failure.reason, **text, "replies": list(failure.replies)}
 
 
 PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members that have not answered
@@ -28,6 +39,15 @@ class AgentFailed(StepFailed):
     def __init__(self, reason: str, address: str, replies: list[dict[str, Any]], next_step: str = "") -> None:
         super().__init__(reason, address, next_step)
         self.replies = replies
+        self.kind = next((one["kind"] for one in replies if one["status"] != "success"), self.kind)
+
+
+class EachFailed(StepFailed):
+    """Too few items succeeded; what the step gives all the same is kept."""
+
+    def __init__(self, reason: str, address: str, result: dict[str, Any], next_step: str = "") -> None:
+        super().__init__(reason, address, next_step)
+        self.result = result
 
 
 class StoppedByPerson(SkillrunError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +13,7 @@ from jinja2.exceptions import UndefinedError
 from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.expressions import RenderError, Template
-from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
+from skillrun.runtime.errors import PARTIAL, AgentFailed, EachFailed, StepFailed, told_of
 from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from skillrun.runtime.steps import Act
 
 UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
-ASKING = frozenset({"agent", "panel", "run"})  # what stands in for one of these is less than it
+ASKING = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
 AGAIN: Final = "again"
+FAILURE: Final = "failure"
 IN_TURN: Final = "sequential"
 
 
@@ -39,13 +42,14 @@ async def evaluate(step: Step, frame: Frame) -> None:
         finally:
             frame.open.carriers -= carriers
     except StepFailed as failure:
-        if step.verb == "goto" or not _stands_in(step.otherwise, frame):
-            raise
-        frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
-        if isinstance(failure, AgentFailed) or step.verb in ASKING:
-            frame.open.degrade(failure.reason)
-        assert step.otherwise is not None
-        await _otherwise(step, step.otherwise, frame)
+        with knowing(frame, failure):
+            if step.verb == "goto" or not _stands_in(step.otherwise, frame):
+                raise
+            frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
+            if isinstance(failure, AgentFailed) or step.verb in ASKING:
+                frame.open.degrade(failure.reason)
+            assert step.otherwise is not None
+            await _otherwise(step, step.otherwise, frame)
     else:
         if step.id is not None and result is not None:
             frame.bind(step.id, result)
@@ -54,6 +58,17 @@ async def evaluate(step: Step, frame: Frame) -> None:
 def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
     """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
     return otherwise is not None and (otherwise.when is None or _holds(otherwise.when, frame, otherwise))
+
+
+@contextmanager
+def knowing(frame: Frame, failure: StepFailed) -> Iterator[None]:
+    """What stands in for a failed step sees why it failed."""
+    before = frame.names[FAILURE]
+    frame.names[FAILURE] = told_of(failure)
+    try:
+        yield
+    finally:
+        frame.names[FAILURE] = before
 
 
 class failing:  # noqa: N801 (a function to who reads it; as one it would cost each call more)
@@ -93,7 +108,7 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     if then in (IN_TURN, "ask"):
         frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
         frame.run.refused.clear()
-    if then == "ask" and await offer_retry(frame, where, reason, can_go_on=can_go_on):
+    if then == "ask" and await offer_retry(frame, where, reason, limit, can_go_on=can_go_on):
         breakers.succeeded(breaker)
         return AGAIN
     return then
@@ -161,12 +176,16 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
     if tried.failure is None:
         _degraded(frame, name, f"{name}: {tried.reason}", f"{name}: went on without {tried.reason}")
         return tried.result
-    if skip and not _stands_in(step.otherwise, frame):
+    with knowing(frame, tried.failure):
+        stands_in = _stands_in(step.otherwise, frame)
+    if skip and not stands_in:
         text = f"{name} was skipped: {tried.reason}"
         _degraded(frame, name, text, text)
         return None
     if isinstance(tried.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
         frame.bind(step.id, {"replies": tried.failure.replies, "degraded": True})
+    if isinstance(tried.failure, EachFailed) and step.otherwise is not None:
+        frame.bind(step.id, tried.failure.result)
     raise tried.failure
 
 

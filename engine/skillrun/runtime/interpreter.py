@@ -352,6 +352,6 @@ def workflow_outputs(run: Run) -> dict[str, Any]:
     found = run.folder.summaries(run.program.workflow.phases)
     phases = {name: phase_value(run, one) for name, one in found.items() if one["status"] == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
-    names["run"]["usage"] = spent_of(run).to_dict()
+    names["run"]["usage"] = spent_of(run).told()
     outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
     return {name: value for name, value in outputs.items() if not isinstance(value, Absent)}

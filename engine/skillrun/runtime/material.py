@@ -192,4 +192,6 @@ def _part(one: Mapping[str, Any]) -> Part:
     if one.get("status", "success") != "success":
         reason = reason or one["status"]
     member, path = (str(one.get(key) or "") for key in ("member", "path"))
+    if text and isinstance(data := one.get("data"), Mapping | list):
+        text = as_yaml(data)
     return Part(str(text or ""), member, path, str(reason))

@@ -9,7 +9,7 @@ from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
-from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate, failing
+from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate, failing, knowing
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import Frame, PhaseRun, Run
@@ -77,28 +77,29 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
         frame = new_frame(phase, phase.address(), phase.phase, phase.names, in_turn=in_turn)
         try:
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
-        except StepFailed as failure:
-            reason, then, way = failure.reason, "", failure.next_step
+        except StepFailed as error:
+            failure, then = error, ""
         if use.retry is not None:
-            then = await after_failure(frame, use.retry, phase.address(), reason, can_go_on=phase.carried)
+            then = await after_failure(frame, use.retry, phase.address(), failure.reason, can_go_on=phase.carried)
         if then == IN_TURN:
-            return Ended("failed", reason=reason, in_turn=phase)
+            return Ended("failed", reason=failure.reason, in_turn=phase)
         if then != AGAIN:
-            return await _gave_up(use, phase, frame, reason, way, skip=then == "skip")
-        run.emit(Said(use.name, f"failed, and is tried again: {reason}"))
+            return await _gave_up(use, phase, frame, failure, skip=then == "skip")
+        run.emit(Said(use.name, f"failed, and is tried again: {failure.reason}"))
         phase = open_phase(run, use, _state(run, use), phase)
 
 
-async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, reason: str, way: str, *, skip: bool) -> Ended:
+async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, *, skip: bool) -> Ended:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
     if use.otherwise is None and not skip:
-        return await _failed(phase, reason, way)
-    text = f"{use.name} failed: {reason}"
+        return await _failed(phase, failure.reason, failure.next_step)
+    text = f"{use.name} failed: {failure.reason}"
     phase.warn(text)
     phase.degrade(text)
     steps = [use.otherwise] if use.otherwise is not None else []
     try:
-        return await _evaluated(phase, frame, steps, None, status="failed")
+        with knowing(frame, failure):
+            return await _evaluated(phase, frame, steps, None, status="failed")
     except StepFailed as second:
         return await _failed(phase, second.reason, second.next_step)
 

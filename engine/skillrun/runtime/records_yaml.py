@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any, Final
 
 import yaml
 
+from skillrun.language.border import clean
 from skillrun.language.diagnostics import Problems, SkillrunError, render
 from skillrun.language.document import parse_document
-from skillrun.language.scalars import plain_value
+from skillrun.language.scalars import is_number, plain_value
 from skillrun.language.source import plain, read_source, source_of
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_ENDS: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -33,11 +36,16 @@ def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
     value = readable(value)
     style = None
-    if not value or not isinstance(plain_value(value), str) or value[-1] in "\"'" or _ESCAPED.search(value):
+    if not value or _means_more(value) or value[-1] in "\"'" or _ESCAPED.search(value):
         style = '"'
     elif "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
         style = "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _means_more(value: str) -> bool:
+    """Whether YAML 1.2 takes it for something else than text, be it a number that is too large."""
+    return not isinstance(plain_value(value), str) or is_number(value)
 
 
 _Dumper.add_representer(str, _text)
@@ -53,6 +61,27 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
 def as_yaml(data: Any) -> str:
     """Plain data as the text of a YAML document, which nobody reads back."""
     return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
+
+
+def legible(text: str) -> str:
+    """A text that is a JSON object or list, laid out as YAML; any other as it is.
+
+    Blanks at the ends of lines are left out: with them no text of several lines could stand as it is.
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return as_yaml(_without_ends(json.loads(text)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _without_ends(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_ends(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_ends(one) for one in value]
+    return _ENDS.sub("", clean(value)).strip("\n") if isinstance(value, str) else value
 
 
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:

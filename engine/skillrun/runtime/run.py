@@ -13,7 +13,7 @@ from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
 from skillrun.language.expressions import ABSENT, Absent
 from skillrun.language.schemas import Shape, shown
-from skillrun.models.messages import Gateway, Message, ModelError, Reply, Usage
+from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
@@ -85,12 +85,14 @@ class Spent:
     """Calls, tokens and price; the price is None once that of one call is unknown.
 
     `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
+    `kept` are the tokens that calls which go on with a conversation found in a provider's cache.
     """
 
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
     price: float | None = 0.0
     replayed: int = 0
+    kept: int = 0
 
     @classmethod
     def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
@@ -99,17 +101,23 @@ class Spent:
         for summary in summaries:
             data = summary.get("usage") or {}
             usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-            total += cls(int(data.get("calls", 0)), usage, data.get("price", 0.0), int(data.get("replayed", 0)))
+            calls, replayed, kept = (int(data.get(key, 0)) for key in ("calls", "replayed", "kept"))
+            total += cls(calls, usage, data.get("price", 0.0), replayed, kept)
         return total
 
     def __add__(self, other: Spent) -> Spent:
         price = None if self.price is None or other.price is None else self.price + other.price
-        return Spent(self.calls + other.calls, self.usage + other.usage, price, self.replayed + other.replayed)
+        again, kept = self.replayed + other.replayed, self.kept + other.kept
+        return Spent(self.calls + other.calls, self.usage + other.usage, price, again, kept)
 
     def to_dict(self) -> dict[str, Any]:
         price = None if self.price is None else round(self.price, 6)
-        again = {"replayed": self.replayed} if self.replayed else {}
-        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **again}
+        more = {name: number for name in ("replayed", "kept") if (number := getattr(self, name))}
+        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **more}
+
+    def told(self) -> dict[str, Any]:
+        """As templates see it."""
+        return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}
 
 
 @dataclass
@@ -231,7 +239,11 @@ class PhaseRun:
     answers: dict[str, Any] = field(default_factory=dict)
     vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
     prompts: int = 0
-    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop
+    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
+    items: dict[str, Any] = field(
+        default_factory=dict
+    )  # by the address of an `each`: what has succeeded before a retry
+    marked: str = ""  # the item of an `each` that this is a branch for, in words
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
     carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in
@@ -278,12 +290,13 @@ class PhaseRun:
             return {}
         return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
 
-    def count(self, usage: Usage, price: float | None) -> None:
-        self.spent += Spent(1, usage, price)
+    def count(self, usage: Usage, price: float | None, *, goes_on: bool) -> None:
+        self.spent += Spent(1, usage, price, kept=usage.cache_read if goes_on else 0)
         self.tell_usage()
 
-    def count_again(self, address: str, fingerprint: str, reply: Reply) -> None:
+    def count_again(self, address: str, request: Request, reply: Reply) -> None:
         """Count a call that the journal answers: as paid for in this round, or as replayed from an earlier one."""
+        fingerprint = request.fingerprint()
         again = (address, fingerprint) in self.run.counted
         if not again and self.later():
             sent = self.run.journal.find("sent", address, fingerprint) or {}
@@ -292,7 +305,7 @@ class PhaseRun:
         if again:
             self.spent += Spent(replayed=1)
         else:
-            self.count(reply.usage, reply.price)
+            self.count(reply.usage, reply.price, goes_on=request.goes_on)
 
     def tell_usage(self) -> None:
         """`run.usage` for templates: all that has ended before, in earlier rounds too, and what this phase has used.
@@ -301,7 +314,7 @@ class PhaseRun:
         """
         by_phase = {name: summary.get("usage") or {} for name, summary in self.before.items()}
         total = self.earlier + self.spent
-        self.names["run"]["usage"] = {**total.to_dict(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
+        self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
 
     @property
     def title(self) -> str:
@@ -310,6 +323,7 @@ class PhaseRun:
 
     def warn(self, text: str) -> None:
         """Put a warning on record, once: the person is told, and the summary has it."""
+        text = f"{self.marked}: {text}" if self.marked else text
         if text not in self.warnings:
             self.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))

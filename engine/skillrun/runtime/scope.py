@@ -127,6 +127,12 @@ def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any]
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
     frame = Frame(phase, address, names, score.prompts, **more)
     frame.absent(locals_of(score.steps))
+    frame.absent(["failure"])
+    return with_functions(frame)
+
+
+def with_functions(frame: Frame) -> Frame:
+    """The frame with the functions that its templates can call."""
     frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members, "model": _model(frame.run)}
     return frame
 

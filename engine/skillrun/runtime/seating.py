@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.definitions import Role
 from skillrun.language.fields import Member, MemberError, parse_member
 from skillrun.runtime.errors import StepFailed
@@ -24,6 +26,11 @@ class Seated:
     @property
     def id(self) -> str:
         return self.member.id
+
+
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> int:
+    return estimate_tokens(text)
 
 
 async def seat_all(frame: Frame, several: list[Any]) -> list[Seated]:
@@ -52,5 +59,7 @@ def seat(frame: Frame, written: Any) -> Seated:
     names: dict[str, Any] = {"id": member.id, "role": member.role, "model": resolved.short}
     if member.variant:
         names |= {"variant": member.variant, "lens": lens}
-    names |= {"lines": len(role.body.splitlines()), "skills": list(role.skills)}
+    found = map(frame.run.program.library.agent_skill, role.skills)
+    texts = (role.body, lens or "", *(skill.body for skill in found if skill is not None))
+    names |= {"lines": len(role.body.splitlines()), "tokens": _tokens("\n".join(texts)), "skills": list(role.skills)}
     return Seated(member, role, names)

@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 from skillrun.collaboration import compaction, verdicts
 from skillrun.collaboration import convergence as agreement
+from skillrun.collaboration import news as newness
 from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct
 from skillrun.language.absent import ABSENT, Absent
@@ -156,6 +157,22 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     return {name: hits for name, hits in found.items() if hits}
 
 
+def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idle: Any = ()) -> list[dict[str, Any]]:
+    """What each reply has in the list `field` that the member's earlier reply had not; words that match the patterns
+    `idle` do not count."""
+    replies, before = listed(later), listed(earlier)
+    weigh([replies, before])
+    patterns = [pattern for several in named(idle).values() for pattern in several] if idle else []
+
+    def spoken(text: str) -> str:
+        for pattern in patterns:
+            for at, hit in reversed(search(pattern, text)):
+                text = f"{text[:at]} {text[at + len(hit) :]}"
+        return text
+
+    return newness.news(replies, before, printed(field), whole(least), spoken)
+
+
 def mean(records: Any) -> dict[str, float]:
     """The mean of each field that holds numbers."""
     found = records if isinstance(records, Mapping) else listed(records)
@@ -178,7 +195,7 @@ def _paid(value: Any) -> str:
 
 
 _NAMED: Final[tuple[Callable[..., Any], ...]] = (
-    *(clip, convergence, dedupe, matches, mean, overlap, section, slug, tokens, top, untrusted),
+    *(clip, convergence, dedupe, matches, mean, new_in, overlap, section, slug, tokens, top, untrusted),
     *(hits_in, ids_in, links_between, numbers_in, paths_in),
     verdicts.latest,  # each member's last reply over some steps
 )

@@ -10,13 +10,15 @@ from typing import Any
 
 from skillrun.language.definitions import Prompt, Step
 from skillrun.language.schemas import Shape
+from skillrun.models.messages import ToolSpec
 from skillrun.runtime.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
 from skillrun.runtime.beginning import pieces_of, worth_caching
 from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import persistent, request_for
+from skillrun.runtime.context import Said, conversation, persistent, request_for, request_going_on
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
 from skillrun.runtime.lookup import tool_for
 from skillrun.runtime.material import Piece
+from skillrun.runtime.reads import merged
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.seating import Seated, seat_all
@@ -106,16 +108,18 @@ async def _ask_all(
 def _asked(
     step: Step, frame: Frame, seated: Seated, shape: Shape | None, record: Attachment | None, *, shared: bool
 ) -> Asked:
-    prompt = frame.prompts.get(step.id or "")
-    task = prompt.template.render_text(frame_names(frame, seated.names)) if prompt is not None else ""
     resolved = frame.run.resolve(seated.member.model or seated.role.model)
-    task = task_with(step, frame, task, record, ends=resolved.records)
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
     tools = tools_of(frame, seated)
-    material = _material(step, frame, seated, prompt)
     schema = shape.schema if shape else None
-    request = request_for(frame, step, seated, task, schema, material, tools, shared=shared)
+    request = None
+    if conversation(frame, step, seated):
+        said = _said(step, frame, seated, record, schema, tools, remembers=True)
+        request = request_going_on(frame, step, seated, said)
+    if request is None:
+        said = _said(step, frame, seated, record, schema, tools, remembers=False)
+        request = request_for(frame, step, seated, said, shared=shared)
     if record is not None and resolved.records:
         request = replace(request, record=record.shape.schema)
     invalid = frame.text(step, "invalid")
@@ -127,12 +131,30 @@ def _asked(
     return Asked(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record)
 
 
-def _material(step: Step, frame: Frame, seated: Seated, prompt: Prompt | None) -> list[Piece]:
-    """What the step hands over to a member; what came with a protocol's task goes wherever the task goes."""
-    names = frame_names(frame, seated.names)
+def _said(
+    step: Step,
+    frame: Frame,
+    seated: Seated,
+    record: Attachment | None,
+    schema: dict[str, Any] | None,
+    tools: tuple[ToolSpec, ...],
+    *,
+    remembers: bool,
+) -> Said:
+    """What is said to a member who remembers what it was told before, or does not."""
+    member = {**seated.names, "remembers": remembers}
+    names = frame_names(frame, member)
+    prompt = frame.prompts.get(step.id or "")
+    ends = frame.run.resolve(seated.member.model or seated.role.model).records
+    task = prompt.template.render_text(names) if prompt is not None else ""
+    pieces = [*_with_task(frame, prompt, member), *pieces_of(frame.run, step.material, names)]
+    return Said(task_with(step, frame, task, record, ends=ends), schema, pieces, tools)
+
+
+def _with_task(frame: Frame, prompt: Prompt | None, member: Mapping[str, Any]) -> list[Piece]:
+    """What came with a protocol's task; it goes wherever the task goes."""
     taken = prompt is not None and prompt.template.mentions("task") and frame.task_material is not None
-    task = frame.task_material(seated.names) if taken and frame.task_material is not None else []
-    return [*task, *pieces_of(frame.run, step.material, names)]
+    return frame.task_material(member) if taken and frame.task_material is not None else []
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], object] = bool) -> Answer:
@@ -185,7 +207,8 @@ def _with_records(
 
 
 def _reply(one: Seated, found: Answer, record: Attachment | None) -> dict[str, Any]:
-    reply: dict[str, Any] = {"member": one.id, "status": found.status, "reads": list(found.reads)}
+    reply: dict[str, Any] = {"member": one.id, "status": found.status}
+    reply["reads"] = [lines.to_dict() for lines in merged(found.reads)]
     if found.text:
         reply["text"] = found.text
     if found.data is not None:
@@ -195,7 +218,7 @@ def _reply(one: Seated, found: Answer, record: Attachment | None) -> dict[str, A
     if record is not None and record.points and found.ok:
         reply["points"] = answered(record, found.record, one.id)
     if found.reason:
-        reply["reason"] = found.reason
+        reply |= {"reason": found.reason, "kind": found.kind or found.status}
     reply["dropped"] = [dict(vars(one)) for one in found.dropped]
     return reply
 

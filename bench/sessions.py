@@ -1,0 +1,138 @@
+"""One shipped design session of three rounds with long roles, and its figures as a line of JSON.
+
+`python -m bench.sessions fresh|persistent --seed N`: the specialists are the embedded model, whose own counters say
+what its cache served; what the chair says is written out here, so that both kinds of sessions have the same course.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import platformdirs
+
+from bench.ours import UNLIMITED
+from skillrun.language.check import check_workflow
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.gateway import open_gateway
+from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime.events import CallEnded, Event
+from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import begin, checked_inputs
+
+QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
+MEMBERS: Final = ("keeper", "breaker")
+LINES: Final = 110  # of a role: from 100 on it is substantial
+PROPOSED: Final = [{"member": MEMBERS[1], "proposed": "A signed cookie."}]
+CONFLICT: Final = {"id": "C-1", "topic": "Sessions", "raised_by": MEMBERS[0], "concern": "It cannot be taken back."}
+CHAIR: Final[list[dict[str, Any]]] = [
+    {
+        "address": "*/findings/*",
+        "data": {"consensus": [], "conflicts": [{**CONFLICT, "parties": PROPOSED}], "gaps": []},
+    },
+    {
+        "address": "*/reading/*",
+        "data": {
+            "engaged": [{"member": name, "new": "A price."} for name in MEMBERS],
+            "settled": [],
+            "question": "What does a lookup cost?",
+        },
+    },
+]
+CONFIG: Final = {
+    "deliberation": {
+        "conflict_overrides": [{"agent_a": MEMBERS[0], "agent_b": MEMBERS[1], "level": "HIGH"}],
+        "engagement": {"same_position": 1.1},  # whoever answers has moved, whatever the model says
+    },
+    "breakers": {"chairing": {"limit": 1, "then": "fall back"}},
+}
+
+
+class Mixed:
+    """The chair from a script, the specialists from a model."""
+
+    def __init__(self, model: Gateway) -> None:
+        self.model, self.scripted = model, ScriptedGateway(CHAIR)
+
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+        gateway = self.scripted if "/chair/" in address else self.model
+        return await gateway.send(request, address, attempts)
+
+    async def close(self) -> None:
+        await self.model.close()
+
+
+def write_project(folder: Path) -> None:
+    lines = "".join(f"You look at thing number {number}, and say what it costs.\n" for number in range(LINES))
+    files = {"config/deliberation.yaml": json.dumps(CONFIG)}
+    files |= {f"roles/{name}.md": f"---\nname: {name}\n---\nYou are the {name}.\n{lines}" for name in MEMBERS}
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+async def session(kind: str, seed: int, folder: Path, model: Gateway | None = None) -> dict[str, Any]:
+    """A design session of that kind, on the embedded model where no other is given."""
+    write_project(folder)
+    library = Library([Root(folder, "", "project"), Root(package_library(), "skillrun:", "library")])
+    program, models = check_workflow(library, "design-session"), library.config("models")
+    assert program is not None
+    assert models is not None
+    catalogue = Catalogue.of(models.data)
+    assert catalogue.embedded is not None
+    catalogue = replace(catalogue, embedded=replace(catalogue.embedded, seed=seed))
+    cache = Path(platformdirs.user_cache_dir("skillrun"))
+    gateway = Mixed(model or open_gateway(catalogue, {}, cache, lambda _line: None))
+    (folder / "answers.yaml").write_text("verdict: let the chair decide\n", encoding="utf-8")
+    person = open_person(unattended=True, answers=folder / "answers.yaml")
+    events: list[Event] = []
+    override = "scripted:bench" if model else "embedded"
+    setting = Session(
+        program, catalogue, gateway, person, [events.append], project=folder, override=override, budget=UNLIMITED
+    )
+    inputs, _ = checked_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
+    started = time.monotonic()
+    try:
+        outcome = await begin(setting, inputs, folder / "runs", "run")
+    finally:
+        await gateway.close()
+    told = [event for event in events if isinstance(event, CallEnded) and not event.error and event.member in MEMBERS]
+    record: Mapping[str, Any] = {}
+    if outcome.status == "completed":
+        summary, _ = from_frontmatter(folder / "runs" / "run" / "summaries" / "deliberation.md")
+        record = summary["outputs"]["deliberation"]
+    used = {key: sum(one.usage[key] for one in told) for key in ("input", "output", "cache_read")}
+    return {
+        "calls": len(told),
+        "rounds": record.get("rounds", 0),
+        "input": used["input"],
+        "read anew": used["input"] - used["cache_read"],
+        "saved": record.get("saved", 0),
+        "minutes": (time.monotonic() - started) / 60,
+        "status": outcome.status,
+        "reason": outcome.reason,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=("fresh", "persistent"))
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="session-") as folder:
+        print(json.dumps(asyncio.run(session(given.kind, given.seed, Path(folder)))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What members have read of a repository: the lines of files that the tool `Read` has shown them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from skillrun.models.messages import ToolCall
+
+_NUMBERED: Final = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+
+
+@dataclass(frozen=True, order=True)
+class Lines:
+    """Lines of a file that stand one behind the other: the first, counted from 1, and how many."""
+
+    path: str
+    first: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+    def to_dict(self) -> dict[str, str | int]:
+        return {"path": self.path, "from": self.first, "lines": self.count}
+
+
+def lines_shown(tool: ToolCall, result: str) -> Lines | None:
+    """What a use of a tool has shown of a file; None where it shows no file, or has failed."""
+    path = tool.arguments.get("path")
+    if tool.name != "Read" or not isinstance(path, str) or result.startswith("error:"):
+        return None
+    numbers = [int(found[1][:9]) for found in _NUMBERED.finditer(result)]
+    return Lines(path.removeprefix("./"), numbers[0] if numbers else 1, len(numbers))
+
+
+def merged(reads: Iterable[Lines]) -> list[Lines]:
+    """Each line once: what overlaps or follows at once becomes one; files in the order in which they were opened."""
+    everything: Sequence[Lines] = list(reads)
+    found: list[Lines] = []
+    for path in dict.fromkeys(one.path for one in everything):
+        for one in sorted(one for one in everything if one.path == path):
+            last = found[-1] if found and found[-1].path == path else None
+            if last is not None and one.first <= last.end:
+                found[-1] = Lines(path, last.first, max(last.end, one.end) - last.first)
+            else:
+                found.append(one)
+    return found

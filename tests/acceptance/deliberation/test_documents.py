@@ -1,0 +1,197 @@
+"""What comes out: a decision record, a plan for one issue, a review of a plan; each with what was looked at."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from tests.acceptance.deliberation.conftest import (
+    ARCHITECT,
+    CLASH,
+    PHASES,
+    RECORD,
+    SECURITY,
+    TESTER,
+    Hold,
+    Rule,
+    answer,
+)
+
+CODE = {"src/login.py": "".join(f"line {n}\n" for n in range(1, 41)), "src/app.py": "app\n"}
+ISSUE = {
+    "number": 12,
+    "title": "Login fails: twice",
+    "body": "Steps:\r\n\r\n1. open the page\r\n2. type a `ß`\r\n",
+    "labels": [{"name": "bug"}],
+    "comments": [{"author": {"login": "ann"}, "body": "Only with long names."}],
+}
+PLAN = "# Plan: #12 Login fails\n\n## Steps\n\n### Step 1: a test\n\nChange `src/login.py`.\n"
+
+
+def reads(member: str, *ranges: tuple[str, int, int]) -> Rule:
+    """A specialist that reads before it answers."""
+    calls = [{"name": "Read", "arguments": {"path": path, "offset": first, "limit": n}} for path, first, n in ranges]
+    return {"address": f"*/first/{member}/1.1", "calls": calls}
+
+
+@pytest.mark.row("D10")
+def test_a_decision_record_says_what_why_who_against_and_what_would_change_it(hold: Hold) -> None:
+    text = hold(CLASH).artifact("decision-record.md")
+    heads = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert heads == [
+        "Why", "First steps", "Options", "Dissent", "Open", "What would change it", "Conflicts", "What was looked at",
+    ]  # fmt: skip
+    assert text.startswith("# Sessions are rows of a table\n\n**Question.** Where do sessions live?\n\n**Decision.** ")
+    assert "- They can be ended at once. (`src/login.py` 3–8)" in text
+    assert f"| A table | Ended at once. | A query. | {SECURITY}, {TESTER} |" in text
+    assert "| A signed / cookie |" in text
+    assert (
+        f"- {ARCHITECT} would do this: A signed cookie. Servers stay alike. Confidence HIGH; would change with: A"
+        in text
+    )
+    assert "How long does it last? The table grows with it. To settle by: the owner." in text
+    assert "\n\n\n" not in text
+    assert "{{" not in text
+
+
+@pytest.mark.row("D10")
+def test_a_specialist_that_the_record_forgets_stands_in_it_all_the_same(hold: Hold) -> None:
+    data: dict[str, Any] = {**RECORD["data"], "dissents": [], "options": [], "open": [], "next": [], "costs": []}
+    text = hold({"address": "*/record/decision/*", "data": data}).artifact("decision-record.md")
+    for member in (ARCHITECT, SECURITY, TESTER):
+        assert f"- {member} stands behind none of the options: " in text
+    assert "## Open" not in text
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("workflow", PHASES)
+def test_each_document_names_the_files_and_lines_that_each_specialist_read(hold: Hold, workflow: str) -> None:
+    rules = [reads(SECURITY, ("src/login.py", 3, 4), ("src/login.py", 20, 2), ("src/app.py", 1, 1))]
+    files = {**CODE, "plan.md": PLAN}
+    run = hold(*rules, workflow=workflow, about="plan.md", files=files, flags=["--repo", "."])
+    (path,) = [one for one in ("decision-record.md", "plan.md", "plan-review.md") if (run.folder / one).exists()]
+    looked = run.artifact(path).partition("## What was looked at\n")[2]
+    assert f"- {SECURITY}: `src/app.py` 1–1; `src/login.py` 3–6, 20–21\n" in looked
+    assert f"- {TESTER}: no file\n" in looked
+
+
+@pytest.mark.row("D10")
+def test_an_issue_comes_as_what_github_prints(hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(ISSUE).encode())))
+    run = hold({"address": "*/draft/*", "text": PLAN}, workflow="plan-issue", about="-")
+    prompt = run.prompt(f"*/first/{SECURITY}/*")
+    assert "title: 'Login fails: twice'\nbody: |-\n  Steps:\n\n  1. open the page\n  2. type a `ß`\n" in prompt
+    assert "login: ann\n  body: Only with long names." in prompt
+    assert run.artifact("plan.md").startswith("# Plan: #12 Login fails\n")
+
+
+@pytest.mark.row("D10")
+def test_what_code_finds_in_a_plan_is_mended_once_or_said(hold: Hold) -> None:
+    draft = PLAN + "\n### Step 2\n\nChange `src/gone.py`, and create `src/fresh.py`. The rest is TBD.\n"
+    look = {"name": "Read", "arguments": {"path": "src/app.py"}}
+    draw = {"address": "*/draft/*/[2-9].*", "text": draft}
+    looks = {"address": "*/draft/*", "calls": [look]}
+    mended = {
+        "address": "*/mended/*",
+        "text": PLAN,
+        "record": {"answers": [{"id": f"P-{n}", "done": "changed", "how": "So."} for n in (1, 2)]},
+    }
+    run = hold(draw, looks, mended, workflow="plan-issue", files=CODE, flags=["--repo", "."])
+    prompt = run.prompt("*/mended/*")
+    assert "The file src/gone.py is not in the repository" in prompt
+    assert "src/fresh.py is not" not in prompt
+    assert "puts off what work needs: Change `src/gone.py`" in prompt
+    assert run.artifact("plan.md").startswith(PLAN.strip())
+    assert "Found and not mended" not in run.artifact("plan.md")
+    assert "- the author: `src/app.py` 1–1\n" in run.artifact("plan.md")
+    lost: Rule = {"address": "*/mended/*", "fail": "overloaded"}
+    left = hold(draw, looks, lost, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "others"])
+    assert "## Found and not mended\n\n- The file src/gone.py" in left.artifact("plan.md")
+    assert left.summary("plan")["flags"]["unmended"] == 2
+    sound = hold(
+        {"address": "*/draft/*", "text": PLAN}, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "c"]
+    )
+    assert not [address for address in sound.calls if "/mended/" in address], "a plan without faults costs no call"
+
+
+QUOTE = "Sessions live in a *signed* cookie."
+TARGET = f"# Plan\n\n{QUOTE} AC-7 holds. Change `src/login.py` and `src/gone.py`.\n\n- Limits: TBD\n"
+
+
+def challenge(severity: str, title: str, **more: str) -> dict[str, Any]:
+    found = {"title": title, "severity": severity, "consequence": "It is stolen.", "change": f"Change {title}."}
+    return {**found, "raised_by": [{"member": SECURITY}, {"member": SECURITY}], **more}
+
+
+def weighed(*challenges: dict[str, Any], **more: Any) -> Rule:
+    data = {"challenges": list(challenges), "refuted": [], "holds": [], "why": "It is short.", **more}
+    return {"address": "*/weighed/*", "data": data}
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize(
+    ("challenges", "verdict"),
+    [
+        (
+            [challenge("MINOR", "Small", quote=QUOTE), challenge("CRITICAL", "Stolen", quote="signed   cookie")],
+            "not ready",
+        ),
+        ([challenge("MAJOR", "Slow", where="src/login.py 3–8")], "ready with changes"),
+        ([challenge("MINOR", "Small", quote=QUOTE)], "ready"),
+        ([], "ready"),
+        ([challenge("CRITICAL", "Invented", quote="Passwords are kept in the clear.")], "ready"),
+        ([challenge("CRITICAL", "Nothing shown")], "ready"),
+        ([challenge("CRITICAL", "No such place", where="src/nowhere.py:3")], "ready"),
+    ],
+)
+def test_the_verdict_follows_from_what_stands_with_evidence(
+    hold: Hold, challenges: list[dict[str, Any]], verdict: str
+) -> None:
+    files = {**CODE, "target.md": TARGET}
+    run = hold(weighed(*challenges), workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    text = run.artifact("plan-review.md")
+    assert text.startswith(f"# Review of target.md\n\n**{verdict.capitalize()}** (")
+    assert run.summary("verdict")["outputs"]["verdict"] == verdict
+    unproved = text.partition("## Raised without evidence")[2]
+    for one in challenges:
+        stands = f"### {one['severity']}: {one['title']}" in text
+        assert stands is (one["title"] not in ("Invented", "Nothing shown", "No such place"))
+        assert stands or one["title"] in unproved
+
+
+@pytest.mark.row("D10")
+def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refuted(hold: Hold) -> None:
+    rule = weighed(
+        challenge("MAJOR", "Slow", where="src/login.py 3–8"),
+        challenge("CRITICAL", "Stolen", quote=QUOTE),
+        refuted=[{"title": "Too big", "raised_by": TESTER, "because": "It is not."}],
+        holds=["The order of steps."],
+    )
+    rules = [
+        rule,
+        CLASH,
+        {"address": f"*/first/{TESTER}/*", "data": answer("Not so.", {"reason": "Why", "quote": QUOTE})},
+    ]
+    files = {**CODE, "target.md": TARGET, "spec.md": "- AC-7: it holds\n"}
+    run = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    text = run.artifact("plan-review.md")
+    assert "## What would have to change\n\n1. Change Stolen. (Stolen)\n2. Change Slow. (Slow)\n" in text
+    assert (
+        f"### CRITICAL: Stolen\n\n> {QUOTE}\n\nIt is stolen.\n\nChange: Change Stolen. *Raised by {SECURITY}.*" in text
+    )
+    assert f"- Too big ({TESTER}): It is not." in text
+    assert "- The order of steps." in text
+    assert f"## Said by those of whom nothing stands above\n\n- {ARCHITECT}: " in text
+    assert "`src/gone.py` is not in the repository" in text
+    assert "AC-7 is cited and stands nowhere" in text
+    assert "put off (line 5): - Limits: TBD" in text
+    for step in ("first", "findings"):
+        assert "AC-7 is cited" in run.prompt(f"*/{step}/*"), "what code has found stands before all of them"
+    given = ["--repo", ".", "--request", "spec.md", "--out", "others"]
+    known = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=given)
+    assert "AC-7 is cited and stands nowhere" not in known.artifact("plan-review.md")
+    assert "it holds" in known.prompt("*/first/*")

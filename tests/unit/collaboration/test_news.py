@@ -1,0 +1,68 @@
+"""What a reply says that the member's earlier one had not."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.collaboration.news import news
+from skillrun.collaboration.overlap import words
+from skillrun.language.templates.functions import new_in
+from skillrun.language.templates.limits import Fault
+
+WORDS = st.lists(st.sampled_from(sorted({"the", "cache", "holds", "ten", "rows", "each", "one", "is"})), max_size=12)
+REASONS = st.lists(WORDS.map(" ".join), max_size=4)
+
+
+def reply(member: str, reasons: list[Any], position: str = "Do it.", status: str = "success") -> dict[str, Any]:
+    return {"member": member, "status": status, "data": {"position": position, "reasons": reasons}}
+
+
+@given(REASONS, REASONS, st.integers(1, 6))
+def test_new_is_what_has_enough_words_that_stand_nowhere_before(
+    earlier: list[str], later: list[str], least: int
+) -> None:
+    (found,) = news([reply("a", later)], [reply("a", earlier)], "reasons", least)
+    known = words("\n".join(["Do it.", *earlier]))
+    assert found["new"] == [one for one in later if len(words(one) - known) >= least]
+    assert found["alike"] == {"position": 1.0}
+    (again,) = news([reply("a", later)], [reply("a", [*later, *earlier])], "reasons", least)
+    assert again["new"] == [], "what was said before, in any order and any mixture, is not new"
+
+
+@given(REASONS, REASONS)
+def test_only_the_members_own_earlier_reply_counts(mine: list[str], others: list[str]) -> None:
+    alone = news([reply("a", mine)], [], "reasons", 1)
+    assert news([reply("a", mine)], [reply("b", others)], "reasons", 1) == alone
+    assert news([reply("a", mine)], [reply("a", others, status="error")], "reasons", 1) == alone
+
+
+def test_who_has_not_answered_says_nothing_new() -> None:
+    silent = {"member": "a", "status": "timeout", "reason": "late"}
+    assert news([silent], [reply("a", [])], "reasons") == [{"member": "a", "status": "timeout", "new": [], "alike": {}}]
+    for odd in (None, "text", {"member": "a", "status": "success"}, {"member": "a", "status": "success", "data": [1]}):
+        assert all(one["new"] == [] for one in news([odd], [odd], "reasons"))
+    assert news([reply("a", {"no": "list"})], [], "reasons")[0]["new"] == []  # type: ignore[arg-type]
+
+
+def test_records_count_with_all_their_texts() -> None:
+    item = {"reason": "It is small.", "where": "src/app.py", "quote": "rows = 10"}
+    (found,) = news([reply("a", [item])], [reply("a", [{"reason": "It is small."}])], "reasons", 5)
+    assert found["new"] == [item]
+
+
+def test_phrases_that_say_nothing_do_not_count() -> None:
+    later = [reply("a", ["As I said before, do it now."])]
+    (with_them,) = new_in(later, [reply("a", [])], "reasons", 3)
+    (without,) = new_in(later, [reply("a", [])], "reasons", 3, [r"\bas i said( before)?\b"])
+    assert with_them["new"]
+    assert without["new"] == []
+    with pytest.raises(Fault):
+        new_in(later, [], "reasons", 3, ["("])
+
+
+def test_text_replies_are_compared_as_texts() -> None:
+    earlier = [{"member": "a", "status": "success", "text": "The cache holds ten rows."}]
+    (found,) = news([reply("a", ["The ten rows the cache holds."])], earlier, "reasons", 1)
+    assert found["new"] == []
