@@ -1,5 +1,7 @@
 """One shipped plan, unattended, and its figures as a line of JSON: `python -m bench.plans MODE [--embedded] --seed N`.
 
+A mode of `implementation-plan` is that workflow's, on three models; any other is one of `plan`.
+
 On the scripted model the seed is part of the request, which decides the replies; on the embedded model it is the
 model's own.
 """
@@ -35,6 +37,8 @@ REQUEST = "Add dark mode to the settings page"
 DECISIONS = """expert-review/cycle/choice: [redesign, override]
 expert-review/why/reason: The benchmark measures the whole of it.
 """
+SEVERAL = ("single-model", "multi-model", "multi-model-deep")
+MODELS = ["scripted:bench-1", "scripted:bench-2", "scripted:bench-3"]
 SECTIONS, LENGTH = 6, 75  # words: a reply of about the length that the prompts ask for
 
 
@@ -74,9 +78,17 @@ def shared(one: str, other: str) -> int:
     return least
 
 
+def asked(mode: str, request: str) -> tuple[str, dict[str, Any]]:
+    """The workflow that has the mode, and its inputs."""
+    if mode in SEVERAL:
+        return "implementation-plan", {"request": request, "planning_mode": mode, "planning_models": MODELS}
+    return "plan", {"request": request, "mode": mode}
+
+
 async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[str, Any]:
     library = Library([Root(package_library(), "skillrun:", "library")])
-    program, models = check_workflow(library, "plan"), library.config("models")
+    workflow, given = asked(mode, REQUEST if embedded else f"{REQUEST} ({seed})")
+    program, models = check_workflow(library, workflow), library.config("models")
     assert program is not None
     assert models is not None
     catalogue = Catalogue.of(models.data)
@@ -88,11 +100,11 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     model = "embedded" if embedded else "scripted:bench"
     events: list[Event] = []
     (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")  # which nobody takes for a person
-    person = open_person(unattended=True, answers=folder / "decisions.yaml")
+    person = open_person(unattended=True, answers=folder / "decisions.yaml" if workflow == "plan" else None)
     session = Session(
         program, catalogue, gateway, person, [events.append], project=folder, override=model, budget=UNLIMITED
     )
-    inputs, _ = checked_inputs(program, {"request": REQUEST if embedded else f"{REQUEST} ({seed})", "mode": mode})
+    inputs, _ = checked_inputs(program, given)
     started = time.monotonic()
     try:
         outcome = await begin(session, inputs, folder / "runs", "run")

@@ -246,6 +246,19 @@ WORKS = (
         seeded=True,
     ),
     Work(
+        "society",
+        "`skillrun implementation-plan` on three scripted models with documents of 450 words, five requests",
+        modes("single-model", "multi-model", "multi-model-deep"),
+        (
+            Figure("calls", ""),
+            Figure("input", "tokens"),
+            Figure("output", "tokens"),
+            Figure("served from cache", "% of the input, by one that keeps every prefix"),
+        ),
+        plan,
+        seeded=True,
+    ),
+    Work(
         "sessions",
         "`skillrun design-session` on the embedded model: two specialists, roles of 110 lines, three rounds",
         kinds("fresh", "persistent"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillrun.language.samples import sample
-from tests.servers import anthropic, openai
+from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked, serve
 
 Call = Callable[..., Any]
@@ -227,3 +227,72 @@ def test_a_workflow_runs_on_the_embedded_model_from_start_to_finish(project: Cal
     assert told["status"] == "completed"
     assert told["usage"]["output"] > 0
     assert any((folder / "runs" / "real").glob("*.md"))
+
+
+@LOOPBACK
+@pytest.mark.finding("FL6")
+@pytest.mark.row("S2")
+def test_model_gives_what_a_name_means_with_its_provider(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two names of one model are one; what is not among the inputs goes by the lists that are there."""
+    folder: Path = project("voices")
+    saying = folder / "skills" / "voices" / "saying.md"
+    each = "{{ one.id }} {{ one.provider }} {{ one.model }} {{ one.window }};"
+    seen = f"{{% for one in [model('opus'), model('scripted:x')] %}}{each}{{% endfor %}}"
+    saying.write_text(saying.read_text("utf-8").replace("steps:\n", f'steps:\n  - {{say: "{seen}"}}\n'), "utf-8")
+
+    def newest(asked: Asked) -> Answer:
+        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in asked.path else claude(asked)
+
+    with serve(newest) as wire:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
+        models = ("--models", "latest GPT", "--models", "latest Claude Opus")
+        done = skillrun("voices", "Hello", *models, "--name", "a", "--unattended")
+    assert done.code == 0, done.out + done.err
+    assert "anthropic:claude-opus-7-0 anthropic claude-opus-7-0 200000;scripted:x scripted x 32768;" in done.out
+    opus = "claude-opus-7-0 of anthropic"
+    assert f"latest GPT is {opus}, latest Claude Opus is {opus}." in done.out
+    assert [path.name for path in (folder / "runs" / "a").glob("said-*")] == ["said-claude-opus-7-0.md"]
+    assert len([one for one in wire.asked if "/v1/models" in one.path]) == 1
+
+
+@LOOPBACK
+@pytest.mark.row("X5")
+def test_gemini_looks_things_up_and_a_run_goes_on_behind_its_calls(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signature of a call is in the journal: a run that stopped between two turns gives it back all the same."""
+    folder: Path = project()
+    (folder / "app.py").write_text("LIMIT = 500\n")
+    broken = [True]
+
+    def gemini(asked: Asked) -> Answer:
+        if "models" in asked.path:
+            return google.models("gemini-3.1-pro-preview", "gemini-3.8-flash")
+        signed = [call.get("extra_content") for turn in asked.body["messages"] for call in turn.get("tool_calls", ())]
+        if any(one != {"google": {"thought_signature": google.SIGNATURE}} for one in signed):
+            return google.unsigned("Read")
+        if not signed and asked.body.get("tools"):
+            return google.completion(
+                None, finish_reason="tool_calls", tool_calls=[google.call("Read", {"path": "app.py"})]
+            )
+        if signed and broken[0]:
+            return google.error(402, "FAILED_PRECONDITION", "No credit is left.")
+        schema = (asked.body.get("response_format") or {}).get("json_schema", {}).get("schema")
+        return google.completion(DOCUMENT if schema is None else json.dumps(sample(schema, "gemini")))
+
+    with serve(gemini) as wire:
+        monkeypatch.setenv("GEMINI_API_KEY", "sk-secret-0123456789")
+        monkeypatch.setenv("GEMINI_BASE_URL", f"{wire.url}/v1")
+        done = skillrun("implementation-plan", REQUEST, "--repo", ".", "--name", "g", "--unattended")
+        assert done.code == 1, done.out + done.err
+        assert "no credit left" in done.out + done.err
+        broken[0] = False
+        before = len(wire.asked)
+        done = skillrun("resume", "g", "--unattended")
+        assert done.code == 0, done.out + done.err
+        first = wire.asked[before].body["messages"]
+    assert "LIMIT = 500" in json.dumps(first), "what was looked up is not looked up again"
+    assert "damaged" not in done.out + done.err

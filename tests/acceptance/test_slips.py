@@ -36,7 +36,10 @@ UNKNOWABLE: Final = {
     "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`"},
     "skills/refine/research.md": {"`none` → `nnoe`"},
     "skills/refine/rounds.md": {"`validation_decision` → `vlaidation_decision`"},
-    "skills/refine/rounds-digest.md": {"`analysis_mode` → `analysis_mod`", "`gaps` → `gpas`", "`id` → `idd`"},
+    "skills/refine/rounds-digest.md": {
+        *("`analysis_mode` → `analysis_mod`", "`gaps` → `gpas`", "`id` → `idd`"),
+        "`completion_rate` → `cmopletion_rate`",
+    },
 }
 
 

@@ -35,8 +35,16 @@ def cases(random: Random) -> Iterator[str]:
     while True:
         name, framing = random.choice(names), random.choice(FRAMINGS)
         size = len(whole(name, framing))
-        needless = 80 if name.endswith("-stream") else 8  # the last event and what frames it, or what frames the body
-        yield f"{name} {framing} {random.randrange(size - needless)}"
+        yield f"{name} {framing} {random.randrange(size - _needless(name))}"
+
+
+def every(name: str, framing: str = "length") -> list[str]:
+    """A case for each byte of a response after which it may end; what is needless at its end is left out."""
+    return [f"{name} {framing} {size}" for size in range(len(whole(name, framing)) - _needless(name))]
+
+
+def _needless(name: str) -> int:
+    return 80 if name.endswith("-stream") else 8  # the last event and what frames it, or what frames the body
 
 
 def hold(*found: str) -> None:
@@ -51,6 +59,7 @@ async def _hold(found: tuple[str, ...]) -> None:
             {"attempts": 1},
             anthropic={"base_url": url},
             openai={"base_url": f"{url}/v1"},
+            google={"base_url": f"{url}/v1"},
             local={"kind": "openai", "base_url": f"{url}/v1", "key": ""},
         )
         gateway = open_gateway(known, KEYS, Path("unused"), unheard)

@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Any, Final
 
 from skillrun.language.samples import TAME, sample
-from tests.servers import anthropic, openai
+from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked
 
-KEYS: Final = {"ANTHROPIC_API_KEY": "sk-test-0123456789", "OPENAI_API_KEY": "sk-test-0123456789"}
+KEYS: Final = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "sk-test-0123456789")
 HALF: Final = "A smile \ud83d in half"  # of a surrogate pair
 
 
@@ -153,6 +153,11 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         "openai:gpt-6.1-sol",
         lambda words: openai.response(openai.said(words)),
         "OPENAI_BASE_URL",
+    ),
+    "google": Protocol(
+        "google:gemini-3.1-pro-preview",
+        google.completion,
+        "GEMINI_BASE_URL",
     ),
     "chat": Protocol(
         "local:llama3",

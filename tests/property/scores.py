@@ -211,6 +211,46 @@ def repeat(writer: Writer) -> Step:
     return step
 
 
+def each(writer: Writer) -> Step:
+    """Steps for every item of a list that is written out, perhaps with an id that is there twice, or of a member's."""
+    items: Any = writer.one_of(
+        [{"id": "T-1", "what": "the roof"}, {"id": "T-2", "what": "the door"}],
+        [{"id": "T-1", "what": "the roof"}, {"id": "T-1", "what": "the wall"}],
+        ["red", "dark blue", "red"],
+    )
+    if writer.maybe(4):
+        made = writer.add(lambda w: agent(w, w.one_of(*MEMBERS), shaped=True))
+        for key in ("when", "retry", "otherwise"):
+            made.pop(key, None)
+        items = f"{{{{ {made['id']}.data.points }}}}"
+    name, prefix = writer.id(), writer.prefix
+    word = "{{ item.what }}" if isinstance(items[0], dict) else "{{ item }}"
+    before = [list(known) for known in (writer.texts, writer.conditions, writer.lists)]
+    inner = [agent(writer, writes=False)]
+    first = inner[0]["id"]
+    writer.sections[first] += f"\n{word}"
+    if writer.maybe(2):
+        several = isinstance(inner[0]["agent"], list)
+        inner[0]["writes"] = f"{prefix}{first}-{word.replace(' }}', ' | slug }}')}-{MEMBER_PATH if several else 'x.md'}"
+    if writer.maybe(2):
+        inner.append(writer.one_of(*([ask, read, assign] if writer.history else [assign]))(writer))
+    if writer.protocols and writer.maybe(6):
+        inner.append(panel(writer))
+    if writer.maybe(3):
+        inner.append({"stop": "failed", "reason": "Not this one.", "when": writer.conditions[-1]})
+    if writer.maybe(6):
+        inner = [{"id": writer.id(), "repeat": inner, "at_most": 2}]
+    inner.append({"say": f"{word} is through.", "level": writer.one_of("info", "warn")})
+    writer.texts[:], writer.conditions[:], writer.lists[:] = before
+    step: Step = {"id": name, "each": items, "steps": inner, "at_once": writer.one_of(1, 2)}
+    if writer.maybe(2):
+        step["at_least"] = writer.one_of(0, 2)
+    writer.guarded(step)
+    writer.texts += [f"{name}.done | map(attribute='id') | join(' ')", f"{name}.done | map(attribute='{first}') | list"]
+    writer.conditions += [f"{name}.failed", f"{name}.done | length > 1"]
+    return step
+
+
 def assign(writer: Writer) -> Step:
     """`set` of a local name."""
     name = f"l{writer.id()}"

@@ -51,7 +51,7 @@ class Case:
         return Workflows(front, phases, dict(self.others), breakers, self.rules, self.pauses, False, self.patient)
 
     def _sections(self, steps: list[Step]) -> dict[str, str]:
-        inner = [one for step in steps for one in step.get("repeat", [])]
+        inner = [one for step in steps for one in (*step.get("repeat", []), *step.get("steps", []))]
         named = [step["id"] for step in [*steps, *inner] if {"agent", "write", "panel"} & step.keys()]
         return {name: self.prompts.get(name, f"Do {name}.") for name in named}
 
@@ -225,6 +225,56 @@ CASES: dict[str, Case] = {
         patient=False,
         pauses=1,
         ends=("waiting", "completed"),
+    ),
+    "items overtake each other, fail, count for themselves and are tried again": Case(
+        {
+            "p0": [
+                {
+                    "id": "e",
+                    "each": [{"id": name, "what": f"part {name}"} for name in ("B", "C", "D")],
+                    "at_once": 2,
+                    "at_least": 3,
+                    "retry": "twice",
+                    "otherwise": SAY,
+                    "steps": [
+                        {"id": "s1", "agent": "lead", "record": "system/record", "retry": "twice"},
+                        {"id": "s2", "agent": ["lead", "critic"], "writes": "{{ item.id }}-{{ member.role }}.md"},
+                        {"say": "{{ run.usage.calls }} calls for {{ item.id }}.", "level": "warn"},
+                    ],
+                },
+                AGENT,
+            ],
+            "p1": [{"id": "end", "agent": "lead"}],
+        },
+        {"s1": "Do {{ item.what }}.", "s2": "Look at {{ s1.text }}.", "last": "{{ e.done | length }} done."},
+        rules=[
+            {"address": "*~B/s1/*.1", "fail": "other"},
+            {"address": "*~C/s1/*.[123]", "stop": "length"},
+            {"address": "*~D/s1/lead/*.[1-4]", "fail": "timeout"},
+        ],
+        pauses=3,
+    ),
+    "a person is asked about some of the items, which wait while the others go on": Case(
+        {
+            "p0": [
+                {
+                    "id": "e",
+                    "each": ["oak", "yew", "ash", "seven"],
+                    "steps": [{"id": "s1", "agent": "lead"}, {"id": "q", "ask": "Is {{ item }} right?"}],
+                },
+                AGENT,
+            ]
+        },
+        {"s1": "Paint it {{ item }}.", "last": "{% for one in e.done %}{{ one.q.answer or '?' }} {% endfor %}"},
+        patient=False,
+        pauses=2,
+        ends=("waiting", "completed"),
+    ),
+    "workflows are run for several items at once": Case(
+        {"p0": [{"id": "e", "each": ["a", "b", "a b"], "steps": [{"id": "s1", "run": "inner"}]}, AGENT]},
+        rules=[{"address": "*~b/s1/*/deep/*.[12]", "fail": "timeout"}],
+        others=INNER,
+        pauses=2,
     ),
     "a summary that the fast model could not give is not asked for twice": Case(
         {"p0": [AGENT], "p1": [AGENT]},

@@ -19,7 +19,10 @@ from tests.property.scores import BREAKERS, VARIANTS, Score, Step, Writer
 ROLES = ("lead", "critic", "scribe")
 VARIABLES = ("alpha", "beta", "gamma")
 BANK = "- What is it for?\n- Who pays?\n- How many?\n- Since when?"
-KINDS = (scores.agent, scores.ask, scores.write, scores.read, scores.decide, scores.say, scores.assign, scores.repeat)
+KINDS = (
+    *(scores.agent, scores.ask, scores.write, scores.read, scores.decide, scores.say, scores.assign),
+    *(scores.repeat, scores.each),
+)
 
 
 @dataclass

@@ -41,6 +41,14 @@ def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
     assert 0 < found["cached"] < found["input"]
 
 
+def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
+    for mode, least in zip(plans.SEVERAL, (2, 6, 8), strict=True):
+        (tmp_path / mode).mkdir()
+        found = asyncio.run(plans.plan(mode, 1, tmp_path / mode, embedded=False))
+        assert found["status"] == "completed", found["reason"]
+        assert found["calls"] >= least + found["rounds"] - 1
+
+
 @pytest.mark.row("D9")
 @pytest.mark.parametrize("kind", ["fresh", "persistent"])
 def test_both_kinds_of_a_design_session_take_the_same_course(tmp_path: Path, kind: str) -> None:

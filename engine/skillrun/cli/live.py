@@ -9,12 +9,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.words import duration, line_of, spent
 from skillrun.language.diagnostics import hanging, printable
+from skillrun.language.places import items_of
 from skillrun.models.messages import Usage
 from skillrun.runtime.events import (
     Answered,
@@ -22,6 +23,7 @@ from skillrun.runtime.events import (
     CallEnded,
     CallStarted,
     Event,
+    ItemEnded,
     PhaseEnded,
     PhaseStarted,
     RunStarted,
@@ -52,6 +54,7 @@ class PhaseLine:
     round: int = 1
     seconds: float = 0.0
     since: float | None = None
+    items: dict[str, str] = field(default_factory=dict)  # by the `each`, how many have ended
 
 
 class Picture:
@@ -75,6 +78,8 @@ class Picture:
                 names = [name for name in self.phases if _around(name) == _around(event.target)]
                 for name in names[names.index(event.target) :]:
                     self.phases[name] = PhaseLine(round=event.round)
+            case ItemEnded() if event.phase in self.phases:
+                self.phases[event.phase].items[event.step] = f"{event.ended} of {event.of}"
             case CallStarted():
                 self.speaking[event.address] = (event, time.monotonic())
             case CallEnded():
@@ -92,8 +97,15 @@ class Picture:
             took = duration(seconds) if seconds else ""
             found.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
             calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
-            found += [f"    {call.member} · {call.model} · {duration(now - since)}" for call, since in calls]
+            found += [f"    {step}: {ended}" for step, ended in phase.items.items()]
+            found += [f"    {_who(call)} · {call.model} · {duration(now - since)}" for call, since in calls]
         return [*found, f"{spent(self.total.to_dict())} · {duration(now - self.since)}"]
+
+
+def _who(call: CallStarted) -> str:
+    """The member, behind the item that it speaks about."""
+    items = items_of(call.address)
+    return f"{items} · {call.member}" if items else call.member
 
 
 def _around(phase: str) -> str:

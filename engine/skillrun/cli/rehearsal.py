@@ -18,6 +18,7 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.attached import last_block
 from skillrun.language.check import Program
 from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.places import eaches_of
 from skillrun.language.sizes import Size, measured, step_of
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
@@ -127,6 +128,8 @@ class Rehearsal:
     outcome: Outcome
     phases: Mapping[str, Spent]
     total: Spent
+    eaches: Mapping[str, tuple[int, Spent]]
+    """By the place of an `each`, the items that it was walked through for, and what they have used together."""
     turns: Mapping[str, int]
     """With tools, by phase."""
     steps: int
@@ -152,6 +155,7 @@ async def rehearsed(
     """The rehearsal of a run that starts from nothing; a `straight` one goes back nowhere."""
     phases: dict[str, Spent] = {}
     asked: dict[str, str] = {}
+    calls: list[tuple[str, Spent]] = []
     models: dict[str, str] = {}
 
     def heard(event: Event) -> None:
@@ -160,6 +164,7 @@ async def rehearsed(
             phase = event.phase.partition("/")[0]  # what it runs is its own
             phases[phase] = phases.get(phase, Spent()) + spent
             asked[event.address] = phase
+            calls.append((event.address, spent))
         elif isinstance(event, RunStarted):
             phases.update({name: Spent() for name in event.phases})
             models.update(event.models)
@@ -175,11 +180,24 @@ async def rehearsed(
         if request.tools and address in asked:
             size = expected.at(address)
             turns[asked[address]] += size.turns
-            phases[asked[address]] += _with_tools(loaded, request, size)
+            more = _with_tools(loaded, request, size)
+            phases[asked[address]] += more
+            calls.append((address, more))
     steps = set(map(step_of, asked))
     known = len(steps & expected.known.keys())
+    eaches = _by_each(calls)
     total = sum(phases.values(), Spent())
-    return Rehearsal(outcome, phases, total, turns, len(steps), known, gateway.sent, models, places)
+    return Rehearsal(outcome, phases, total, eaches, turns, len(steps), known, gateway.sent, models, places)
+
+
+def _by_each(calls: Iterable[tuple[str, Spent]]) -> dict[str, tuple[int, Spent]]:
+    items: dict[str, set[str]] = {}
+    spent: dict[str, Spent] = {}
+    for address, one in calls:
+        for place, item in eaches_of(address.partition("/")[2]):
+            items.setdefault(place, set()).add(item)
+            spent[place] = spent.get(place, Spent()) + one
+    return {place: (len(found), spent[place]) for place, found in items.items()}
 
 
 def _with_tools(loaded: Loaded, request: Request, size: Size) -> Spent:
@@ -229,7 +247,15 @@ def _told(rehearsal: Rehearsal) -> dict[str, Any] | None:
     turns = rehearsal.turns
     phases = {name: _sum(spent, turns[name]) for name, spent in rehearsal.phases.items() if spent.calls}
     found = {**_sum(rehearsal.total, sum(turns.values())), "steps": rehearsal.steps, "measured": rehearsal.measured}
-    return {**found, "phases": phases}
+    eaches = {place: {"items": items, **_of_one(spent, items)} for place, (items, spent) in rehearsal.eaches.items()}
+    return {**found, "phases": phases, **({"each": eaches} if eaches else {})}
+
+
+def _of_one(spent: Spent, items: int) -> dict[str, Any]:
+    """What one of so many items uses, about."""
+    price = None if spent.price is None else round(spent.price / items, 4)
+    tokens = round((spent.usage.input + spent.usage.output) / items)
+    return {"calls": round(spent.calls / items, 1), "tokens": tokens, "price": price}
 
 
 def _sum(spent: Spent, turns: int) -> dict[str, Any]:
@@ -249,6 +275,10 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
         out.line(f"{name}: {place}")
     for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
+    for place, (items, spent) in rehearsal.eaches.items():
+        one = _of_one(spent, items)
+        what = f"{one['calls']:g} calls, {one['tokens']:,} tokens, {money(one['price'])}"
+        out.line(f"for each of {counted(items, 'item')} in `{place}` (a real run may have more or fewer): about {what}")
     turns = sum(rehearsal.turns.values())
     if turns:
         out.line(f"with {counted(turns, 'turn')} with tools beside the calls")
@@ -264,6 +294,7 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
             "models": rehearsal.models,
             "addresses": rehearsal.places,
             "phases": {name: spent.to_dict() for name, spent in rehearsal.phases.items()},
+            "each": {place: {"items": n, **_of_one(spent, n)} for place, (n, spent) in rehearsal.eaches.items()},
             "turns": turns,
             "steps": rehearsal.steps,
             "measured": rehearsal.measured,

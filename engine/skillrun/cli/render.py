@@ -16,6 +16,7 @@ from skillrun.cli.words import because, table
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.definitions import Workflow
 from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.language.places import unmarked
 from skillrun.models.messages import Request
 from skillrun.runtime.session import checked_inputs
 
@@ -67,8 +68,8 @@ def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _has(address: str, name: str) -> bool:
-    """Whether a segment of the address is `name`, whatever the pass of a loop."""
-    return any(name in (segment, segment.partition("#")[0]) for segment in address.split("/"))
+    """Whether a segment of the address is `name`, whatever the pass of a loop and the item of an `each`."""
+    return any(name in (segment, unmarked(segment)) for segment in address.split("/"))
 
 
 def _shown(address: str, request: Request) -> Iterator[str]:

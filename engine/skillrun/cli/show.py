@@ -58,7 +58,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     for title, found in parts.items():
         if found:
             lines += ["", f"{title}:", *(f"  {hanging(line)}" for line in found)] if title else ["", *found]
-    expected = {key: value for key, value in told["estimate"].items() if key not in ("answers", "phases")}
+    expected = {key: value for key, value in told["estimate"].items() if key not in ("answers", "each", "phases")}
     if expected:
         lines += ["", f"expected before it began: {_equations(expected)}"]
     return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]

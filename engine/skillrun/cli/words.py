@@ -167,6 +167,10 @@ LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "PhaseEnded": _phase_ended,
     "Pruned": lambda event: f"{event['phase']}: {_warned(event)}",
     "Said": lambda event: f"{event['phase']}: {_warned(event)}",
+    "ItemEnded": lambda event: (
+        f"{event['phase']}: {event['step']} {event['item']}: {event['status']} ({event['ended']} of {event['of']})"
+        f"{because(event['reason'])}"
+    ),
     "Asked": _asked,
     "Answered": _answered,
     "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skillrun.language.diagnostics import Problems, close_to, suggest
-from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, Keys
+from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.reader import Reader
 from skillrun.language.source import Entry, Mapping, Node, Sequence, Span, plain, scalars, sequences
 
@@ -141,7 +141,8 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
             lacking = {key: replace(one, required=one.required and key not in known) for key, one in keys.items()}
             yield name, reader.read(entry, lacking)
 
-    list(read("breakers", BREAKER_KEYS))
+    for name, found in read("breakers", BREAKER_KEYS):
+        _check_question(layer.get("breakers"), name, found, (data.get("breakers") or {}).get(name), problems)
     known = data.get("features") or {}
     needs = sum(len(one.get("requires") or ()) for one in known.values() if isinstance(one, dict))
     if (len(known) > MOST_FEATURES or needs > MOST_NEEDS) and (span := layer.place("features")):
@@ -155,6 +156,34 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
             elif _reaches(known, need, name):
                 problems.report(span, "cycle", f"`{name}` requires itself through `{need}`")
+
+
+def _check_question(part: Node | None, name: str, found: dict[str, Any], merged: Any, problems: Problems) -> None:
+    """Words for a question belong to a breaker that asks; each of two choices or more says what it does."""
+    entry = part.get(name) if isinstance(part, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(merged, dict):
+        return
+    for key in ("ask", "choices"):
+        if key in found and merged.get("then") != "ask":
+            hint = "write `then: ask`, or leave it out"
+            problems.report(entry.entries[key].key.span, "breaker", f"nobody is asked, so nobody reads `{key}`", hint)
+    choices = entry.get("choices")
+    if not isinstance(choices, Mapping):
+        return
+    words: list[str] = []
+    for way, one in choices.entries.items():
+        written = plain(one.value)
+        if way not in WAYS:
+            problems.report(one.key.span, "unknown-key", f"unknown choice `{way}`", suggest(way, WAYS))
+        if not isinstance(written, str) or not written.strip():
+            problems.report(one.value.span, "empty", f"`{way}` has no words", "write what the person reads")
+        elif " ".join(written.split()).casefold() in words:
+            problems.report(one.value.span, "duplicate", f"another choice has the words `{written}`")
+        else:
+            words.append(" ".join(written.split()).casefold())
+    if len(merged.get("choices") or ()) < 2:
+        hint = f"of {', '.join(f'`{way}`' for way in WAYS)} at least two"
+        problems.report(choices.span, "breaker", "there is nothing to choose between", hint)
 
 
 def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:

@@ -62,6 +62,8 @@ class Step(Part):
     until: Template | None = None
     rows: tuple[Row, ...] = ()
     steps: tuple[Step, ...] = ()
+    item: str = "item"
+    by: str | None = None
 
     def walk(self) -> Iterator[Step]:
         """This step, the one that stands in for it, and all inside."""

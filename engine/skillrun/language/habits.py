@@ -86,6 +86,7 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     if any(step.verb in ("run", "ask", "read", "find", "goto", "") for step in inside):
         return False
     bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
+    bound |= {identifier(step.item) for step in inside if step.verb == "each"}
     for step in inside:
         if step.verb == "set" and step.main is not None:
             bound |= {identifier(name) for name in step.main.entries or {}} | {"state", "features"}

@@ -183,6 +183,18 @@ VERBS: Final[Mapping[str, Verb]] = {
         _keys(until=Key("condition", "stop after the pass in which this holds"), at_most=_AT_MOST),
         gives=("times", "exhausted"),
     ),
+    "each": Verb(
+        Key("value", "the list"),
+        "runs steps for every item of a list, some at a time",
+        _keys(
+            steps=Key("steps", "the steps for one item", required=True),
+            as_=Key("id", "what an item is called; `item` without it"),
+            by=Key("name", "the field that tells items apart; `id` without it"),
+            at_once=Key("integer", "how many items at a time", least=1),
+            at_least=Key("integer", "how many items have to succeed", least=0),
+        ),
+        gives=("done", "failed", "degraded"),
+    ),
     "run": Verb(Key("target", "the workflow"), "runs another workflow in this run", _keys(with_=_WITH)),
     "goto": Verb(Key("target", "an earlier phase, or this one"), "goes back in a new round", _keys(at_most=_AT_MOST)),
     "stop": Verb(
@@ -195,7 +207,10 @@ VERBS: Final[Mapping[str, Verb]] = {
 BREAKER_KEYS: Final = _keys(
     limit=Key("integer", "how many failures in a row it takes, or how often something is repeated", True, least=1),
     then=Key("choice", "what happens then", True, ("fall back", "skip", "ask", "sequential")),
+    ask=Key("sentence", "the words in which the person is asked"),
+    choices=Key("sentences", "what the person may choose: words for `retry`, `go_on` and `stop`"),
 )
+WAYS: Final = ("retry", "go_on", "stop")  # what a person may choose at a breaker's limit
 
 FEATURE_KEYS: Final = _keys(
     enabled=Key("boolean", "whether it can be on at all", True),
@@ -214,7 +229,7 @@ OWN_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its ow
 RESERVED: Final = frozenset(
     {
         "inputs", "state", "config", "features", "phases", "history", "pass", "run", "member", "task", "seats",
-        "others", "bank", "members", "failure", "true", "false", "none", "loop",
+        "others", "bank", "members", "model", "failure", "true", "false", "none", "loop",
     }
 )  # fmt: skip
 

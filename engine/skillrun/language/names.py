@@ -69,8 +69,10 @@ _USAGE: Final = {
 }  # fmt: skip
 _SAVED: Final = record({"cache": NUMBER, "sessions": NUMBER}, "run.usage.saved")
 _ESTIMATE: Final = {"calls": NUMBER, "turns": NUMBER, "tokens": NUMBER, "price": ANY}
+_OF_ONE: Final = {"items": NUMBER, "calls": NUMBER, "tokens": NUMBER, "price": ANY}
 _WHOLE: Final = {
     **_ESTIMATE, "steps": NUMBER, "measured": NUMBER, "phases": map_of(record(_ESTIMATE, "the estimate")),
+    "each": map_of(record(_OF_ONE, "the estimate")).maybe(),
 }  # fmt: skip
 _CHOICES: Final = map_of(map_of(record(_WHOLE, "the estimate"))).maybe()
 ESTIMATE: Final = record({**_WHOLE, "answers": _CHOICES}, "run.estimate")

@@ -38,6 +38,7 @@ ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 MAX_PHASES: Final = 500  # of a workflow
 MAX_PARTS: Final = 1_000  # of a file: its steps, the rows of their decisions, and the names that they set
+LOOPS: Final = ("repeat", "each")
 MAX_REPEATS: Final = 3  # inside one another: each is checked twice, before and after the names that it binds are known
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
@@ -212,16 +213,18 @@ class Reader:
             return Step(verb="", span=node.span, node=node, id=self.id(written) if written else None)
         [verb] = verbs
         self.count(node, 1 + _names_set(node.entries[verb].value) if verb == "set" else 1)
-        self.repeats += verb == "repeat"
+        self.repeats += verb in LOOPS
         if self.repeats > MAX_REPEATS:
-            message = f"this `repeat` stands inside {MAX_REPEATS} others"
+            message = f"this `{verb}` stands inside {MAX_REPEATS} others"
             self.problems.give_up(node.span, "too-deep", message, "let a phase or a protocol of its own do a part")
         found = self.read(node, VERB_KEYS[verb])
-        self.repeats -= verb == "repeat"
+        self.repeats -= verb in LOOPS
         if verb in found:
             found[{"decide": "rows", "repeat": "steps"}.get(verb, "main")] = found.pop(verb)
         if "shape" in found:
             found["output"] = found.pop("shape")
+        if "as" in found:
+            found["item"] = found.pop("as")
         if "otherwise" in found:
             found["otherwise"] = _called(found["otherwise"], found.get("id"))
         values = {name: found.pop(name) for name in VERBS[verb].keys if isinstance(found.get(name), Value)}

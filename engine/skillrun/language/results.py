@@ -52,6 +52,10 @@ CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
 )
+MODEL: Final = record(
+    {"name": TEXT, "id": TEXT, "provider": TEXT, "model": TEXT, "window": NUMBER, "tools": BOOLEAN},
+    "the model",
+)
 NEWS: Final = record(
     {"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "what a member says anew"
 )
@@ -206,6 +210,12 @@ def _hits(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     return record({name: list_of(TEXT, filled=True).maybe() for name in patterns.fields}, patterns.label or "the hits")
 
 
+def _model(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
+    """A record for a name, and for a list of names a list of them."""
+    kind = types[0].kind if types else "any"
+    return ANY if kind == "any" else list_of(MODEL) if kind == "list" else MODEL
+
+
 def _last_words(_: Inference, __: nodes.Node, types: list[Type]) -> Type:
     """The replies of steps, or of lists of replies, with what is known of their data."""
     lists = [one.fields.get("replies", ANY) if one.kind == "record" else one for one in types]
@@ -244,4 +254,5 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "others": _always(list_of(REPLY)),
     "bank": _always(list_of(QUESTION)),
     "members": _always(list_of(TEXT)),
+    "model": _model,
 }

@@ -60,7 +60,9 @@ class Scope:
     `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
     `around` are the texts that every prompt of the phase carries;
     `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
-    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts.
+    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
+    steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
+    before whose steps bind it.
     """
 
     checker: Checker
@@ -73,7 +75,9 @@ class Scope:
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
     ids: dict[str, Span] = field(default_factory=dict)
     local: Mapping[str, Span] = field(default_factory=dict)
-    looping: bool = False
+    loop: str = ""
+    outside: frozenset[str] | None = None
+    inside: dict[str, str] = field(default_factory=dict)
     writes_elsewhere: bool = False
     reads: set[str] = field(default_factory=set)
     protocols: tuple[str, ...] = ()
@@ -164,11 +168,16 @@ class Scope:
         for name, arguments, types in inference.calls:
             if name == "bank" and arguments:
                 self._bank(template, arguments, types)
+            elif name == "model" and arguments:
+                for model in dict.fromkeys(_texts(types[0].values or ())):
+                    self.lookups.model(model, self._written(template, arguments[0], model)[0])
             elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
                 self._patterns(template, arguments[place], types[place])
         return answer
 
     def _explain(self, path: str) -> str:
+        if path in self.inside:
+            return f"it is known for each item alone: read it from `{identifier(self.inside[path])}.done`"
         if path in self.local:
             return f"`{path}` is first known behind line {self.local[path].line}"
         return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")

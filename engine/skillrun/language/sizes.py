@@ -14,6 +14,7 @@ from skillrun.language import source
 from skillrun.language.diagnostics import Problems
 from skillrun.language.kinds import Key, Keys
 from skillrun.language.library import Library
+from skillrun.language.places import unmarked
 from skillrun.language.reader import Reader
 
 CONFIG: Final = "sizes"
@@ -23,7 +24,7 @@ KEYS: Keys = {
     "turns": Key("integer", "turns with tools before it", least=0, most=1000),
     "found": Key("integer", "the tokens that tools find in one of these turns", least=0, most=MOST),
 }
-_AGAIN: Final = re.compile(r"(?:#\d+|@[\d.]+)+$")
+_AGAIN: Final = re.compile(r"@[\d.]+$")
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Size:
 
 
 def step_of(address: str) -> str:
-    """`plan/clarify/gate/score` of the call `plan/clarify/gate#2/score/coordinator/1.1`: the same for all members."""
-    return "/".join(_AGAIN.sub("", part) for part in address.split("/")[:-2])
+    """`plan/clarify/gate/score` of the call `plan/clarify/gate#2/score/coordinator/1.1`: for all members."""
+    return "/".join(unmarked(_AGAIN.sub("", part)) for part in address.split("/")[:-2])
 
 
 def measured(library: Library) -> Mapping[str, Size]:

@@ -11,6 +11,7 @@ from skillrun.language.comparisons import KINDS
 from skillrun.language.contracts import check_given, check_literal, check_members, check_seats, check_twice, member_of
 from skillrun.language.definitions import Protocol, Step
 from skillrun.language.diagnostics import Problems, close_to, suggest
+from skillrun.language.each import check_each
 from skillrun.language.expressions import Value
 from skillrun.language.facts import denied
 from skillrun.language.fields import Field
@@ -366,7 +367,11 @@ def _set(scope: Scope, step: Step, _: Type, __: Types) -> None:
     entries, keys = (step.main.entries or {}, step.main.keys) if step.main is not None else ({}, {})
     for written, value in entries.items():
         one, name = scope.value(value), identifier(written)
-        if name in state:
+        if scope.outside is not None and (name in state or name in scope.outside):
+            what = f"state.{written}" if name in state else written
+            hint = "what is set for an item stays with it: take another name, and read it from what the `each` gives"
+            scope.report(keys[written], "each", f"`{what}` is there outside of the `each`", hint)
+        elif name in state:
             expected = scope.names["state"].fields[name]
             if check_literal(scope, state[name], value) and expected.values:
                 _among(scope, value, one, expected.values, f"the values of `state.{written}`")
@@ -410,8 +415,8 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
         check_steps(scope, step.steps)
         return found
     _cap(scope, step, beside.get("at_most", ANY))
-    outer, looping, before = scope.names.pop("pass", None), scope.looping, dict(scope.names)
-    scope.looping = True
+    outer, loop, before = scope.names.pop("pass", None), scope.loop, dict(scope.names)
+    scope.loop = "repeat"
     trial = replace(scope, problems=Problems.unheard(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
     check_steps(trial, step.steps)
     bound = {name: one for name, one in trial.names.items() if before.get(name) is not one and name != "pass"}
@@ -424,7 +429,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
         hint = "let a section read `pass.previous`, or what the loop sets"
         scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
-    scope.looping = looping
+    scope.loop = loop
     scope.names.pop("pass")
     if outer is not None:
         scope.names["pass"] = outer
@@ -489,9 +494,11 @@ def _goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
         hint = "let the phase do it, from the protocol's outputs"
         scope.report(step.span, "goto", "a protocol cannot go back to a phase", hint)
         return
-    if scope.looping:
+    if scope.loop:
         hint = "set a name in the loop and go back after it"
-        scope.report(step.span, "goto", "`goto` does not stand inside `repeat`", hint)
+        if scope.loop == "each":
+            hint = "go back after it, by what its id gives"
+        scope.report(step.span, "goto", f"`goto` does not stand inside `{scope.loop}`", hint)
     earlier = place.earlier | {place.phase}
     if step.main is not None and target in place.workflow.phases and target not in earlier:
         message = f"`{target}` is not earlier than `{place.phase}`"
@@ -511,6 +518,7 @@ _CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] 
     "set": _set,
     "decide": _decide,
     "repeat": _repeat,
+    "each": lambda scope, step, main, _: check_each(scope, step, main, check_steps),
     "run": _run,
     "goto": _goto,
     "": lambda *_: ANY,  # a broken step

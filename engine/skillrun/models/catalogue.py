@@ -254,6 +254,13 @@ class Catalogue:
             found = await live.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, found)
 
+    def resolve_kept(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
+        """As `resolve`, with the provider's list where it was fetched within a day; nobody is asked."""
+        last, _ = self._followed(name, environ, override)
+        provider = self.providers[last.provider] if isinstance(last, Intent) else None
+        found = live.kept(provider, cache) if provider is not None and not provider.barred else None
+        return self.resolve(name, environ, override, found)
+
     def _short(self, model: str) -> str:
         """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
         provider, _, name = model.partition(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from skillrun.models.messages import ErrorKind, ModelError
@@ -29,6 +30,13 @@ _WORDS: dict[ErrorKind, tuple[str, str]] = {
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Top it up, or choose another model."),
 }
+_TOO_LONG = ("exceed_context_size", "exceeds the maximum number of tokens")  # llama.cpp's words for it, and Gemini's
+_SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
+_BY_STATUS: dict[int, ErrorKind] = {
+    400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
+    429: "rate_limit",
+}  # fmt: skip
+"""Where Pydantic AI says no more than that."""
 _UNREADABLE = "the answer of {provider} to the request to `{model}` cannot be read"
 _WHERE = "Check what answers at its base_url (`skillrun models` names it)."
 
@@ -53,7 +61,7 @@ def model_error(error: Exception, provider: Provider, model: str, redactor: Reda
     detail = ": ".join(part for part in (f"HTTP {status}" if status else "", words or _said(error, redactor)) if part)
     message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
     found = ModelError(kind, message, next_step=step.format(**names))
-    found.wait = getattr(error, "retry_after", None)
+    found.wait = _wait(error)
     found.unreached = _cause(error, httpx2.ConnectError) is not None
     return found
 
@@ -67,11 +75,37 @@ def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | No
     return None
 
 
+def _body(error: Exception) -> Any:
+    """The error object of a body: the body itself, or what stands under `error`, also in a list as Google sends it."""
+    body: Any = getattr(error, "body", None)
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]
+    return body.get("error", body) if isinstance(body, dict) else body
+
+
+def _details(error: Exception) -> list[dict[str, Any]]:
+    """What Google's errors carry beside their message: a reason, and how long to wait."""
+    body = _body(error)
+    details = body.get("details") if isinstance(body, dict) else None
+    return [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+
+
+def _wait(error: Exception) -> float | None:
+    """The seconds that a header asks to wait, or a detail of the body (`"retryDelay": "38s"`)."""
+    if (told := getattr(error, "retry_after", None)) is not None:
+        return float(told)
+    delays = (one.get("retryDelay") for one in _details(error))
+    found = (_SECONDS.fullmatch(one) for one in delays if isinstance(one, str))
+    return next((float(one[1]) for one in found if one), None)
+
+
 def _kind(error: Exception) -> ErrorKind:
     from pydantic_ai import exceptions as ai
 
-    if "exceed_context_size" in str(getattr(error, "body", "")):
-        return "too_long"  # llama.cpp's word for it
+    if any(words in str(getattr(error, "body", ""))[:_LOOKED_AT] for words in _TOO_LONG):
+        return "too_long"
+    if any(one.get("reason") == "API_KEY_INVALID" for one in _details(error)):
+        return "auth"  # Google says so with status 400
     kinds: dict[ErrorKind, tuple[type[Exception], ...]] = {
         "too_long": (ai.ModelContextWindowExceededError,),
         "auth": (ai.ModelAuthenticationError,),
@@ -83,11 +117,11 @@ def _kind(error: Exception) -> ErrorKind:
         "connection": (ai.ModelConnectionError,),
         "invalid_request": (ai.ModelRequestRejectedError, ai.UserError),
     }
-    by_status: dict[int, ErrorKind] = {408: "timeout", 413: "too_long"}
     for kind, types in kinds.items():
         if isinstance(error, types):
             return kind
-    return by_status.get(getattr(error, "status_code", 0), "other")
+    status = getattr(error, "status_code", 0)
+    return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")
 
 
 def _unread(error: Exception) -> str:
@@ -106,10 +140,9 @@ def _unread(error: Exception) -> str:
 
 def _said(error: Exception, redactor: Redactor) -> str:
     """The provider's own sentence, from the error's body when it has one; keys are taken out before it is cut."""
-    body: Any = getattr(error, "body", None)
+    body = _body(error)
     if isinstance(body, dict):
-        inner = body.get("error", body)
-        body = inner.get("message") if isinstance(inner, dict) else inner
+        body = body.get("message")
     if not isinstance(body, str | None):
         body = repr(body) if isinstance(body, int | float | bool) else ""
     words = " ".join((body or str(error))[:_LOOKED_AT].split()) or type(error).__name__

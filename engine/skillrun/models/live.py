@@ -50,13 +50,10 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
     now = time.time()
     if provider.barred:
         return ModelList((), now, f"{provider.name} is not asked for its list: {provider.barred}")
-    place = hashlib.sha256(f"{provider.kind} {provider.base_url}".encode()).hexdigest()[:32]
-    path = cache / "models" / f"{place}.txt"
-    with suppress(OSError, ValueError):
-        fetched = path.stat().st_mtime
-        names = path.read_text(encoding="utf-8").split()
-        if names and 0 <= now - fetched < DAY:
-            return ModelList(tuple(names), fetched)
+    if (list_there := kept(provider, cache)) is not None:
+        return list_there
+    path = _path(provider, cache)
+    place = path.stem
     failed = _failed.get(place)
     if failed is not None and now - failed.fetched < FAILURE_SECONDS:
         return failed
@@ -77,6 +74,22 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
         partial.write_text("\n".join(found.names), encoding="utf-8")
         partial.replace(path)
     return found
+
+
+def kept(provider: Provider, cache: Path) -> ModelList | None:
+    """The list that was fetched within a day; None where there is none."""
+    path = _path(provider, cache)
+    with suppress(OSError, ValueError):
+        fetched = path.stat().st_mtime
+        names = path.read_text(encoding="utf-8").split()
+        if names and 0 <= time.time() - fetched < DAY:
+            return ModelList(tuple(names), fetched)
+    return None
+
+
+def _path(provider: Provider, cache: Path) -> Path:
+    place = hashlib.sha256(f"{provider.kind} {provider.base_url}".encode()).hexdigest()[:32]
+    return cache / "models" / f"{place}.txt"
 
 
 def _rank(name: str) -> tuple[list[int], int, str]:

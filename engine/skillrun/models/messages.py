@@ -6,7 +6,7 @@ Owns no behaviour of any provider and imports none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -76,9 +76,15 @@ class Block:
 
 @dataclass(frozen=True)
 class ToolCall:
+    """`extra` is what the provider wants back with it, unread: Gemini's signature of what it has thought."""
+
     id: str
     name: str
     arguments: dict[str, Any]
+    extra: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "extra" or value}
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,8 @@ class Message:
     call_id: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "blocks": [block.to_dict() for block in self.blocks], "calls": _plain(self.calls)}
+        calls = [call.to_dict() for call in self.calls]
+        return {**vars(self), "blocks": [block.to_dict() for block in self.blocks], "calls": calls}
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,8 @@ class Request:
     def fingerprint(self) -> str:
         """SHA-256 in hex of the canonical JSON of what the model is asked; computed once.
 
-        Cache breakpoints are left out: they change the price of a call and never its answer.
+        Cache breakpoints are left out, which change the price of a call and never its answer; and what a provider gets
+        back of its own.
         """
         return self._fingerprint
 
@@ -131,7 +139,15 @@ class Request:
         asked = [
             self.model,
             [block.text for block in self.system],
-            [[m.role, [b.text for b in m.blocks], [vars(c) for c in m.calls], m.call_id] for m in self.messages],
+            [
+                [
+                    m.role,
+                    [b.text for b in m.blocks],
+                    [ToolCall(c.id, c.name, c.arguments).to_dict() for c in m.calls],
+                    m.call_id,
+                ]
+                for m in self.messages
+            ],
             self.max_tokens,
             [vars(tool) for tool in self.tools],
             self.schema,
@@ -146,7 +162,7 @@ class Request:
             "system": [block.to_dict() for block in self.system],
             "messages": [message.to_dict() for message in self.messages],
             "max_tokens": self.max_tokens,
-            "tools": _plain(self.tools),
+            "tools": [dict(vars(tool)) for tool in self.tools],
             "schema": self.schema,
             "temperature": self.temperature,
             **({"answer_now": True} if self.answer_now else {}),
@@ -190,11 +206,13 @@ class Reply:
         object.__setattr__(self, "text", clean(self.text))
         object.__setattr__(self, "model", clean(self.model))
         if self.calls:
-            calls = tuple(ToolCall(clean(one.id), clean(one.name), clean(one.arguments)) for one in self.calls)
+            calls = tuple(
+                ToolCall(clean(one.id), clean(one.name), clean(one.arguments), clean(one.extra)) for one in self.calls
+            )
             object.__setattr__(self, "calls", calls)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "calls": _plain(self.calls), "usage": self.usage.to_dict()}
+        return {**vars(self), "calls": [call.to_dict() for call in self.calls], "usage": self.usage.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reply:
@@ -236,7 +254,3 @@ class Gateway(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-def _plain(items: Iterable[ToolCall | ToolSpec]) -> list[dict[str, Any]]:
-    return [dict(vars(item)) for item in items]

@@ -10,23 +10,26 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.replies import MAX_REPLY
 from skillrun.models.clients import sdk_client
+from skillrun.models.dialects import TOTAL, dialect
 from skillrun.models.failures import model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
 from skillrun.models.redaction import Redactor
 from skillrun.models.usage import plausible
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, UserContent
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, UserContent
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.profiles import ModelProfile
+    from pydantic_ai.usage import RequestUsage
 
     from skillrun.models.catalogue import Provider
 
 OUTPUT_TOOL = "reply"
+EXTRA = "extra_content"  # Pydantic AI's name, and Google's, of what a call has to be given back with
 NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """What a model's name may be, where a provider tells one."""
 MOST_NAMES: Final = 10_000
@@ -53,7 +56,7 @@ class Backend:
 
         name = request.model.partition(":")[2]
         model = self.prepare(name)
-        history = _history(request, marked=self.provider.kind == "anthropic")
+        history = _history(request, model.system, marked=self.provider.kind == "anthropic")
         settings = self.settings(request, model.profile)
         parameters = _parameters(request)
         try:
@@ -71,7 +74,7 @@ class Backend:
 
     def _reply(self, response: ModelResponse, request: Request, most: int) -> Reply:
         reply = _reply(response, request, self._redactor)
-        usage, doubt = plausible(response.usage, request, reply, most)
+        usage, doubt = plausible(_used(response), request, reply, most)
         if doubt and not self._doubted:
             self._doubted = True
             self._progress(f"{self.provider.name} says of its usage {doubt}; what can be is counted instead")
@@ -83,7 +86,7 @@ class Backend:
             # What it warns of, a usage that cannot be, is told to the user in our own words.
             warnings.filterwarnings("ignore", "Failed to extract usage")
             self._client = self._client or sdk_client(self.provider, self._key)
-            self._models[name] = _model(self.provider, self._client, name)
+            self._models[name] = dialect(self.provider, self._client, name)
         return self._models[name]
 
     async def close(self) -> None:
@@ -131,8 +134,11 @@ async def list_models(provider: Provider, key: str, seconds: float) -> list[str]
     return names
 
 
-def _history(request: Request, *, marked: bool) -> list[ModelMessage]:
-    """The messages of a request for Pydantic AI, with the cache breakpoints of the user's blocks where `marked`."""
+def _history(request: Request, peer: str, *, marked: bool) -> list[ModelMessage]:
+    """The messages of a request for Pydantic AI, with the cache breakpoints of the user's blocks where `marked`.
+
+    `peer` is Pydantic AI's name of who is asked: what calls carry of its own goes back to nobody else.
+    """
     from pydantic_ai import messages as ai
 
     called = {call.id: call.name for message in request.messages for call in message.calls}
@@ -146,9 +152,9 @@ def _history(request: Request, *, marked: bool) -> list[ModelMessage]:
                 turns.append(ai.ModelRequest(parts))
                 parts = []
             said: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _joined(message.blocks)) else []
-            said += [ai.ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in message.calls]
+            said += [_called(call, peer) for call in message.calls]
             if said:
-                turns.append(ai.ModelResponse(said))
+                turns.append(ai.ModelResponse(said, provider_name=peer))
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
             parts.append(ai.ToolReturnPart(name, _joined(message.blocks), tool_call_id=message.call_id))
@@ -157,6 +163,13 @@ def _history(request: Request, *, marked: bool) -> list[ModelMessage]:
     if parts:
         turns.append(ai.ModelRequest(parts))
     return turns
+
+
+def _called(call: ToolCall, peer: str) -> ToolCallPart:
+    from pydantic_ai.messages import ToolCallPart
+
+    own: dict[str, Any] = {"provider_name": peer, "provider_details": {EXTRA: call.extra}} if call.extra else {}
+    return ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **own)
 
 
 def _joined(blocks: Sequence[Block]) -> str:
@@ -207,26 +220,47 @@ def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Rep
         if isinstance(part, ToolCallPart) and part.tool_name == OUTPUT_TOOL and request.schema is not None:
             text = part.args if isinstance(part.args, str) else json.dumps(part.args, ensure_ascii=False)
         elif isinstance(part, ToolCallPart):
-            calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict()))
+            extra = (part.provider_details or {}).get(EXTRA)
+            own = extra if isinstance(extra, dict) else None
+            calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(), own))
     stop = STOPS.get(response.finish_reason, "other")
     if stop in {"end", "tool"}:
         stop = _whole(response, stop, calls)
     elif stop == "refusal" and not text:
         text = str((response.provider_details or {}).get("refusal", ""))
-    size = len(text) + sum(_size(call.arguments) + len(call.name) + len(call.id) for call in calls)
+    size = len(text) + sum(_size([call.arguments, call.extra, call.name, call.id]) for call in calls)
     if size > MAX_REPLY:
         raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and is not used")
     name = response.model_name or asked
     return Reply(
         text=redactor.text(text),
         calls=tuple(
-            ToolCall(redactor.text(call.id), redactor.text(call.name), redactor.value(call.arguments)) for call in calls
+            ToolCall(
+                redactor.text(call.id),
+                redactor.text(call.name),
+                redactor.value(call.arguments),
+                redactor.value(call.extra),
+            )
+            for call in calls
         )
         if stop == "tool"
         else (),
         stop=stop,
         model=f"{provider}:{redactor.text(name) if NAME.fullmatch(name) else asked}",
     )
+
+
+def _used(response: ModelResponse) -> RequestUsage:
+    """What was used; of an endpoint whose total is more than input and output, the rest is thinking, and output.
+
+    Gemini counts so: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed, and no part of the answer).
+    """
+    told, total = response.usage, (response.provider_details or {}).get(TOTAL)
+    counts = (told.input_tokens, told.output_tokens, total)
+    if isinstance(total, int) and all(isinstance(one, int) for one in counts) and told.input_tokens > 0:
+        rest = total - told.input_tokens - told.output_tokens
+        return replace(told, output_tokens=told.output_tokens + max(0, rest))
+    return told
 
 
 def _whole(response: ModelResponse, stop: Stop, calls: Sequence[ToolCall]) -> Stop:
@@ -254,31 +288,3 @@ def _size(value: Any, depth: int = 0) -> int:
     if isinstance(value, str):
         return len(value) + 2
     return 8 + value.bit_length() // 3 if isinstance(value, int) else 24
-
-
-def _model(provider: Provider, client: Any, name: str) -> Model[Any]:
-    if provider.kind == "anthropic":
-        from pydantic_ai.models.anthropic import AnthropicModel
-        from pydantic_ai.providers.anthropic import AnthropicProvider
-
-        known = AnthropicProvider.model_profile(name) or {}
-        mode: Literal["native", "tool"] = "native" if known.get("supports_json_schema_output") else "tool"
-        claude = AnthropicProvider(anthropic_client=client)
-        return AnthropicModel(name, provider=claude, profile={"default_structured_output_mode": mode})
-    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-    from pydantic_ai.profiles.openai import OpenAIModelProfile
-    from pydantic_ai.providers.openai import OpenAIProvider
-    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
-
-    if provider.kind == "responses":
-        native = OpenAIModelProfile(default_structured_output_mode="native")
-        return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), profile=native)
-    plain = OpenAIModelProfile(
-        supports_json_schema_output=True,
-        default_structured_output_mode="native",
-        json_schema_transformer=None,
-        openai_chat_supports_max_completion_tokens=False,
-        openai_supports_strict_tool_definition=False,
-    )
-    compatible = OpenAICompatibleProvider(provider.name, openai_client=client)
-    return OpenAIChatModel(name, provider=compatible, profile=plain)

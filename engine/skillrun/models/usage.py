@@ -71,5 +71,5 @@ def _number(told: Any) -> int | None:
 def _sent(request: Request) -> list[str]:
     blocks: list[Block] = [*request.system, *(block for message in request.messages for block in message.blocks)]
     plain = [vars(tool) for tool in request.tools], request.schema
-    calls = [vars(call) for message in request.messages for call in message.calls]
+    calls = [call.to_dict() for message in request.messages for call in message.calls]
     return [*(block.text for block in blocks), json.dumps([*plain, calls], default=str)]

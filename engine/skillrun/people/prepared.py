@@ -1,12 +1,12 @@
 """Answers given ahead in a YAML file: `--answers FILE`.
 
 A key is a question's id, a step's id for all its questions, or where it stands (`architecture/divergence`; the number
-of a loop's pass may be left out). A value is the answer, `{answer: …, confidence: …}`, or a list, one for each time.
+of a loop's pass and the item of an `each` may be left out). A value is the answer, `{answer: …, confidence: …}`, or a
+list, one for each time.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Mapping as AbstractMapping
@@ -17,6 +17,7 @@ from typing import Any, Final
 from skillrun.language.diagnostics import Problems, SkillrunError, did_you_mean, render
 from skillrun.language.document import as_mapping, read_yaml
 from skillrun.language.kinds import Key, Keys
+from skillrun.language.places import unmarked
 from skillrun.language.reader import Reader
 from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain
 from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple, shown
@@ -27,7 +28,6 @@ KEYS: Final[Keys] = {
 }
 Read = Callable[[Question, dict[str, Any]], dict[str, Any]]
 """The record of a question with what was answered, as the run keeps it."""
-_PASS: Final = re.compile(r"#\d+")
 
 
 class PreparedUnfit(SkillrunError):
@@ -136,11 +136,11 @@ class Prepared:
     def check_names(self, known: set[str], problems: Problems) -> None:
         """Warn of names that are close to one of a question; what else is unknown, a computed question may have."""
         for name, entry in self._entries.items():
-            if _PASS.sub("", name) not in known and (hint := did_you_mean(name, known)):
+            if unmarked(name) not in known and (hint := did_you_mean(name, known)):
                 problems.report(entry.key.span, "unknown-question", f"no question is called `{name}`", hint, "warning")
 
     def _name(self, key: str, question: Question) -> str | None:
-        step = _PASS.sub("", key)
+        step = unmarked(key)
         names = (key, step, str(question.get("id", "")), step.rpartition("/")[2])
         return next((name for name in names if name in self._entries), None)
 

@@ -120,6 +120,8 @@ def _in_steps(place: _Place, at: str, steps: Iterable[Step]) -> Iterator[Ask]:
         elif step.verb == "repeat":
             once = step.until is None and "at_most" not in step.values
             yield from _in_steps(place, at if once else here, step.steps)
+        elif step.verb == "each":
+            yield from _in_steps(place, here, step.steps)
         elif step.verb == "panel":
             for protocol in place.protocols(step):
                 given = place.known.handed_over(protocol.inputs, step.values.get("with"))

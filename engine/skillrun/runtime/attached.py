@@ -5,9 +5,9 @@ Tells the model what to put at the end of its reply, takes that off, checks it, 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -16,6 +16,7 @@ from skillrun.language.absent import Absent
 from skillrun.language.attached import last_block, take_off
 from skillrun.language.definitions import Step
 from skillrun.language.kinds import RECORD_KEYS
+from skillrun.language.places import unmarked
 from skillrun.language.record_shapes import ANSWERS, answers, is_read, key_of, merged, only
 from skillrun.language.replies import parse_reply
 from skillrun.language.schemas import Dropped, Shape, ShapeError, shown
@@ -28,7 +29,6 @@ from skillrun.runtime.run import Frame, PhaseRun, Recorded, Run
 
 LONGEST_ID: Final = 80
 MOST_NAMED: Final = 8  # of the points that a warning names
-_PASS: Final = re.compile(r"#\d+(?=/|$)")
 
 
 @dataclass(frozen=True)
@@ -216,13 +216,15 @@ def put_on_record(
     where, over = _where(step, frame), frozenset(paths)
     fields = frozenset(asked.shape.schema["properties"]) & set(RECORD_KEYS)
     kept = {key: one for key, one in frame.open.recorded.items() if key != where and not one.paths & over}
-    apart = tuple(_apart(records, f"{frame.open.name.upper()}-"))
-    frame.open.recorded = {**kept, where: Recorded(apart, fields, over)}
+    told = tuple(apart(records, f"{frame.open.name.upper()}-"))
+    frame.open.recorded = {**kept, where: Recorded(told, fields, over)}
 
 
-def _apart(records: Iterable[Mapping[str, Any]], start: str) -> Iterator[Mapping[str, Any]]:
-    """The records of a step's members, who all number from the same id on: what a later one numbers anew counts on."""
-    taken: set[str] = set()
+def apart(
+    records: Iterable[Mapping[str, Any]], start: str, known: AbstractSet[str] = frozenset()
+) -> Iterator[Mapping[str, Any]]:
+    """Records whose authors all number from the same id on: what a later one numbers anew counts on behind `known`."""
+    taken: set[str] = set(known)
     numbers = count(1)
     for record in records:
         lists = {name: record[name] for name in RECORD_KEYS[1:] if isinstance(record.get(name), list)}
@@ -248,8 +250,8 @@ def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
 
 
 def _where(step: Step, frame: Frame) -> str:
-    """The step's address, whatever the pass of a loop."""
-    return _PASS.sub("", frame.at(step))
+    """The step's address, whatever the pass of a loop and the item of an `each`."""
+    return unmarked(frame.at(step))
 
 
 def _first_id(step: Step, frame: Frame) -> str:

@@ -92,10 +92,12 @@ class Opening:
         blocks = [replace(block, cache=block is shown.blocks[-1]) for block in shown.blocks]
         shortened, texts = list[LeftOut](), []
         for name, text in self.references:
+            if references == WHOLE or references >= text.most:
+                texts.append(text.text)
+                continue
             short = Shortened("", text.size) if references < 0 else text.at(references)
-            texts.append(text.text if references >= text.most else short.text)
-            if references < text.most:
-                shortened.append(LeftOut(name, short.left_out, text.size, short.sections))
+            texts.append(short.text)
+            shortened.append(LeftOut(name, short.left_out, text.size, short.sections))
         left_out = [*shown.left_out, *shortened]
         known = accumulate(self.summaries, max(0, record))
         dropped = [_id(one["record"]) for one in known["dropped"]]

@@ -48,10 +48,11 @@ def _is_usage(value: Any) -> bool:
 def _are_calls(value: Any) -> bool:
     return isinstance(value, list) and all(
         isinstance(call, dict)
-        and call.keys() == {"id", "name", "arguments"}
+        and call.keys() - {"extra"} == {"id", "name", "arguments"}
         and is_text(call["id"])
         and is_text(call["name"])
         and isinstance(call["arguments"], dict)
+        and isinstance(call.get("extra", {}), dict)
         for call in value
     )
 

@@ -8,7 +8,7 @@ Source: the circuit breaker pattern (M. Nygard, "Release It!"), with success res
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 Action = Literal["fall back", "skip", "ask", "sequential"]
@@ -17,8 +17,12 @@ ACTIONS: Final[tuple[Action, ...]] = ("fall back", "skip", "ask", "sequential")
 
 @dataclass(frozen=True)
 class Limit:
+    """How many failures in a row it takes, what happens then, and of a question its words and those of its choices."""
+
     limit: int = 2
     then: Action = "fall back"
+    ask: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 class Breakers:
@@ -51,5 +55,7 @@ class Breakers:
 
 
 def _limit(entry: Mapping[str, Any]) -> Limit:
-    then = entry.get("then")
-    return Limit(int(entry.get("limit", 2)), then if then in ACTIONS else "fall back")
+    then, choices = entry.get("then"), entry.get("choices")
+    words = {str(way): str(one) for way, one in choices.items()} if isinstance(choices, Mapping) else {}
+    ask = str(entry.get("ask") or "")
+    return Limit(int(entry.get("limit", 2)), then if then in ACTIONS else "fall back", ask, words)

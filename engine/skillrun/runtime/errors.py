@@ -42,6 +42,14 @@ class AgentFailed(StepFailed):
         self.kind = next((one["kind"] for one in replies if one["status"] != "success"), self.kind)
 
 
+class EachFailed(StepFailed):
+    """Too few items succeeded; what the step gives all the same is kept."""
+
+    def __init__(self, reason: str, address: str, result: dict[str, Any], next_step: str = "") -> None:
+        super().__init__(reason, address, next_step)
+        self.result = result
+
+
 class StoppedByPerson(SkillrunError):
     """A person ends the run at a failure: nothing stands in for it, and nothing tries it again by itself."""
 

@@ -13,7 +13,7 @@ from jinja2.exceptions import UndefinedError
 from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.expressions import RenderError, Template
-from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed, told_of
+from skillrun.runtime.errors import PARTIAL, AgentFailed, EachFailed, StepFailed, told_of
 from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.questions import offer_retry
 from skillrun.runtime.run import Frame
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillrun.runtime.steps import Act
 
 UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
-ASKING = frozenset({"agent", "panel", "run"})  # what stands in for one of these is less than it
+ASKING = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
 AGAIN: Final = "again"
 FAILURE: Final = "failure"
@@ -108,7 +108,7 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     if then in (IN_TURN, "ask"):
         frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
         frame.run.refused.clear()
-    if then == "ask" and await offer_retry(frame, where, reason, can_go_on=can_go_on):
+    if then == "ask" and await offer_retry(frame, where, reason, limit, can_go_on=can_go_on):
         breakers.succeeded(breaker)
         return AGAIN
     return then
@@ -184,6 +184,8 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
         return None
     if isinstance(tried.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
         frame.bind(step.id, {"replies": tried.failure.replies, "degraded": True})
+    if isinstance(tried.failure, EachFailed) and step.otherwise is not None:
+        frame.bind(step.id, tried.failure.result)
     raise tried.failure
 
 

@@ -116,6 +116,19 @@ class ToolUsed(Event):
 
 
 @dataclass(frozen=True)
+class ItemEnded(Event):
+    """An item of an `each`, which is `done` or `failed`, as the number `ended` of so many."""
+
+    phase: str
+    step: str
+    item: str
+    status: str
+    ended: int
+    of: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Said(Event):
     phase: str
     text: str

@@ -1,4 +1,4 @@
-"""What a run is expected to use from here on, said again where its path changes: by an answer, or by going back.
+"""What a run is expected to use, said again where its path changes: by an answer, by going back, by a list's length.
 
 Goes by the run's estimate, which was made before it began; without one nothing is said.
 """
@@ -39,6 +39,22 @@ def tell_way_back(run: Run, phase: str, ahead: Iterable[str]) -> None:
     prices = [price for *_, price in parts if price is not None]
     price = round(sum(prices), 2) if len(prices) == len(parts) else None
     run.emit(Expected(phase, "from here on", calls, turns, tokens, price))
+
+
+def tell_items(run: Run, phase: str, place: str, number: int) -> None:
+    """Say what the run comes to once it is known for how many items the `each` there is."""
+    estimate: Figures = run.outermost.state.estimate or {}
+    eaches = estimate.get("each")
+    one = eaches.get(place) if isinstance(eaches, Mapping) else None
+    if not isinstance(one, Mapping) or not is_whole(one.get("items")) or one["items"] == number:
+        return
+    more = number - one["items"]
+    calls, turns, tokens, price = _figures(estimate)
+    of_one = [float(one[key]) if is_number(one.get(key)) else 0.0 for key in ("calls", "tokens", "price")]
+    sums = max(0, calls + round(more * of_one[0])), max(0, tokens + round(more * of_one[1]))
+    known = round(max(0.0, price + more * of_one[2]), 2) if price is not None and is_number(one.get("price")) else None
+    because = f"as `{place.rpartition('/')[2]}` is for {number}, not {one['items']}"
+    run.emit(Expected(phase, because, sums[0], turns, sums[1], known))
 
 
 def _with(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:

@@ -117,14 +117,18 @@ def sweep(folder: Tree, name: str = ".") -> list[str]:
 
 
 def folders(folder: Tree) -> Iterator[str]:
-    """The folder itself and all below it; none that a link leads to. Raises PathRefused where they never end."""
+    """The folder of a run itself and all below it; none that a link leads to, and nothing of a run that lies inside.
+
+    Raises PathRefused where they never end.
+    """
     left = ["."]
     while left:
         name = left.pop()
         yield name
         if name.count("/") >= DEEPEST:
             raise PathRefused(f"folders are nested more than {DEEPEST} deep in {folder.path}", "Move them away.")
-        left += [one if name == "." else f"{name}/{one}" for one, kind in folder.entries(name) if kind == "folder"]
+        below = [one if name == "." else f"{name}/{one}" for one, kind in folder.entries(name) if kind == "folder"]
+        left += [one for one in below if not folder.is_folder(f"{one}/.run")]
 
 
 def digest(content: str | bytes) -> str:

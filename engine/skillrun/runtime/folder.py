@@ -242,8 +242,9 @@ class RunFolder:
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that match a pattern, sorted: those of this evaluation and those of other people.
 
-        Not the engine's own, and nothing that an earlier evaluation wrote and this one may or may not write again. As
-        in a shell, a wildcard stands for no dot that a name begins with: `._a.md` is an editor's or a system's own.
+        Not the engine's own or another run's, and nothing that an earlier evaluation wrote and this one may or may not
+        write again. As in a shell, a wildcard stands for no dot that a name begins with: `._a.md` is an editor's or a
+        system's own.
         """
         current = self._current()
         hidden = pattern.startswith(".") or "/." in pattern
@@ -252,7 +253,13 @@ class RunFolder:
             for name in matching(self.tree, pattern)
             if name != STATE and not name.startswith(".run/") and (name in current or not self._own(name))
             if hidden or not any(part.startswith(".") for part in name.split("/"))
+            if not self._of_another(name)
         ]
+
+    def _of_another(self, name: str) -> bool:
+        """Whether a file is that of a run that lies inside this one."""
+        above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
+        return any(self.tree.is_folder(f"{one}/.run") for one in above)
 
     def content(self, name: str) -> bytes:
         """The bytes of a file that `matching` has found."""

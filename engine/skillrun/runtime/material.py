@@ -107,7 +107,7 @@ class Piece:
         """The piece as a prompt carries it at a level, and what that leaves out."""
         parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
-            short = part.outline.at(level) if level < part.outline.most else None
+            short = None if level == WHOLE or level >= part.outline.most else part.outline.at(level)
             parts.append(part.told(part.text if short is None else short.text))
             if short is not None:
                 left += short.left_out

@@ -12,6 +12,7 @@ from shlex import quote
 from typing import Final
 
 from skillrun.language.diagnostics import SkillrunError, UsageError, did_you_mean
+from skillrun.language.kinds import OWN_FILES
 from skillrun.language.templates.functions import slug
 from skillrun.runtime.bodies import fits
 from skillrun.runtime.errors import file_trouble
@@ -34,6 +35,7 @@ def base_slug(words: str) -> str:
 def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
     """A slug that no run has yet, made from the request; its folder is made too, so that no other process takes it."""
     base = base_slug(words)
+    check_place(runs, base)
     runs.mkdir(SHARED, parents=True, exist_ok=True)
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
@@ -46,10 +48,21 @@ def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
 def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
     """The folder of a new run, made with that of all runs where they are not there. Raises PathRefused for a link."""
     checked_slug(name)
+    check_place(runs, name)
     runs.mkdir(SHARED, parents=True, exist_ok=True)  # also for private runs: a shared one may follow
     with Tree(runs.resolve()) as all_runs:
         all_runs.make(name, folder_mode(shared=shared))
         return all_runs.folder(name)
+
+
+def check_place(runs: Path, name: str) -> None:
+    """Raises UsageError where a run that lies inside another would stand where that one keeps its own."""
+    place = runs.resolve() / name
+    around = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
+    own = place.relative_to(around).parts[0] if around is not None else ""
+    if own in OWN_FILES or own.startswith("round-"):
+        message = f"`{own}` in {around} is kept for the run there"
+        raise UsageError(message, "choose another `--name`, or another folder for `--out`")
 
 
 def called(folder: Path, project: Path) -> str:

@@ -10,10 +10,12 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
 
+from skillrun.language.kinds import WAYS
 from skillrun.people.answers import WORDED, answered, choices_of, notes_of, shown
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
+from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
@@ -234,20 +236,38 @@ def _beside(answer: dict[str, Any], unclear: UnclearAnswers, number: int) -> dic
     return {**answer, "comment": comment} if comment else answer
 
 
-async def offer_retry(frame: Frame, where: str, reason: str, *, can_go_on: bool) -> bool:
-    """Whether the person wants another try; an unattended run does not, unless it is prepared.
+async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, can_go_on: bool) -> bool:
+    """Whether the person wants another try, asked in the breaker's words where it has some; an unattended run does not,
+    unless it is prepared.
 
     Raises StoppedByPerson. What was decided before the run has failed does not count when it is resumed.
     """
     phase = frame.open
     number = max(phase.tries.get(where, 0), phase.forgiven(where)) + 1
-    choices = [RETRY, GO_ON if can_go_on else GIVE_UP]
-    question = {"id": "retry", "text": reason, "choices": choices, "default": choices[1], "once": True}
+    ways = _ways(limit, can_go_on=can_go_on)
+    default = next((words for words, way in ways.items() if way == (GO_ON if can_go_on else GIVE_UP)), [*ways][-1])
+    question = {"id": "retry", "text": reason, "choices": [*ways], "default": default, "once": True}
     question["round"] = phase.round
-    answers = (await put(frame, f"{where}.retry-{number}", [question], computed=True, offered=True))["answers"]
-    answer = answers[0].get("answer") if answers else GO_ON
+    if limit.ask:
+        question |= {"text": limit.ask, "notes": [reason]}
+    if limit.choices:
+        named = dict(zip((RETRY, GO_ON, GIVE_UP), WAYS, strict=True))
+        question["means"] = {name: words for words, way in ways.items() for name in (way, named[way])}
+    asked = await put(frame, f"{where}.retry-{number}", [question], computed=not limit.ask, offered=True)
+    answers = asked["answers"]
+    answer = ways.get(answers[0].get("answer"), GO_ON) if answers else GO_ON
     if answer != GO_ON:
         phase.tries[where] = number
     if answer == GIVE_UP:
         raise StoppedByPerson(f"stopped here: {reason}")
     return bool(answer == RETRY)
+
+
+def _ways(limit: Limit, *, can_go_on: bool) -> dict[str, str]:
+    """What may be chosen, by its words. Where nothing stands in for what failed, nobody can go on without it."""
+    usual = dict(zip(WAYS, (RETRY, GO_ON, GIVE_UP), strict=True))
+    words = limit.choices or {"retry": RETRY, **({"go_on": GO_ON} if can_go_on else {"stop": GIVE_UP})}
+    ways = {words[way]: usual[way] for way in words if way in usual and (can_go_on or way != "go_on")}
+    if not can_go_on and GIVE_UP not in ways.values():
+        ways[GIVE_UP] = GIVE_UP
+    return ways if len(ways) > 1 else {RETRY: RETRY, **ways}

@@ -13,7 +13,7 @@ import yaml
 from skillrun.language.border import clean
 from skillrun.language.diagnostics import Problems, SkillrunError, render
 from skillrun.language.document import parse_document
-from skillrun.language.scalars import plain_value
+from skillrun.language.scalars import is_number, plain_value
 from skillrun.language.source import plain, read_source, source_of
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
@@ -36,11 +36,16 @@ def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
     value = readable(value)
     style = None
-    if not value or not isinstance(plain_value(value), str) or value[-1] in "\"'" or _ESCAPED.search(value):
+    if not value or _means_more(value) or value[-1] in "\"'" or _ESCAPED.search(value):
         style = '"'
     elif "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
         style = "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _means_more(value: str) -> bool:
+    """Whether YAML 1.2 takes it for something else than text, be it a number that is too large."""
+    return not isinstance(plain_value(value), str) or is_number(value)
 
 
 _Dumper.add_representer(str, _text)

@@ -16,7 +16,7 @@ from skillrun.language.schemas import Shape, shown
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Event, Events, Listener, Said
+from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.journal import Journal
 from skillrun.runtime.limits import Limits
@@ -154,7 +154,10 @@ class Run:
         if name not in self.resolved:
             session, pinned = self.session, self.state.models.get(name, "")
             override = "" if pinned else session.override or self.state.override
-            self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            if pinned or session.cache is None:
+                self.resolved[name] = session.catalogue.resolve(pinned or name, session.environ, override)
+            else:
+                self.resolved[name] = session.catalogue.resolve_kept(name, session.environ, session.cache, override)
             if not pinned:
                 self.state.models[name] = self.resolved[name].model
                 self.outermost.save()
@@ -170,6 +173,8 @@ class Run:
                 if name not in models:  # another branch of the run may have been quicker
                     models[name] = found.model
                     self.outermost.save()
+                    if found.why and name not in session.catalogue.tiers:
+                        self.emit(Notice(f"{name}: {found.model} ({found.why})"))
             self.resolve(name)
 
     @property
@@ -234,7 +239,11 @@ class PhaseRun:
     answers: dict[str, Any] = field(default_factory=dict)
     vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
     prompts: int = 0
-    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop
+    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
+    items: dict[str, Any] = field(
+        default_factory=dict
+    )  # by the address of an `each`: what has succeeded before a retry
+    marked: str = ""  # the item of an `each` that this is a branch for, in words
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
     carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in
@@ -314,6 +323,7 @@ class PhaseRun:
 
     def warn(self, text: str) -> None:
         """Put a warning on record, once: the person is told, and the summary has it."""
+        text = f"{self.marked}: {text}" if self.marked else text
         if text not in self.warnings:
             self.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skillrun.language.definitions import PhaseUse, Score, Step
-from skillrun.language.expressions import ABSENT
+from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.expressions import ABSENT, Absent
+from skillrun.language.templates.limits import Fault
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.files import digest
 from skillrun.runtime.forms import heard
@@ -126,7 +128,12 @@ def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any]
     frame = Frame(phase, address, names, score.prompts, **more)
     frame.absent(locals_of(score.steps))
     frame.absent(["failure"])
-    frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members}
+    return with_functions(frame)
+
+
+def with_functions(frame: Frame) -> Frame:
+    """The frame with the functions that its templates can call."""
+    frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members, "model": _model(frame.run)}
     return frame
 
 
@@ -155,6 +162,26 @@ def locals_of(steps: tuple[Step, ...]) -> list[str]:
 def members(role: str, models: list[str]) -> list[str]:
     """One role on several models."""
     return [f"{role}@{model}" for model in models]
+
+
+def _model(run: Run) -> Callable[[Any], Any]:
+    """What a model's name means in this run; of a list of names a record for each."""
+
+    def model(name: Any) -> Any:
+        if isinstance(name, list):
+            return [model(one) for one in name]
+        if isinstance(name, Absent):
+            return name
+        if not isinstance(name, str):
+            raise Fault("`model` takes the name of a model, or a list of names")
+        try:
+            found = run.resolve(name)
+        except SkillrunError as error:
+            raise Fault(str(error), error.next_step) from None
+        shown = {key: getattr(found, key) for key in ("provider", "window", "tools")}
+        return {"name": name, "id": found.model, "model": found.short, **shown}
+
+    return model
 
 
 def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:

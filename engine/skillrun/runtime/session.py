@@ -84,18 +84,24 @@ async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str)
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
     folder = new_folder(runs, name, shared=state.share)
-    if folder.known(STATE) is not None:
-        typed = called(folder.path, session.project)
-        raise UsageError(
-            f"there is a run `{name}` already", f"go on with `skillrun resume {typed}`, or choose another `--name`"
-        )
+    _check_new(session, folder)
     RunFolder(folder).check()
     with hold(folder), undone(folder), closing(open_journal(folder)) as journal:
+        _check_new(session, folder)  # one of that name may have run since, from its beginning to its end
         if not journal.empty:  # that of a run that was killed before its first line is
             raise UsageError(
                 f"{folder.path} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
             )
         return await _evaluated(session, folder, journal, state, [], resumed=False)
+
+
+def _check_new(session: Session, folder: Tree) -> None:
+    """Raises UsageError where there is a run already."""
+    if folder.known(STATE) is not None:
+        name, typed = folder.path.name, called(folder.path, session.project)
+        raise UsageError(
+            f"there is a run `{name}` already", f"go on with `skillrun resume {typed}`, or choose another `--name`"
+        )
 
 
 async def resume(session: Session, runs: Path, name: str) -> Outcome:

@@ -102,6 +102,24 @@ def test_a_failed_second_round_leaves_the_first_and_is_degraded(plan: Plans) -> 
     assert [one["phase"] for one in run.story["degraded"]] == ["architecture"]
 
 
+@pytest.mark.row("P2", "P14")
+def test_after_a_second_round_that_failed_twice_the_rest_of_the_run_is_light(plan: Plans) -> None:
+    red = {
+        "address": "plan/validation/judged/*",
+        "data": {"score": 2, "reasons": ["It does not say who pays."]},
+        "times": 3,
+    }
+    fails = {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}
+    run = plan("advanced", [red, *FIRST, fails], config=FULL, until="test-strategy")
+    assert len(run.asked(f"{ARCHITECTURE}/second/*")) == 6, "three members, twice, and in no redesign"
+    assert run.story["state"]["light_only"] is True
+    assert run.summary("architecture")["outputs"]["deliberation"] == "light", (
+        "the design was sent back, and is a new one"
+    )
+    assert run.summary("architecture")["round"] == 2
+    assert rounds(run, "test-strategy") == ["first", "contradictions", "synthesis"]
+
+
 @pytest.mark.row("P2", "P16")
 def test_who_is_missing_from_the_second_round_is_heard_with_the_first_answer(plan: Plans) -> None:
     fails = {"address": f"{ARCHITECTURE}/second/*:clean/*", "fail": "overloaded"}

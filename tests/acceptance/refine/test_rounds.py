@@ -79,8 +79,8 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
     assert "rounds_covered:\n- 1\n- 2\n- 3\n- 4\n" in digest
     assert "total_questions_asked: 24\ntotal_questions_answered: 24\n" in digest
     assert "| 4 | rapid | 6 | 100 % | 2 | - | loop_questions |" in digest
-    assert re.search(r"\| GAP-1-1 \| Workflows \| .* \| round 1 \| open \|", digest)
-    assert re.search(r"\| GAP-2-2 \| Problem \| .* \| round 2 \| resolved \|", digest)
+    assert re.search(r"\| GAP-1-1 \| Workflows \| .* \| round 1 \| open \| - \|", digest)
+    assert re.search(r"\| GAP-2-2 \| Problem \| .* \| round 2 \| resolved \| round 3 \|", digest)
     assert "| D-24 | The answer of round 4, in some ten words as people write. |" in digest
 
 
@@ -122,6 +122,10 @@ def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(r
     assert "- Leave alone what stands: success" in differently
     assert "Offer deeper options where answers were vague: a2Pro b2Pro" in differently
     assert "Still without an answer: a2Tar" in differently
+    [own] = re.findall(r"words of their own; offer better ones: (.+)", differently)
+    assert [one[:5] for one in own.split(" / ")] == ["a2Wor", "a2Fea", "a2Rev", "a2Suc"], (
+        "not the vague nor the open one"
+    )
 
 
 @pytest.mark.row("R9")

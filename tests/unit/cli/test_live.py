@@ -8,7 +8,17 @@ from rich.console import Console
 
 from skillrun.cli.live import LiveView, Picture, PlainView
 from skillrun.cli.printing import Output
-from skillrun.runtime.events import CallEnded, CallStarted, Event, PhaseEnded, PhaseStarted, RunStarted, Said, WentBack
+from skillrun.runtime.events import (
+    CallEnded,
+    CallStarted,
+    Event,
+    ItemEnded,
+    PhaseEnded,
+    PhaseStarted,
+    RunStarted,
+    Said,
+    WentBack,
+)
 
 STARTED = RunStarted("a", "w", "runs/a", ("one", "two", "three"), {}, {})
 
@@ -35,6 +45,15 @@ def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
         "    writer · m · …",
         "  three",
         "0 calls, 0 tokens in, 0 out, $0.00 · …",
+    ]
+
+
+def test_an_item_is_named_in_front_of_its_member_and_how_many_have_ended() -> None:
+    item = ItemEnded("two", "built", "T-1", "done", 1, 3)
+    lines = shown(STARTED, PhaseStarted("two", 1), item, CallStarted("w/two/built~T-2/draft/a/1.1", "two", "a", "m"))
+    assert [line.split("…")[0].strip() for line in lines if line.startswith("    ")] == [
+        "built: 1 of 3",
+        "T-2 · a · m ·",
     ]
 
 

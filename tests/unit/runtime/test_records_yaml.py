@@ -88,6 +88,11 @@ def test_what_yaml_or_its_reader_finds_special_goes_through_at_every_place(tmp_p
         assert written(tmp_path, data)[0] == data
 
 
+def test_what_looks_like_a_number_stays_text_be_it_too_large_for_one(tmp_path: Path) -> None:
+    texts = ["46e979573522", "1e400", "-2E9999", "9" * 401, "0x1f", "0o17", ".5", "1.", "true", "~"]
+    assert written(tmp_path, {"a": texts})[0] == {"a": texts}
+
+
 @FIXTURE
 @given(st.dictionaries(TEXT, DATA, max_size=4), TEXT)
 def test_any_data_goes_through_frontmatter_and_back(tmp_path: Path, data: dict[str, Any], body: str) -> None:

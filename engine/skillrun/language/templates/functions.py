@@ -207,5 +207,6 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 CONTEXT_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "bank": lambda name, group, n=3: None,  # noqa: ARG005
     "members": lambda role, models: None,  # noqa: ARG005
+    "model": lambda name: None,  # noqa: ARG005
     "others": lambda step: None,  # noqa: ARG005
 }

@@ -8,7 +8,22 @@ from typing import Any, Final
 
 from skillrun.language.definitions import Step
 from skillrun.runtime.run import Frame
-from skillrun.runtime.steps import agent, ask, assign, decide, find, goto, panel, read, repeat, run, say, stop, write
+from skillrun.runtime.steps import (
+    agent,
+    ask,
+    assign,
+    decide,
+    each,
+    find,
+    goto,
+    panel,
+    read,
+    repeat,
+    run,
+    say,
+    stop,
+    write,
+)
 
 Act = Callable[[Step, Frame], Awaitable[Any]]
 
@@ -24,6 +39,7 @@ VERBS: Final[Mapping[str, Act]] = MappingProxyType(
         "set": assign.act,
         "decide": decide.act,
         "repeat": repeat.act,
+        "each": each.act,
         "run": run.act,
         "goto": goto.act,
         "stop": stop.act,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from skillrun.language.definitions import Prompt, Step
@@ -240,9 +241,12 @@ async def _write(
     value = step.values.get("writes")
     if value is None:
         return
-    paths = []
+    paths: list[str] = []
     for one in good:
-        path = value.text(frame_names(frame, one.names))
+        named = value.text(frame_names(frame, one.names))
+        path = _free(named, paths)
+        if path != named:
+            frame.open.warn(f"{step.id}: {named} is another member's; what {one.id} wrote is {path}")
         found = answers[one.id]
         text = await put_reply(frame, step, path, found.text, found.data)
         if len(good) == 1 and "data" not in result:
@@ -250,3 +254,12 @@ async def _write(
         paths.append(path)
     if paths:
         result["path"] = paths[0] if len(paths) == 1 else paths
+
+
+def _free(path: str, taken: list[str]) -> str:
+    """The path, with a number where another member of the step has written there: no reply is lost to another."""
+    if path not in taken:
+        return path
+    head, dot, ending = path.rpartition(".")
+    name, last = (head, dot + ending) if dot and "/" not in ending else (path, "")
+    return next(free for number in count(2) if (free := f"{name}-{number}{last}") not in taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skillrun.language.definitions import Step
+from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import Back
 from skillrun.runtime.events import Tripped
 from skillrun.runtime.questions import offer_retry
@@ -19,10 +20,11 @@ async def act(step: Step, frame: Frame) -> None:
     if times < frame.cap(step):
         raise Back(step.text, key)
     name = frame.breaker(step)
-    then = frame.open.breakers.limit(name).then if name else "fall back"
+    limit = frame.open.breakers.limit(name) if name else Limit()
+    then = limit.then
     run.emit(Tripped(name or "at_most", frame.open.name, times, then, frame.cap(step)))
     reason = f"It has gone back to {step.text} {times} times already."
-    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, can_go_on=True):
+    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_go_on=True):
         raise Back(step.text, key)
     if step.otherwise is not None:
         from skillrun.runtime.evaluate import evaluate

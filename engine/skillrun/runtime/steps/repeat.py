@@ -59,7 +59,7 @@ async def _once_more(step: Step, frame: Frame, times: int) -> bool:
     name = step.retry or frame.breaker(step)
     if name is None or step.until is None or frame.open.breakers.limit(name).then != "ask":
         return False
-    limit = frame.open.breakers.limit(name).limit
-    frame.run.emit(Tripped(name, frame.open.name, times, "ask", limit))
+    limit = frame.open.breakers.limit(name)
+    frame.run.emit(Tripped(name, frame.open.name, times, "ask", limit.limit))
     what = f"`{step.id or 'repeat'}` has run {times} times without coming to its end."
-    return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, can_go_on=True)
+    return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, limit, can_go_on=True)

@@ -1,0 +1,69 @@
+"""Pydantic AI's model for each kind of provider: which protocol is spoken, and what its dialect can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
+    from pydantic_ai.models import Model
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    from skillrun.models.catalogue import Provider
+
+TOTAL = "total_tokens"
+ERRORS = range(400, 600)
+
+
+def dialect(provider: Provider, client: Any, name: str) -> Model[Any]:
+    """The model as its provider's protocol has it; importing it takes a second."""
+    if provider.kind == "anthropic":
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        known = AnthropicProvider.model_profile(name) or {}
+        mode: Literal["native", "tool"] = "native" if known.get("supports_json_schema_output") else "tool"
+        claude = AnthropicProvider(anthropic_client=client)
+        return AnthropicModel(name, provider=claude, profile={"default_structured_output_mode": mode})
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    if provider.kind == "responses":
+        native = OpenAIModelProfile(default_structured_output_mode="native")
+        return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), profile=native)
+    plain = OpenAIModelProfile(
+        supports_json_schema_output=True,
+        default_structured_output_mode="native",
+        json_schema_transformer=None,
+        openai_chat_supports_max_completion_tokens=False,
+        openai_supports_strict_tool_definition=False,
+    )
+    compatible = OpenAICompatibleProvider(provider.name, openai_client=client)
+    return _chat_model()(name, provider=compatible, profile=plain)
+
+
+def _chat_model() -> type[OpenAIChatModel]:
+    """Pydantic AI's model of chat completions, whose replies also tell the total of tokens that was told.
+
+    An error that comes with status 200 is raised as what it says that it is: gateways such as OpenRouter send one where
+    the provider behind them has failed.
+    """
+    from pydantic_ai.exceptions import ModelHTTPError
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    class Chat(OpenAIChatModel):
+        def _validate_completion(self, response: ChatCompletion) -> Any:
+            error = (response.model_extra or {}).get("error")
+            code = error.get("code") if isinstance(error, dict) else None
+            if not response.choices and type(code) is int and code in ERRORS:
+                raise ModelHTTPError(code, self.model_name, error)
+            return super()._validate_completion(response)
+
+        def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
+            details = super()._process_provider_details(response) or {}
+            total = response.usage.total_tokens if response.usage is not None else None
+            return {**details, TOTAL: total} if total is not None else details
+
+    return Chat

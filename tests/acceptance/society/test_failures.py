@@ -1,0 +1,213 @@
+"""Fewer models than are needed: nobody to ask at the start, drafts and reviews that fail, one that answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.society.conftest import MODELS, Rule, Society, item, plan, review
+
+DRAFTS = "implementation-plan/drafting/*/drafts"
+REVIEWS = "implementation-plan/review/*/reviews"
+
+
+def failing(step: str, *models: str, kind: str = "auth", **more: object) -> list[Rule]:
+    return [{"address": f"{step}/*@{model}/*", "fail": kind, **more} for model in models]
+
+
+@pytest.mark.row("S5")
+def test_two_models_are_enough(society: Society) -> None:
+    rules: list[Rule] = failing(DRAFTS, MODELS[0]) + failing(REVIEWS, MODELS[2])
+    assert society.begin("multi-model", "multi-model", rules).code == 0, society.done.err
+    front = society.front("report.md")
+    assert front["planning_models"] == [f"planner@{one}" for one in MODELS[1:]]
+    assert front["planning_mode"] == "multi-model"
+    assert "PLAN-ada.md" not in society.files()
+    assert "plan-reviewer@scripted:cyn did not answer." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
+    assert not [
+        one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]
+    ]
+    assert "degraded: drafting" in society.done.out
+
+
+@pytest.mark.row("S5")
+def test_with_one_plan_somebody_is_asked_for_another_try_or_a_single_model(society: Society) -> None:
+    rules: list[Rule] = failing(DRAFTS, *MODELS[1:], times=1)
+    prepared = {"confirm": "use these", "fewer": "retry"}
+    assert society.begin("multi-model", rules=rules, prepared=prepared).code == 0, society.done.err
+    (asked,) = [
+        one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]
+    ]
+    (question,) = asked["questions"]
+    assert question["text"].startswith("1 of 3 models has written a plan, and 2 are needed. planner@scripted:bea: ")
+    assert question["choices"] == ["retry", "single-model"]
+    sent = [address.rpartition("/")[0].rpartition("/")[2] for address in society.asked("drafting/*/drafts/*")]
+    assert sent.count("planner@scripted:ada") == 1, "who has answered is not asked again"
+    assert sent.count("planner@scripted:bea") == sent.count("planner@scripted:cyn") == 2
+    assert society.front("report.md")["planning_mode"] == "multi-model"
+    assert len([name for name in society.files() if name.startswith("PLAN-") and "REVIEW" not in name]) == 3
+
+
+@pytest.mark.row("S5")
+@pytest.mark.parametrize("wrote", [0, 1])
+def test_with_a_single_model_the_one_plan_that_is_there_is_taken(society: Society, wrote: int) -> None:
+    rules: list[Rule] = [
+        *failing(DRAFTS, *MODELS[wrote:]),
+        {"address": f"{DRAFTS}/*", "text": plan("the draft")},
+        {"address": "implementation-plan/planning/written/*", "text": plan("the single one")},
+    ]
+    assert society.begin("multi-model-deep", "single-model", rules).code == 0, society.done.err
+    written = society.text("ImplementationPlan.md")
+    assert ("Changes the draft." if wrote else "Changes the single one.") in written
+    assert len(society.asked("planning/*")) == 1 - wrote
+    assert (
+        f"{wrote} of 3 models {'has' if wrote else 'have'} written a plan; it goes on in single-model mode."
+        in society.said()
+    )
+    assert len(society.asked("drafting/*/drafts/*")) == 3, "nobody is asked again by default"
+    front = society.front("report.md")
+    assert (front["planning_mode"], front["planning_mode_wanted"]) == ("single-model", "multi-model-deep")
+    assert "multi-model-deep was asked for" in society.text("report.md")
+
+
+@pytest.mark.row("S5")
+@pytest.mark.parametrize("heard", [0, 1])
+def test_reviews_that_are_too_few_are_asked_about_too(society: Society, heard: int) -> None:
+    rules: list[Rule] = failing(REVIEWS, *MODELS[heard:])
+    assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
+    asked = [
+        one for one in society.events if one["event"] == "Asked" and "reviewed the plan" in one["questions"][0]["text"]
+    ]
+    assert asked[0]["questions"][0]["text"].startswith(
+        f"{heard} of 3 models {'has' if heard else 'have'} reviewed the plan"
+    )
+    front = society.front("report.md")
+    assert (front["plan_review_mode"], front["passed"]) == ("single-model" if heard else "multi-model", bool(heard))
+    if not heard:
+        assert "Nobody has reviewed the plan." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
+        assert "The plan has not passed a review." in society.said()
+
+
+@pytest.mark.row("S8")
+def test_where_all_names_mean_one_model_it_is_said_and_one_model_plans(
+    society: Society, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
+    intents = ["latest GPT", "latest Gemini", "latest Claude Opus"]
+    assert society.begin("multi-model-deep", "multi-model", models=intents).code == 0, society.done.err
+    claude = "anthropic:claude-opus-5-5"
+    told = f"latest GPT is {claude}, latest Gemini is {claude}, latest Claude Opus is {claude}"
+    said = society.said()
+    assert f"Only one model can be reached for the drafts: {told}. The plan is written in single-model mode." in said
+    assert f"Only one model can be reached for the reviews: {told}. The plan is reviewed in single-model mode." in said
+    assert len(society.asked()) == 2
+    assert not [one for one in society.events if one["event"] == "Asked"], "there is nothing to confirm"
+    front = society.front("report.md")
+    assert (front["planning_mode"], front["plan_review_mode"]) == ("single-model", "single-model")
+
+
+@pytest.mark.row("S8")
+def test_two_names_of_one_model_are_one_member_and_two_providers_are_two(society: Society) -> None:
+    (society.project / "config").mkdir()
+    (society.project / "config" / "models.yaml").write_text(
+        "providers: {here: {kind: openai, base_url: 'http://localhost:9/v1', key: ''}}\n"
+    )
+    assert society.begin("multi-model", models=["scripted:ada", "scripted:ada", "here:ada"]).code == 0, society.done.err
+    sent = {address.split("/")[-2] for address in society.asked("drafting/*/drafts/*")}
+    assert sent == {"planner@scripted:ada", "planner@here:ada"}
+    assert society.files()[-2:] == ["PLAN-ada.md", "PLAN-here-ada.md"]
+
+
+@pytest.mark.row("S3")
+def test_two_models_whose_names_make_one_file_have_one_each(society: Society) -> None:
+    names = ["scripted:a.b", "scripted:a-b"]
+    rules: list[Rule] = [
+        *({"address": f"{DRAFTS}/planner@{one}/*", "text": plan(f"the {one}")} for one in names),
+        {"address": "*/comparison/*", "data": {"why": "So.", "base": "PLAN-a-b-2", "points": []}},
+        {"address": "*/rewritten/*", "text": plan(sources="PLAN-a-b-2"), "record": False},
+    ]
+    assert society.begin("multi-model", rules=rules, models=names).code == 0, society.done.err
+    assert "Changes the scripted:a.b." in society.text("planning/PLAN-a-b.md")
+    assert "Changes the scripted:a-b." in society.text("planning/PLAN-a-b-2.md")
+    assert "planner@scripted:a-b" in society.asked("planning/rewritten/*")[0]
+    told = "drafts: planning/PLAN-a-b.md is another member's; what planner@scripted:a-b wrote is planning/PLAN-a-b-2.md"
+    assert told in society.said()
+
+
+@pytest.mark.row("S2")
+def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(key, "sk-secret")
+    intents = ["latest GPT", "latest Gemini", "latest Claude Opus"]
+    assert society.begin("multi-model", models=intents, attended=True).code == 75
+    (asked,) = [one for one in society.events if one["event"] == "Asked"]
+    question = asked["questions"][0]
+    for name, model in zip(
+        intents, ("openai:gpt-6.1-sol", "google:gemini-3.1-pro-preview", "anthropic:claude-opus-5-5"), strict=True
+    ):
+        assert f"{name} ({model})" in question["text"]
+    assert "That takes 6 calls, " in question["text"]
+    assert question["choices"] == ["use these", "single-model", "stop"]
+    pinned = society.front("state.md")["models"]
+    assert pinned["latest GPT"] == "openai:gpt-6.1-sol"
+    assert not society.asked()
+    (society.project / "answers.yaml").write_text("confirm: single-model\n")
+    assert society.resume((), "--answers", "answers.yaml").code == 0, society.done.err
+    assert len(society.asked()) == 2
+
+
+@pytest.mark.row("S2")
+def test_whoever_wanted_other_models_stops_before_anything_is_asked(society: Society) -> None:
+    assert society.begin("multi-model", prepared={"confirm": "stop"}).code == 1
+    assert "The models were not the ones that were wanted." in society.done.out
+    assert society.asked() == []
+
+
+@pytest.mark.row("S6")
+def test_every_point_of_every_reviewer_is_kept_and_the_majority_counts(society: Society) -> None:
+    rules: list[Rule] = [
+        {"address": f"{REVIEWS}/*ada/*", "data": review("FAIL", item("REVIEW-ada-1"), item("REVIEW-ada-2", "NOTE"))},
+        {"address": f"{REVIEWS}/*bea/*", "data": review("PASS", item("REVIEW-bea-1", "IMPROVE"))},
+    ]
+    assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
+    synthesis = society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
+    assert synthesis.startswith("# Plan review\n\n**PASS**: 2 of 3 reviews pass the plan.")
+    assert "- **BLOCKING** REVIEW-ada-1, T-1: What REVIEW-ada-1 says." in synthesis
+    assert "- **IMPROVE** REVIEW-bea-1, T-1: What REVIEW-bea-1 says." in synthesis
+    assert "REVIEW-ada-2" not in synthesis
+    assert society.front("planning/PLAN-REVIEW-ada.md")["verdict"] == "FAIL"
+    assert not society.asked("planning/revised/*")
+    assert society.front("report.md")["rounds"] == 1
+
+
+@pytest.mark.row("S6")
+def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: Society) -> None:
+    rules: list[Rule] = [
+        {"address": f"{REVIEWS}/*ada/*", "data": review("PASS", item("REVIEW-ada-1"))},
+        *failing(REVIEWS, MODELS[2]),
+        {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
+    ]
+    assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
+    first = society.text("round-1/planning/PLAN-REVIEW-SYNTHESIS.md")
+    assert "**FAIL**: 1 of 2 reviews pass the plan." in first
+    assert "It says PASS and names a point that blocks; that counts as FAIL." in first
+    assert "What REVIEW-ada-1 says." in society.prompts("planning/revised/*")[0]
+
+
+@pytest.mark.row("S6")
+def test_a_plan_that_never_passes_is_kept_and_said_to_have_failed(society: Society) -> None:
+    rules: list[Rule] = [
+        {
+            "address": f"{REVIEWS}/*",
+            "data": review("FAIL", item("REVIEW-default-1"), item("REVIEW-default-2", "IMPROVE")),
+        },
+        {"address": "implementation-plan/planning/revised/*", "text": plan("it again"), "record": False},
+    ]
+    assert society.begin(rules=rules).code == 0, society.done.err
+    assert society.front("report.md")["rounds"] == 3
+    assert society.front("report.md")["passed"] is False
+    assert "The plan does not pass its review; what it lacks is in planning/PLAN-REVIEW-SYNTHESIS.md." in society.said()
+    assert "| Result | not passed in round 3 |" in society.text("report.md")
+    assert "REVIEW-default-2" in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
+    assert (society.folder / "round-2" / "ImplementationPlan.md").is_file()
+    prompts = society.prompts("planning/revised/*")
+    assert all("What REVIEW-default-2 says." in prompt for prompt in prompts)

@@ -1,0 +1,76 @@
+"""What a breaker asks a person, in the words of its author: each choice does what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.terminal import Terminal
+from tests.acceptance.test_outcomes import ASKING, laid, phase, sent, workflow
+
+Call = Callable[..., Any]
+pytestmark = [pytest.mark.row("P14"), pytest.mark.finding("FL7")]
+
+WORDS = """breakers:
+  again:
+    limit: 1
+    then: ask
+    ask: The clerk does not answer. What now?
+    choices: {go_on: Do without the note, retry: Call once more, stop: Close the desk}
+  loop: {limit: 1, then: ask, choices: {retry: One more, go_on: That is enough}}
+"""
+AROUND = {
+    "workflows/around.md": workflow("around", "  whole:\n", "config: desk\n"),
+    "skills/around/whole.md": phase(
+        "{id: note, agent: clerk, retry: again, otherwise: {say: Without it.}}", note="Note it."
+    ),
+}
+SCRIPT = ("--script", "busy.yaml")
+
+
+@pytest.fixture
+def desk(project: Call) -> Path:
+    return laid(project(), {**ASKING, **AROUND, "config/desk.yaml": WORDS, "workflows/desk.md": DESK})
+
+
+DESK = workflow("desk", "  one:\n", "config: desk\n")
+
+
+def test_each_choice_in_its_authors_words_does_what_it_says(desk: Path, skillrun: Call) -> None:
+    waiting = skillrun("around", *SCRIPT, "--name", "w")
+    assert waiting.code == 75
+    question = "whole has a question: The clerk does not answer. What now? "
+    assert question + "(Do without the note, Call once more, Close the desk)" in waiting.out, "no model worded it"
+    for answer, code, calls in (
+        ("Do without the note", 0, 1),
+        ("[Call once more, Close the desk]", 1, 2),
+        ("[retry, go_on]", 0, 2),  # what it does is understood, too
+    ):
+        (desk / "answers.yaml").write_text(f"retry: {answer}\n")
+        done = skillrun("around", *SCRIPT, "--answers", "answers.yaml", "--name", f"c{calls}-{code}-{len(answer)}")
+        assert (done.code, len(sent(desk / "runs" / f"c{calls}-{code}-{len(answer)}"))) == (code, calls), done.out
+        assert ("whole: Without it." in done.out) is (code == 0)
+    alone = skillrun("around", *SCRIPT, "--unattended", "--name", "alone")
+    assert (alone.code, "whole: Without it." in alone.out) == (0, True)
+
+
+def test_where_nothing_stands_in_nobody_is_offered_to_go_on_without(desk: Path) -> None:
+    terminal = Terminal("desk", *SCRIPT)
+    terminal.until(r"was not answered[\s\S]*The clerk does not answer. What now\?[\s\S]*Call once more")
+    terminal.until("Close the desk")
+    terminal.type("2\r")
+    assert terminal.end() == 1
+    assert "Do without the note" not in terminal.seen
+    assert "failed: one: stopped here: `note` was not answered" in terminal.seen
+
+
+def test_a_loop_is_asked_about_in_words_of_its_own(desk: Path, skillrun: Call) -> None:
+    steps = "{id: turn, until: run.round > 9, at_most: loop, repeat: [{say: Round.}]}"
+    laid(desk, {"skills/around/whole.md": phase(steps)})
+    (desk / "answers.yaml").write_text("retry: [One more, That is enough]\n")
+    done = skillrun("around", *SCRIPT, "--answers", "answers.yaml", "--name", "loop")
+    assert done.code == 0, done.out
+    assert done.out.count("whole: Round.") == 2

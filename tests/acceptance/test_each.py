@@ -1,0 +1,280 @@
+"""`each`: steps for every item of a list that only the run knows, by the items' ids."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.runtime.journal import Journal
+from skillrun.runtime.records_yaml import from_frontmatter
+
+Call = Callable[..., Any]
+
+WORKFLOW = "---\nname: w\ninputs: {request: string}\nconfig: w\nphases:\n  build:\n---\n"
+ROLE = "---\nname: a\nvariants: {x: one, y: two}\n---\nYou write.\n"
+PARTS = [{"id": "T-1", "what": "roof"}, {"id": "T-2", "what": "door"}, {"id": "T-3", "what": "sill"}]
+PHASE = """---
+kind: phase
+steps:
+  - {id: plan, agent: a, output: {parts(array): {id?: string, what: string}}}
+  - id: built
+    each: "{{ plan.data.parts }}"
+    as: part
+    at_once: 2
+    steps:
+      - {id: draft, agent: a, writes: "{{ part.what }}.md", record: system/record}
+      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}, material: {The draft: "{{ draft.text }}"}}
+      - set: {mark: "{{ marks.data | map(attribute='mark') | sum }}"}
+{more}
+outputs:
+  marks: "{{ built.done | map(attribute='mark') | list }}"
+  done: "{{ built.done | map(attribute='id') | list }}"
+  failed: "{{ built.failed | map(attribute='id') | list }}"
+{outputs}---
+## plan
+Plan it.
+
+## draft
+Draft the {{ part.what }}.
+
+## marks
+Mark the {{ part.what }} as {{ member.lens }}.
+"""
+
+
+def record(number: int) -> str:
+    told: dict[str, Any] = {
+        "summary": f"Draft {number}.",
+        "key_decisions": [],
+        "open_questions": [],
+        "risks_identified": [],
+    }
+    told["key_decisions"] = [{"id": "BUILD-1", "decision": f"No {number}.", "rationale": "", "confidence": "HIGH"}]
+    return f"# Draft {number}\n\n```record\n{json.dumps(told)}\n```\n"
+
+
+class Project:
+    """A workflow of one phase on a scripted model."""
+
+    def __init__(self, folder: Path, skillrun: Call) -> None:
+        self.folder, self.skillrun = folder, skillrun
+
+    def write(self, phase: str = PHASE, more: str = "", outputs: str = "", config: str = "") -> None:
+        texts = {"workflows/w.md": WORKFLOW, "roles/a.md": ROLE, "config/w.yaml": config or "breakers: {}\n"}
+        texts["skills/w/build.md"] = phase.replace("{more}", more).replace("{outputs}", outputs)
+        for name, text in texts.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def run(self, parts: Any, *rules: dict[str, Any], code: int = 0) -> Any:
+        script = [*rules, {"address": "w/build/plan/*", "data": {"parts": parts}}]
+        (self.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
+        done = self.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "run")
+        assert done.code == code, done.err + done.out
+        return done
+
+    def asked(self) -> list[str]:
+        """The steps that were asked for items, with the item."""
+        with closing(Journal.read(self.folder / "runs/run")) as journal:
+            found = {one.address.rsplit("/", 2)[0] for one in journal.entries("sent")}
+        return sorted(one.removeprefix("w/build/") for one in found if "~" in one)
+
+    def summary(self) -> dict[str, Any]:
+        data, _ = from_frontmatter(self.folder / "runs/run/summaries/build.md")
+        return data
+
+
+@pytest.fixture
+def made(project: Call, skillrun: Call) -> Project:
+    return Project(project(), skillrun)
+
+
+MARK = {"address": "*/marks/*", "data": {"mark": 4}}
+
+
+def test_every_item_is_asked_at_an_address_of_its_own_and_comes_back_in_the_order_of_the_list(made: Project) -> None:
+    made.write()
+    slow = {"address": "*~T-1/draft/*", "text": record(1), "delay": 0.02}  # the first one ends last
+    done = made.run(PARTS, slow, MARK)
+    assert made.asked() == [f"built~T-{n}/{step}" for n in (1, 2, 3) for step in ("draft", "marks")]
+    assert made.summary()["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
+    assert made.summary()["artifacts"] == ["roof.md", "door.md", "sill.md"]
+    assert made.summary()["flags"] == {}
+    assert "build: built T-1: done" in done.out
+    assert "(3 of 3)" in done.out
+
+
+def test_a_failed_item_is_on_record_and_the_others_stand(made: Project) -> None:
+    made.write()
+    done = made.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other", "message": "no hands"}, MARK)
+    summary = made.summary()
+    assert summary["outputs"] == {"marks": [8, 8], "done": ["T-1", "T-3"], "failed": ["T-2"]}
+    assert summary["flags"]["degraded"] is True
+    [warning] = [one for one in summary["quality_warnings"] if "went on without" in one]
+    assert "T-2: `draft` was not answered (a: no hands)" in warning
+    assert "build: built T-2: failed" in done.out
+
+
+def test_fewer_than_have_to_succeed_fail_the_step_and_what_stands_in_sees_what_there_is(made: Project) -> None:
+    more = "    at_least: 3\n    otherwise: {say: Not all of it was built.}\n"
+    made.write(more=more)
+    done = made.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other"}, MARK)
+    assert made.summary()["outputs"]["done"] == ["T-1", "T-3"]
+    assert "build: Not all of it was built." in done.out
+    made.write(more="    at_least: 3\n")
+    again = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "second")
+    assert again.code == 1
+    assert "`built` succeeded for 2 of 3 (T-2: `draft` was not answered" in again.err + again.out
+
+
+def test_another_attempt_asks_only_for_the_items_that_failed(made: Project) -> None:
+    made.write(more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
+    drafts = [{"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)]
+    done = made.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, *drafts, MARK)
+    summary = made.summary()
+    assert summary["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
+    assert summary["flags"] == {}
+    assert done.out.count("built T-1: done") == done.out.count("built T-3: done") == 1
+    assert "built T-2: done (3 of 3)" in done.out
+
+
+def test_the_records_of_all_items_are_on_record_with_ids_of_their_own(made: Project) -> None:
+    made.write(outputs="")
+    (made.folder / "skills/w").mkdir(parents=True, exist_ok=True)
+    workflow = WORKFLOW.replace("  build:\n", "  build:\n  after:\n")
+    (made.folder / "workflows/w.md").write_text(workflow)
+    (made.folder / "skills/w/after.md").write_text("---\nkind: phase\nsteps: [{id: x, agent: a}]\n---\n## x\nGo on.\n")
+    made.run(PARTS, *({"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)), MARK)
+    decisions = {one["id"]: one["decision"] for one in made.summary()["key_decisions"]}
+    assert decisions == {"BUILD-1": "No 1.", "BUILD-2": "No 2.", "BUILD-3": "No 3."}
+    assert made.summary()["summary"] == "Draft 1. Draft 2. Draft 3."
+
+
+@pytest.mark.row("X4")
+def test_a_longer_list_in_another_order_asks_only_for_what_is_new(made: Project) -> None:
+    made.write()
+    made.run(PARTS[:2], MARK)
+    before = made.asked()
+    state = made.folder / "runs/run/state.md"
+    phase = made.folder / "skills/w/build.md"
+    phase.write_text(phase.read_text().replace("Plan it.", "Plan more of it."))
+    script = [MARK, {"address": "w/build/plan/*", "data": {"parts": PARTS[::-1]}}]
+    (made.folder / "script.yaml").write_text(json.dumps(script))
+    state.write_text(state.read_text().replace("status: completed", "status: running"))
+    (made.folder / "runs/run/summaries/build.md").unlink()
+    done = made.skillrun("resume", "run", "--script", "script.yaml", "--unattended", "--yes")
+    assert done.code == 0, done.err
+    assert sorted(set(made.asked()) - set(before)) == ["built~T-3/draft", "built~T-3/marks"]
+    assert made.summary()["outputs"]["done"] == ["T-3", "T-2", "T-1"]
+    assert "11 calls" in done.out, "7 before, the plan, and the draft and two marks of the new item"
+
+
+def test_items_are_told_apart_by_what_they_hold_where_their_ids_do_not(made: Project) -> None:
+    made.write()
+    twice = [{"id": "T-1", "what": "roof"}, {"id": "T-1", "what": "door"}, {"what": "sill"}, {"what": "sill"}]
+    made.run([*twice, {"id": "On the\nwall, ../../etc", "what": "wall"}], MARK)
+    keys = {one.split("/")[0].removeprefix("built~") for one in made.asked()}
+    same = sorted(one for one in keys if one.startswith("T-1-"))
+    assert len(keys) == 4
+    assert len(same) == 2
+    assert [one for one in keys if one.startswith("on-the-wall-etc-")]
+    warnings = made.summary()["quality_warnings"]
+    assert "built: 1 of 5 items are there twice, and count once" in warnings
+    assert any(one.startswith("built: 2 items have the id `T-1`; they are told apart as T-1-") for one in warnings)
+    assert made.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
+
+
+def test_what_is_no_list_too_long_or_writes_one_file_for_two_items_fails_the_step(made: Project) -> None:
+    made.write()
+    same = [{"id": "T-1", "what": "roof"}, {"id": "T-2", "what": "roof"}]
+    done = made.run(same, MARK, code=1)
+    assert "`built`: T-1 and T-2 both write `roof.md`" in done.err + done.out
+    many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(201)]
+    (made.folder / "script.yaml").write_text(json.dumps([{"address": "w/build/plan/*", "data": {"parts": many}}]))
+    done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "many")
+    assert done.code == 1
+    assert "`built` has 201 items; one list has at most 200" in done.err + done.out
+    assert "limits.items" in done.err + done.out
+    phase = made.folder / "skills/w/build.md"
+    text = phase.read_text().replace("plan.data.parts }}", "plan.data.parts[0].what }}").replace("part.what", "part")
+    phase.write_text(text)
+    done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
+    assert done.code == 1
+    assert "takes a list" in done.err + done.out
+
+
+def test_a_rehearsal_says_what_one_item_is_expected_to_use(project: Any, skillrun: Call) -> None:
+    project("errands")
+    done = skillrun("errands", "rainy", "--dry-run")
+    assert done.code == 0, done.err
+    assert "for each of 2 items in `walk/letters` (a real run may have more or fewer): about 1 calls" in done.out
+    told = skillrun("errands", "rainy", "--dry-run", "--json").json["each"]
+    assert told["walk/letters"]["items"] == 2
+    assert told["walk/letters"]["calls"] == 1
+    assert told["walk/visits"]["calls"] > told["walk/visits/haggled/answered"]["calls"] > 0
+
+
+def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_can_be_shown(
+    project: Any, skillrun: Call
+) -> None:
+    folder = project("errands")
+    (folder / "answers.yaml").write_text("walk/letters~cobbler/sure: no\nwalk/letters/sure: yes\n")
+    done = skillrun("errands", "rainy", "--model", "scripted:x", "--answers", "answers.yaml", "--name", "r")
+    assert done.code == 0, done.err + done.out
+    with closing(Journal.read(folder / "runs/r")) as journal:
+        answers = {one.address: one.body["answers"][0]["answer"] for one in journal.entries("answer")}
+    assert answers == {"errands/walk/letters~baker/sure@1": "yes", "errands/walk/letters~cobbler/sure@1": "no"}
+    shown = skillrun("render", "errands", "walk", "letters", "-i", "day=rainy")
+    assert "errands/walk/letters~baker/letter/write/letter/friend/1.1" in shown.out
+    assert "prompts, the longest of each step" in skillrun("show", "r").out
+
+
+def test_no_more_items_than_may_be_are_under_way_and_a_spent_budget_loses_none(made: Project) -> None:
+    one = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
+        "      - set"
+    )[0]
+    steps = one.replace(', material: {The draft: "{{ draft.text }}"}}', "").rstrip()
+    made.write(f"{steps}\n---\n## plan\nPlan it.\n\n## draft\nDraft the {{{{ part.what }}}}.\n")
+    parts = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(6)]
+    slow = {"address": "*/draft/*", "delay": 0.002}
+    script = [slow, {"address": "w/build/plan/*", "data": {"parts": parts}}]
+    (made.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
+    words = ("--script", "script.yaml", "--unattended")
+    assert made.skillrun("w", "it", *words, "--name", "run", "--budget", "calls=4").code == 75
+    assert len(made.asked()) == 3
+    assert made.skillrun("resume", "run", *words, "--budget", "calls=100").code == 0
+    assert made.asked() == [f"built~T-{n}/draft" for n in range(6)]
+    lines = (made.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
+    under_way, most, calls = 0, 0, 0
+    for event in map(json.loads, lines):
+        if event["event"] == "CallStarted":
+            calls, under_way = calls + 1, under_way + 1
+            most = max(most, under_way)
+        elif event["event"] == "CallEnded" and not event["replayed"]:
+            under_way -= 1
+    assert (most, calls) == (2, 7), "`at_once`, and the plan and each draft once"
+
+
+def test_how_long_a_list_is_changes_what_the_run_is_expected_to_use(made: Project) -> None:
+    made.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
+    many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(7)]
+    done = made.run(many, MARK)
+    found = re.search(r"build: expected now, as `built` is for 7, not (\d): about (\d+) calls", done.out)
+    assert found is not None, done.out
+    assert int(found[2]) == 1 + 7 * 3
+    assert f"build: {1 + int(found[1]) * 3} were expected." in done.out
+
+
+def test_a_question_about_items_needs_a_person(made: Project) -> None:
+    made.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
+    done = made.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
+    assert done.code == 1
+    assert "nobody is there to answer" in done.err
+    assert "build/built/sure" in done.err
