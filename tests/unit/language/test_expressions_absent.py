@@ -184,7 +184,7 @@ def test_text_and_number_filters_leave_it_absent_so_that_it_cannot_slip_into_a_p
 def test_no_filter_breaks_on_it() -> None:
     arguments = dict.fromkeys(["section", "overlap", "groupby", "selectattr", "rejectattr"], "('a')")
     arguments |= {"replace": "('a', 'b')", "map": "('upper')", "matches": "(['a'])", "convergence": "({})"}
-    arguments |= {"clip": "(3)", "top": "(3)", "links_between": "('a', 'b')", "new_in": "([])"}
+    arguments |= {"clip": "(3)", "top": "(3)", "links_between": "('a', 'b')", "new_in": "([], 'a')"}
     arguments |= dict.fromkeys(["hits_in", "ids_in"], "(['a'])")
     for name in FILTERS:
         found = rendered(f"{{{{ x.gone | {name}{arguments.get(name, '')} }}}}", x={})
