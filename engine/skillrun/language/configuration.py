@@ -14,7 +14,7 @@ from typing import Any, Final
 from skillrun.language.diagnostics import Problems, close_to, suggest
 from skillrun.language.kinds import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.reader import Reader
-from skillrun.language.source import Entry, Mapping, Node, Sequence, Span, plain, scalars, sequences
+from skillrun.language.source import Entry, Mapping, Node, Sequence, Span, plain, sequences
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -194,11 +194,6 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
             if plain(item) not in modes:
                 hint = suggest(str(plain(item)), modes)
                 problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
-
-
-def places_with(layers: Iterable[Mapping], text: Any) -> list[Span]:
-    """Everywhere in a config where a value is the text."""
-    return [one.span for layer in layers for one in scalars(layer) if one.value == text]
 
 
 def places_of_second(layers: Iterable[Mapping], several: list[Any], one: Any) -> list[Span]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language import source
-from skillrun.language.configuration import check_switches, places_with
+from skillrun.language.configuration import check_switches
 from skillrun.language.definitions import SKILL_KINDS, Role, TextFile, Workflow
 from skillrun.language.diagnostics import did_you_mean, suggest
 from skillrun.language.expressions import Value
@@ -37,6 +38,16 @@ class Settings:
     @cached_property
     def features(self) -> Type:
         return ANY if self.data is None else record(dict.fromkeys(self.part("features"), BOOLEAN), "features")
+
+    @cached_property
+    def written(self) -> Mapping[str, list[Span]]:
+        """Everywhere in the config where a value is a text, by the text."""
+        found = defaultdict[str, list[Span]](list)
+        for layer in self.layers:
+            for one in source.scalars(layer):
+                if isinstance(one.value, str):
+                    found[one.value].append(one.span)
+        return found
 
     def part(self, name: str) -> Mapping[str, Any]:
         found = (self.data or {}).get(name)
@@ -174,8 +185,8 @@ class Lookups:
         """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
         here = [one.span for one in parts if one.literal == written]
-        layers = settings.layers if isinstance(written, str) else ()
-        return here or places_with(layers, written) or [value.span]
+        there = settings.written.get(written) if isinstance(written, str) else None
+        return here or there or [value.span]
 
     def member(self, written: Any, span: Span) -> None:
         """Report what is wrong with a member."""

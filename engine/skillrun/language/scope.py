@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from jinja2 import nodes
 
 from skillrun.collaboration.patterns import refused
-from skillrun.language.configuration import places_with
 from skillrun.language.definitions import Prompt, Workflow
 from skillrun.language.diagnostics import Problems, close_to
 from skillrun.language.expressions import Template, Value
@@ -200,8 +199,8 @@ class Scope:
 
     def _written(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
         """Where a text that an expression yields is written: here, or in the config."""
-        layers = self.settings.layers if constant(node) != value else ()
-        return places_with(layers, value) or [template.span(node)]
+        there = self.settings.written.get(value) if constant(node) != value else None
+        return there or [template.span(node)]
 
     # facts and names
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from skillrun.language.document import parse_document
 from skillrun.language.scalars import is_number, plain_value
 from skillrun.language.source import plain, read_source, source_of
 
+SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _ENDS: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 
@@ -35,12 +37,19 @@ _ESCAPED: Final = re.compile(
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
     value = readable(value)
-    style = None
-    if not value or _means_more(value) or value[-1] in "\"'" or _ESCAPED.search(value):
-        style = '"'
-    elif "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
-        style = "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
+    style = _short_style(value) if len(value) <= SHORT else _style(value)
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _style(value: str) -> str | None:
+    if not value or _means_more(value) or value[-1] in "\"'" or _ESCAPED.search(value):
+        return '"'
+    if "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
+        return "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
+    return None
+
+
+_short_style = lru_cache(maxsize=4096)(_style)  # the state is written many times, and most of it stays
 
 
 def _means_more(value: str) -> bool:
