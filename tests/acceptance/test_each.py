@@ -145,6 +145,16 @@ def test_another_attempt_asks_only_for_the_items_that_failed(made: Project) -> N
     assert "built T-2: done (3 of 3)" in done.out
 
 
+def test_an_item_that_is_evaluated_again_reads_what_it_read_before(made: Project) -> None:
+    read = PHASE.replace("Draft the {{ part.what }}.", "Draft the {{ part.what }}, after {{ run.usage.calls }} calls.")
+    made.write(read, more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
+    made.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, MARK)
+    assert made.summary()["outputs"]["done"] == ["T-1", "T-2", "T-3"]
+    with closing(Journal.read(made.folder / "runs/run")) as journal:
+        drafts = [one.address for one in journal.entries("sent") if "~T-2/draft" in one.address]
+    assert len(drafts) == 1, "it had answered"
+
+
 def test_the_records_of_all_items_are_on_record_with_ids_of_their_own(made: Project) -> None:
     made.write(outputs="")
     (made.folder / "skills/w").mkdir(parents=True, exist_ok=True)

@@ -125,6 +125,19 @@ def test_a_member_that_remembers_is_not_told_again_and_one_that_does_not_is(proj
 
 
 @pytest.mark.row("D8")
+def test_what_is_as_it_was_before_a_change_is_told_again(project: Call, skillrun: Call) -> None:
+    steps = (
+        '{id: %s, agent: clerk, session: persistent, material: {The plan: "%s"}}' % (name, plan)
+        for name, plan in (("first", "At noon."), ("second", "At dawn."), ("third", "At noon."), ("fourth", "At noon."))
+    )
+    folder = desk(project(), *steps, first="Say.", second="Say.", third="Say.", fourth="Say.")
+    run(folder, skillrun, [{"address": "*", "text": "Yes."}])
+    told = sent(folder)["desk/one/fourth/clerk/1.1"]
+    plans = [block for message in told for block in message if "The plan" in block]
+    assert ["noon" in block for block in plans] == [True, False, True], "the last one stands"
+
+
+@pytest.mark.row("D8")
 def test_a_member_that_has_lost_its_conversation_does_not_remember(project: Call, skillrun: Call) -> None:
     said = "{{ 'You know it.' if member.remembers else 'It was this.' }}"
     steps = ("{id: first, agent: clerk, session: persistent}", "{id: second, agent: clerk, session: persistent}")

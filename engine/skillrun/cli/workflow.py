@@ -73,7 +73,7 @@ def workflow_command(name: str) -> click.Command:
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
-    @click.option("--resume", RESUMED, default="", metavar="RUN", help="Go on with a run instead of beginning one.")
+    @click.option("--resume", RESUMED, metavar="RUN", help="Go on with a run instead of beginning one.")
     @options.unattended
     @options.interactive
     @options.answers
@@ -87,8 +87,8 @@ def workflow_command(name: str) -> click.Command:
     @options.share
     @options.trust_project
     @options.as_json
-    def command(resumed: str, **values: Any) -> int:
-        return _go_on(name, resumed, values) if resumed else _start(name, values)
+    def command(resumed: str | None, **values: Any) -> int:
+        return _start(name, values) if resumed is None else _go_on(name, resumed, values)
 
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config else {}, "inputs": {}}

@@ -31,7 +31,7 @@ def news(
     for reply in later:
         if not isinstance(reply, Mapping):
             continue
-        old = before.get(reply.get("member"), {})
+        old = before.get(str(reply.get("member")), {})
         data, said = _data(reply), _data(old)
         known = words("\n".join(_texts([said, old.get("text", "") if not said else ""])))
         items = data.get(field)
@@ -46,7 +46,7 @@ def news(
 
 
 def _answered(reply: Mapping[str, Any]) -> bool:
-    return reply.get("status") == "success" and "member" in reply
+    return reply.get("status") == "success" and isinstance(reply.get("member"), str)
 
 
 def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:

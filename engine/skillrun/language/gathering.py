@@ -15,6 +15,7 @@ from skillrun.language.replies import MAX_REPLY
 from skillrun.language.schemas import Dropped, Shape, ShapeError
 
 MOST_KEPT: Final = 200  # characters of what could not be read
+DEFINED: Final = ("#/$defs/", "#/definitions/")
 _TWICE: Final = "a field is given twice"
 
 
@@ -27,9 +28,12 @@ class Gathered(NamedTuple):
 
 
 def list_field(schema: dict[str, Any]) -> str:
-    """The name of the only field of a record, where that is a list; empty for other shapes."""
+    """The name of the only field of a record, where that is a list; empty for other shapes, and for one whose parts
+    refer to each other but by its definitions."""
     fields: dict[str, Any] = schema.get("properties") or {}
-    return next((name for name, rules in fields.items() if _is_list(rules)), "") if len(fields) == 1 else ""
+    if len(fields) != 1 or any(not one.startswith(DEFINED) for one in _references(schema)):
+        return ""
+    return next((name for name, rules in fields.items() if _is_list(rules)), "")
 
 
 def gather(text: str, schema: dict[str, Any]) -> Gathered:
@@ -41,7 +45,7 @@ def gather(text: str, schema: dict[str, Any]) -> Gathered:
         return Gathered(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
     name = list_field(schema)
     reading = Lenient(text)
-    found = _Items(name, Shape(schema["properties"][name].get("items") or {}))
+    found = _Items(name, Shape(schema).items_of(name))
     found.look(reading.values())
     dropped = [*found.dropped, *(_unread(text, one.at, one.why) for one in reading.broken)]
     value, beyond = Shape(schema).trimmed({name: found.items})
@@ -115,6 +119,16 @@ class _Items:
         if (key := _json(kept)) not in self._seen:
             self._seen.add(key)
             self.items.append(kept)
+
+
+def _references(rules: Any) -> Iterator[str]:
+    """Each `$ref` in a schema."""
+    waiting = [rules]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if isinstance(one, dict) and isinstance(one.get("$ref"), str):
+            yield one["$ref"]
 
 
 def _is_list(rules: Any) -> bool:

@@ -87,6 +87,9 @@ def parse_text(document: Document, name: str, problems: Problems) -> TextFile | 
     """A reference or a template, as its `kind` says."""
     found = _read(document, str(plain(document.front.entries["kind"].value)), problems)
     template = compile_string(document.body, problems)
+    if (output := found.get("output")) is not None and output.name:
+        message = "the shape of a template is its own, and not that of another one"
+        problems.report(output.span, "shape", message, "write its fields out")
     return TextFile(name=name, document=document, template=template, **found) if template is not None else None
 
 

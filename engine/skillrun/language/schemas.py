@@ -26,6 +26,7 @@ SHOWN_VALUE: Final = 60
 MOST_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 MOST_REFERENCES: Final = 20  # from one `$ref` to the next
+_DEFINITIONS: Final = ("$defs", "definitions")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 
 TYPES: Final = {
@@ -123,6 +124,11 @@ class Shape:
         """The value without the items of lists that are beyond the longest length, and what those were."""
         dropped: list[Dropped] = []
         return _trimmed(value, self.schema, self.schema, (), dropped), dropped
+
+    def items_of(self, name: str) -> Shape:
+        """The shape of one item of the list `name`, with the definitions that it may refer to."""
+        rules = _resolved(_inner(_inner(self.schema, name, self.schema), 0, self.schema), self.schema)
+        return Shape({**{one: self.schema[one] for one in _DEFINITIONS if one in self.schema}, **rules})
 
     @property
     def takes_lists(self) -> bool:

@@ -18,14 +18,21 @@ from skillrun.runtime.scope import with_functions
 
 @dataclass(frozen=True)
 class Fork:
-    """Where branches leave a phase: what its steps had on record, and how many answers of forms there were."""
+    """Where branches leave a phase: what it had on record, asked and spent, and how many answers of forms there were.
+
+    A retry leaves from there too: an item that is evaluated again reads what it read before.
+    """
 
     recorded: Mapping[str, Recorded]
     answers: int
+    asked: frozenset[str]
+    earlier: Spent
 
     @classmethod
     def of(cls, frame: Frame) -> Fork:
-        return cls(dict(frame.open.recorded), len(frame.names["run"]["answers"]))
+        phase, answers = frame.open, len(frame.names["run"]["answers"])
+        asked = phase.asked_before | frozenset(phase.asked)
+        return cls(dict(phase.recorded), answers, asked, phase.earlier + phase.spent)
 
 
 def branch_of(
@@ -41,8 +48,8 @@ def branch_of(
         phase,
         names={**phase.names, "run": run},
         breakers=Breakers(phase.run.program.config.get("breakers") or {}),
-        asked_before=phase.asked_before | frozenset(phase.asked),
-        earlier=phase.earlier + phase.spent,
+        asked_before=fork.asked,
+        earlier=fork.earlier,
         spent=Spent(),
         sets={},
         artifacts=[],
@@ -90,8 +97,16 @@ def take_over(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> Non
     if succeeded:
         phase.recorded = _records(phase, branch, fork.recorded)
     frame.degraded.extend(inner.degraded)
-    _add(frame.names["run"]["answers"], inner.names["run"]["answers"][fork.answers :])
     phase.tell_usage()
+
+
+def take_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
+    """Put what forms of branches say behind what they said before: of each branch once, be it evaluated again, and all
+    of it, also where two say the same."""
+    answers = frame.names["run"]["answers"]
+    del answers[fork.answers :]
+    for inner in branches:
+        answers.extend(inner.names["run"]["answers"][fork.answers :])
 
 
 def _add(there: list[Any], more: Iterable[Any]) -> None:

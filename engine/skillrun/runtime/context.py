@@ -64,11 +64,11 @@ def request_for(frame: Frame, step: Step, seated: Seated, said: Said, *, shared:
 
 def request_going_on(frame: Frame, step: Step, seated: Seated, said: Said) -> Request | None:
     """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
-    fits the window. Material that stands in the conversation is not told again."""
+    fits the window. Material is not told again where the last of its title that the conversation has is the same."""
     phase, asked = frame.open, _asking(frame, step, seated, said)
     earlier = conversation(frame, step, seated)
-    known = {block.text for message in earlier for block in message.blocks}
-    texts = [text for piece in said.material if (text := piece.at(WHOLE)[0]) not in known]
+    told = {_title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks}
+    texts = [text for piece in said.material if told.get(_title(text := piece.at(WHOLE)[0])) != text]
     final = Message("user", (*map(Block, texts), Block(_task(frame.run, said.task), cache=True)))
     system, messages = shared_by_all(phase).system, (*earlier, final)
     if room := asked.room(system, messages):
@@ -76,6 +76,10 @@ def request_going_on(frame: Frame, step: Step, seated: Seated, said: Said) -> Re
     phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {asked.resolved.model}")
     frame.sessions.pop(seated.id, None)
     return None
+
+
+def _title(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _asking(frame: Frame, step: Step, seated: Seated, said: Said) -> Asking:

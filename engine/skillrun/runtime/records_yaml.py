@@ -19,7 +19,7 @@ from skillrun.language.source import plain, read_source, source_of
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-_ENDS: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+_ENDS: Final = re.compile(r"(?<![ \t])[ \t]++$", re.MULTILINE)  # in time that is in line with the text's length
 
 
 class _Dumper(yaml.CSafeDumper):

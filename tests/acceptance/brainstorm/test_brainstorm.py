@@ -202,6 +202,7 @@ def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
     refused: dict[tuple[str, ...], Any] = {
         ("brainstorm", "--resume", "none"): "there is no run `none`",
         ("brainstorm", "--resume", "No Slug"): "is no slug",
+        ("brainstorm", "--resume", ""): "is no slug",
         ("brainstorm", TOPIC, "--resume", "tools"): "`topic` is for a new one",
         ("brainstorm", "--rounds", "3", "--resume", "tools"): "`rounds` is for a new one",
         ("feature", "--resume", "tools"): "`tools` is a run of `brainstorm`, not of `feature`",

@@ -194,3 +194,13 @@ def test_nothing_raises(reply: str) -> None:
         value, dropped, errors = gather(reply, schema)
         assert (value is None) == bool(errors)
         assert json.dumps([value, [vars(one) for one in dropped]]) is not None
+
+
+def test_an_item_may_be_defined_elsewhere_in_the_schema() -> None:
+    question = {"$ref": "#/$defs/question"}
+    fields = {"questions": {"type": "array", "items": question}}
+    schema = {"type": "object", "properties": fields, "$defs": {"question": QUESTION}, "required": ["questions"]}
+    assert gather(f"{JA} and {JB}", schema).value == {"questions": [A, B]}
+    assert gather('[{"text": 1}]', schema).value is None
+    recursive = {**schema, "$defs": {"question": {"$ref": "#/properties/questions"}}}
+    assert list_field(recursive) == "", "it is told to its author instead"

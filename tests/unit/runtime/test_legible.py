@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +49,9 @@ def test_what_is_no_json_or_no_record_stays_as_it_is() -> None:
 def test_any_json_is_readable(value: object) -> None:
     text = legible(json.dumps(value))
     assert text.strip() or not isinstance(value, (dict, list))
+
+
+@pytest.mark.row("P4")
+def test_a_hostile_run_of_blanks_takes_no_longer_than_other_text() -> None:
+    blanks = "a" + " \t" * 100_000 + "b"
+    assert blanks in legible(json.dumps({"body": f"{blanks}  \nc \t\n"})).encode().decode("unicode_escape")

@@ -166,8 +166,10 @@ def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idl
 
     def spoken(text: str) -> str:
         for pattern in patterns:
-            for at, hit in reversed(search(pattern, text)):
-                text = f"{text[:at]} {text[at + len(hit) :]}"
+            ends = [0]
+            hits = search(pattern, text)
+            ends += [at + len(hit) for at, hit in hits]
+            text = " ".join(text[end:at] for end, at in zip(ends, [*(at for at, _ in hits), len(text)], strict=True))
         return text
 
     return newness.news(replies, before, printed(field), whole(least), spoken)

@@ -11,7 +11,7 @@ from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
 from skillrun.language.places import items_of as items_within
 from skillrun.language.schemas import shown
-from skillrun.runtime.branches import Fork, branch_of, take_over
+from skillrun.runtime.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.errors import PARTIAL, EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
@@ -59,6 +59,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     for one in tried:
         take_over(frame, one.inner, kept.fork, succeeded=one.done)
     kept.done |= {one.item.key: one for one in tried if one.done}
+    known = {**kept.done, **{one.item.key: one for one in tried}}
+    take_answers(frame, [known[one.key].inner for one in items if one.key in known], kept.fork)
     if any(one.waiting for one in tried):
         raise _waiting(one.waiting for one in tried if one.waiting)
     failed = {one.item.key: one for one in tried if not one.done}
