@@ -39,7 +39,7 @@ def test_the_report_says_modes_models_artifacts_calls_and_prices(society: Societ
     for path in ("PLAN-ada", "PLAN-bea", "PLAN-cyn", "PLAN-REVIEW-ada", "PLAN-REVIEW-SYNTHESIS"):
         assert f"- `planning/{path}.md`\n" in report
         assert (society.folder / "planning" / f"{path}.md").is_file()
-    assert any(line.startswith("multi-model with 3 model(s), review multi-model with 3.") for line in society.said())
+    assert any(line.startswith("multi-model with 3 models, review multi-model with 3.") for line in society.said())
 
 
 @pytest.mark.row("S9")
