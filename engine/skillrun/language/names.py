@@ -83,7 +83,7 @@ RUN: Final = record(
         "workflow": TEXT,
         "round": NUMBER,
         "started_at": TEXT,
-        "environment": TEXT,
+        "environment": TEXT._replace(values=("terminal", "ci", "editor")),
         "answers": list_of(record({**QUESTION.fields, **ANSWER, "answer": ANY.maybe()}, "the answer")),
         "window": NUMBER,
         "models": map_of(TEXT),
