@@ -76,7 +76,7 @@ def test_each_document_names_the_files_and_lines_that_each_specialist_read(hold:
     (path,) = [one for one in ("decision-record.md", "plan.md", "plan-review.md") if (run.folder / one).exists()]
     looked = run.artifact(path).partition("## What was looked at\n")[2]
     assert f"- {SECURITY}: `src/app.py` 1–1; `src/login.py` 3–6, 20–21\n" in looked
-    assert f"- {TESTER}: no file\n" in looked
+    assert f"- {TESTER}: opened no file\n" in looked
 
 
 @pytest.mark.row("D10")

@@ -87,6 +87,17 @@ def test_reviews_that_are_too_few_are_asked_about_too(society: Society, heard: i
         assert "The plan has not passed a review." in society.said()
 
 
+@pytest.mark.row("S2")
+@pytest.mark.row("S8")
+def test_one_model_for_everything_is_that_of_the_intents_too(society: Society) -> None:
+    """What was typed to spend nothing, or to stay with one provider, is not undone by the defaults of an input."""
+    models = ["latest GPT", "latest Gemini"]
+    society.begin("multi-model-deep", "multi-model", (), "--model", "scripted:cleo", models=models)
+    assert society.done.code == 0, society.done.err
+    told = "latest GPT is scripted:cleo, latest Gemini is scripted:cleo"
+    assert any(f"Only one model can be reached for the drafts: {told}." in one for one in society.said())
+
+
 @pytest.mark.row("S8")
 def test_where_all_names_mean_one_model_it_is_said_and_one_model_plans(
     society: Society, monkeypatch: pytest.MonkeyPatch
