@@ -220,7 +220,7 @@ class Catalogue:
     ) -> Resolved:
         """What `name` means: a tier, an alias, an intent, `provider:model`, or a model's bare name.
 
-        `override` takes the place of every tier, alias and intent. `found` is the list of models of the intent's provider;
+        `override` takes the place of every tier and alias. `found` is the list of models of the intent's provider;
         without it an intent is its `fallback`. Raises `SkillrunError` for a name that means nothing.
         """
         last, why = self._followed(name, environ, override)
@@ -288,14 +288,14 @@ class Catalogue:
         why: list[str] = []
         seen = [name]
         while True:
-            symbol, key = _same(name, symbols), _same(name, self.intents)
-            if (symbol or key) and override and override not in seen:
-                name, override = override, ""
-                why.append(f"{name} for everything")
-            elif symbol:
-                name = symbols[symbol]
-                why.append(name)
-            elif key:
+            if symbol := _same(name, symbols):
+                if override and override not in seen:
+                    name, override = override, ""
+                    why.append(f"{name} for everything")
+                else:
+                    name = symbols[symbol]
+                    why.append(name)
+            elif key := _same(name, self.intents):
                 intent = self.intents[key]
                 wanted = self.providers[intent.provider]
                 if wanted.ready(environ):

@@ -187,7 +187,7 @@ def test_what_cannot_be_taken_is_a_failure_at_its_place(expression: str) -> None
         ("./a/b.md:12 a/c.py::test_it a/d.c#L3 (e/f.h)", "a/b.md a/c.py a/d.c e/f.h"),
         ("and/or 1/2 11/22/2026 he/she n/a AC-1/T-2", ""),
         ("https://x.org/a.md ftp://h/b.c www.x.org/c.md github.com/a/b.md a://b/c.d", ""),
-        ("`src/app` `bin/run` `application/json` `-t/--table` `/users/1` ~/x.md /etc/passwd", "src/app bin/run"),
+        ("`src/app` `bin/run` `application/json` `try/except` `-t/--table` `/users/1` ~/x.md /etc/passwd", "src/app bin/run"),
         (".github/workflows ../up.md `docs/*.rst` **src/x.py**", ".github/workflows ../up.md docs/*.rst src/x.py"),
         ("runs/<name>/x.md a/{b}/c.md a/$X/d.md …/e.md .../f.md", ""),
         ("```\npytest tests/test_a.py\n```", "tests/test_a.py"),

@@ -100,8 +100,8 @@ def test_names_are_found_in_any_case() -> None:
     assert SHIPPED.resolve("Latest claude opus", CLAUDE).model == "anthropic:claude-opus-5-5"
 
 
-@pytest.mark.parametrize("name", ["strong", "fast", "opus", "inherit", "latest Claude Opus", "Latest GPT"])
-def test_an_override_takes_the_place_of_every_tier_alias_and_intent(name: str) -> None:
+@pytest.mark.parametrize("name", ["strong", "fast", "opus", "inherit"])
+def test_an_override_takes_the_place_of_every_tier_and_alias(name: str) -> None:
     resolved = SHIPPED.resolve(name, CLAUDE, override="gpt-6-luna")
     assert resolved.model == "openai:gpt-6-luna"
     assert resolved.why == "gpt-6-luna for everything"
@@ -110,8 +110,6 @@ def test_an_override_takes_the_place_of_every_tier_alias_and_intent(name: str) -
 def test_an_override_may_be_a_tier_or_an_alias_itself() -> None:
     assert SHIPPED.resolve("strong", CLAUDE, override="fast").model == "anthropic:claude-haiku-5-5"
     assert SHIPPED.resolve("fast", CLAUDE, override="embedded").model == "embedded:smollm2-135m"
-    assert SHIPPED.resolve("latest GPT", CLAUDE, override="latest claude opus").model == "anthropic:claude-opus-5-5"
-    assert SHIPPED.resolve("latest GPT", CLAUDE, override="Latest gpt").model == SHIPPED.resolve("latest GPT", CLAUDE).model
 
 
 def test_an_override_leaves_exact_names_alone() -> None:
