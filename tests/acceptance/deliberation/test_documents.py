@@ -163,6 +163,21 @@ def test_the_verdict_follows_from_what_stands_with_evidence(
         assert stands or one["title"] in unproved
 
 
+@pytest.mark.row("D4", "D10")
+def test_a_review_hears_what_nobody_answered_and_leaves_the_sources_of_a_plan_alone(hold: Hold) -> None:
+    gap = {"id": "G-1", "question": "Who ends a session?", "priority": "HIGH", "candidates": []}
+    many = weighed(*(challenge("MAJOR", title, quote=QUOTE) for title in ("One", "Two", "Three")))
+    quiet = {"address": "*/findings/*", "data": {"consensus": [], "conflicts": [], "gaps": [gap]}}
+    files = {**CODE, "target.md": f"{TARGET}\n## Sources\n\n- `PLAN-ada`: `planning/PLAN-ada.md`, the base\n"}
+    run = hold(many, quiet, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    assert "Who ends a session?" in run.prompt("*/weighed/*").partition("# What nobody has answered")[2]
+    text = run.artifact("plan-review.md")
+    assert "`src/gone.py` is not in the repository" in text
+    assert "PLAN-ada.md" not in text
+    assert text.count("\n\n### MAJOR: ") == 3
+    assert "\n\n\n" not in text
+
+
 @pytest.mark.row("D10")
 def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refuted(hold: Hold) -> None:
     rule = weighed(
@@ -195,3 +210,5 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     known = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=given)
     assert "AC-7 is cited and stands nowhere" not in known.artifact("plan-review.md")
     assert "it holds" in known.prompt("*/first/*")
+    assert "what the plan has to do stands under `What the plan is for`" in known.prompt("*/first/*")
+    assert "what the plan has to do, it says itself" in run.prompt("*/first/*")
