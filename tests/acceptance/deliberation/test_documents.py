@@ -183,6 +183,7 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     rule = weighed(
         challenge("MAJOR", "Slow", where="src/login.py 3–8"),
         challenge("CRITICAL", "Stolen", quote=QUOTE),
+        challenge("MINOR", "Odd", quote=QUOTE),
         refuted=[{"title": "Too big", "raised_by": TESTER, "because": "It is not."}],
         holds=["The order of steps."],
     )
@@ -194,10 +195,9 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     files = {**CODE, "target.md": TARGET, "spec.md": "- AC-7: it holds\n"}
     run = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
     text = run.artifact("plan-review.md")
-    assert "## What would have to change\n\n1. Change Stolen. (Stolen)\n2. Change Slow. (Slow)\n" in text
-    assert (
-        f"### CRITICAL: Stolen\n\n> {QUOTE}\n\nIt is stolen.\n\nChange: Change Stolen. *Raised by {SECURITY}.*" in text
-    )
+    assert "## What would have to change\n\n1. Stolen: Change Stolen.\n2. Slow: Change Slow.\n" in text
+    assert f"### CRITICAL: Stolen\n\n> {QUOTE}\n\nIt is stolen.\n\n*Raised by {SECURITY}.*" in text
+    assert f"### MINOR: Odd\n\n> {QUOTE}\n\nIt is stolen.\n\nChange: Change Odd. *Raised by {SECURITY}.*" in text
     assert f"- Too big ({TESTER}): It is not." in text
     assert "- The order of steps." in text
     assert f"## Said by those of whom nothing stands above\n\n- {ARCHITECT}: " in text
