@@ -95,7 +95,7 @@ def test_what_judges_and_reviewers_find_goes_to_the_author_with_the_document(hea
     points = prompt.rpartition("# Points to answer")[2]
     assert all(one in points for one in ("NO way back.", "NO second theme.", "HOLE in the wall."))
     assert "CRUMB" not in points
-    assert "A cookie keeps it." in prompt.partition("# The design as it was reviewed")[2]
+    assert "A cookie keeps it." in prompt.partition("# The design")[2]
     assert "NOW it has a way back." in heard.artifact("design.md")
     assert all("NOW it has a way back." in one for one in heard.prompts("plan/test-strategy/*"))
     assert "The author: changed, It is so now." in heard.artifact("review.md")
