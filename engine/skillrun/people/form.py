@@ -28,7 +28,7 @@ from skillrun.people.answers import (
     is_open,
     levels_of,
     may_skip,
-    notes_of,
+    told_of,
     shown,
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
@@ -191,7 +191,7 @@ def _title(number: int, question: Question) -> str:
 def _quotation(question: Question) -> list[str]:
     """What a form says about a question, without the quotation marks."""
     lines = [*printable(str(question.get("text", ""))).strip().split("\n"), ""]
-    notes = notes_of(question)
+    notes = told_of(question)
     return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
 
 
