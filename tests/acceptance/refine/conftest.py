@@ -72,7 +72,7 @@ def mended(text: str = PRD, *kept: str, points: int = 1) -> Rule:
     """The document written anew, with the points `P-1` and so on changed but for those that are `kept`."""
     ids = [f"P-{number}" for number in range(1, points + 1)]
     answers = [{"id": one, "done": "kept" if one in kept else "changed", "how": f"{one} it is."} for one in ids]
-    return {"address": "refine/draft/mended/*", "text": text, "record": {"answers": answers}}
+    return {"address": "refine/draft/mending#*/mended/*", "text": text, "record": {"answers": answers}}
 
 
 STRAIGHT: Sequence[Rule] = (
