@@ -61,7 +61,7 @@ def notes_of(question: Question) -> list[str]:
 
 
 def told_of(question: Question) -> list[str]:
-    """What a person is told beside a question, a line each: the answer that is recommended, what hangs on it, the notes."""
+    """What stands beside a question, a line each: the answer that is recommended, what depends on it, the notes."""
     said = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
     return [*(f"{title}: {shown(text)}" for title, text in said if text), *notes_of(question)]
 

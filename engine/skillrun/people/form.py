@@ -28,8 +28,8 @@ from skillrun.people.answers import (
     is_open,
     levels_of,
     may_skip,
-    told_of,
     shown,
+    told_of,
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
 from skillrun.people.phrases import Phrases

@@ -23,8 +23,8 @@ from skillrun.people.answers import (
     is_open,
     levels_of,
     may_skip,
-    told_of,
     shown,
+    told_of,
 )
 from skillrun.people.keys import BACK, DONE, Told, Typing, bound, hints
 

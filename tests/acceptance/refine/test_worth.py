@@ -113,7 +113,7 @@ def test_an_answer_on_which_no_line_rests_and_an_amount_that_got_lost_are_named(
 
 @pytest.mark.row("Q3", "Q6")
 def test_what_is_cited_can_be_looked_up_at_the_end_of_the_document(refine: Refinement) -> None:
-    digest = "## Known now\n- F-1: Halls are empty [one].\n- F-2: Halls are cold [one].\n\n## Contradicted\n- F-1 denies it.\n"
+    digest = "## Known now\n- F-1: Halls are empty [one].\n- F-2: Halls are cold [one].\n\n## Contradicted\n- F-2.\n"
     few = PRD.replace(CITED, "[D-2, F-2]")
     rules = [{"address": "refine/research/digest/*", "text": digest}, prd(few), mended(few)]
     refine.begin("standard", rules)
