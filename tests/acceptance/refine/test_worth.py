@@ -163,3 +163,15 @@ def test_the_document_has_decisions_and_open_points_first_and_is_read_in_ten_min
     ]
     assert heads[:4] == ["Executive Summary", "Decisions", "Open Questions", "Problem"]
     assert "in ten minutes one reads 60." in refine.prompts(MENDED)[0]
+
+
+@pytest.mark.row("Q7")
+def test_what_nobody_looked_up_is_told_to_those_who_ask(refine: Refinement) -> None:
+    agenda = {
+        "address": "refine/research/agenda/*",
+        "text": "# Agenda\n\n## Who sits where?\n\nWhy\n\n## Not worth it\n",
+    }
+    refine.begin("standard", [agenda], "--no-reports")
+    prompts = refine.prompts("refine/questions/proposals/*")
+    assert all("# What nobody has looked up\n" in prompt and "Who sits where?" in prompt for prompt in prompts)
+    assert not any("Not worth it" in prompt for prompt in prompts)
