@@ -38,6 +38,7 @@ def straight(**texts: str) -> list[Rule]:
         {"address": "feature/design/draft/*", "text": found["design"], "record": RECORD},
         {"address": "feature/design/attack/*", "data": {"findings": []}},
         {"address": "feature/tasks/draft/*", "text": found["tasks"]},
+        {"address": "feature/tasks/walk/*", "data": {"stops": []}},
         *ASKING,
     ]
 
