@@ -44,10 +44,7 @@ class Told:
         words = ["leave it empty to skip"] if self.optional else []
         if self.typing.levels:
             words.append(f"how sure: {printable(self.typing.sure)}" if self.typing.sure else "Ctrl-T says how sure")
-        return f"({'; '.join(words)})" if words else ""
-
-    def __bool__(self) -> bool:
-        return bool(str(self))
+        return f"({'; '.join(words)})\n >" if words else "\n >"  # what is typed has a line of its own
 
 
 def hints(question: Question, enough: str) -> str:
