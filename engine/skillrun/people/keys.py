@@ -44,7 +44,8 @@ class Told:
         words = ["leave it empty to skip"] if self.optional else []
         if self.typing.levels:
             words.append(f"how sure: {printable(self.typing.sure)}" if self.typing.sure else "Ctrl-T says how sure")
-        return f"({'; '.join(words)})\n >" if words else "\n >"  # what is typed has a line of its own
+        told = f"\n    ({'; '.join(words)})" if words else ""
+        return f"{told}\n >"  # lines before the last one are cut off where they are too wide, and not wrapped
 
 
 def hints(question: Question, enough: str) -> str:

@@ -141,9 +141,19 @@ def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
         {"id": "REQ-2", "question": "In which colour?", "priority": "LOW"},
     ]}  # fmt: skip
     asking = {"address": "feature/requirements/draft/*", "text": WANTED, "record": open_question}
-    anew = {**RECORD, "key_decisions": [
-        {"id": "REQ-3", "decision": "For a week.", "rationale": "Said.", "confidence": "HIGH", "resolves": ["REQ-1"]},
-    ], "open_questions": open_question["open_questions"][1:], "answers": [{"id": "P-1", "done": "changed", "how": "FR-1."}]}  # fmt: skip
+    decided = {
+        "id": "REQ-3",
+        "decision": "For a week.",
+        "rationale": "Said.",
+        "confidence": "HIGH",
+        "resolves": ["REQ-1"],
+    }
+    anew = {
+        **RECORD,
+        "key_decisions": [decided],
+        "open_questions": open_question["open_questions"][1:],
+        "answers": [{"id": "P-1", "done": "changed", "how": "FR-1."}],
+    }
     mended = {"address": "feature/requirements/mended/*", "text": WANTED, "record": anew}
     rules = [sketch, asking, mended, *straight()]
     done = scene.feature("--unattended", rules=rules)
