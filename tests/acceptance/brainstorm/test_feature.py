@@ -218,6 +218,30 @@ def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene)
     assert "Minor remarks" not in summary, "they went to the author with the others"
 
 
+@pytest.mark.row("B11", "Q2", "Q3")
+@pytest.mark.parametrize("tasks", [TASKS, TASKS.replace("Serves: ", "Serves: DEC-1, ")])
+def test_what_the_person_decides_before_the_design_is_in_some_task(scene: Scene, tasks: str) -> None:
+    question = {"id": "RES-1", "question": "On the phones?", "priority": "HIGH"}
+    decision = {
+        "id": "DEC-1",
+        "decision": "On paper.",
+        "rationale": "Said.",
+        "confidence": "HIGH",
+        "resolves": ["RES-1"],
+    }
+    design = DESIGN + "\n| id | decision |\n| --- | --- |\n| DEC-1 | On paper. |\n"
+    rules = [
+        {"address": "feature/research/*", "text": "# Research\n", "record": {**RECORD, "open_questions": [question]}},
+        {"address": "feature/design/draft/*", "text": design, "record": {**RECORD, "key_decisions": [decision]}},
+        *straight(tasks=tasks),
+    ]
+    done = scene.feature("--unattended", rules=rules, RES_1="No")
+    assert done.code == 0, done.out + done.err
+    points = "".join(scene.prompts("feature/tasks/mended/*"))
+    lost = "DEC-1 is what the person decided, and is in no task: On paper."
+    assert (lost in points) == (tasks == TASKS)
+
+
 @pytest.mark.row("B11", "Q2", "Q7")
 def test_slight_remarks_alone_are_no_reason_for_a_call(scene: Scene) -> None:
     slight = {"finding": "The name is long.", "evidence": "Structure", "weight": "MINOR"}
