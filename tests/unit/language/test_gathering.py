@@ -70,6 +70,7 @@ def texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
         ALL.replace(', "priority"', ' "priority"'),
         f'{{"questions": [{JA}, {JB[:-1]}, "sort": true}}, {JC}]}}',
         ALL.replace("[x]", "[\\x]"),
+        f"The 'usual' [of the '90s, 'tis said] is not asked:\n{ALL}",
     ],
 )
 def test_every_valid_item_is_found_wherever_it_stands(reply: str) -> None:
@@ -204,3 +205,29 @@ def test_an_item_may_be_defined_elsewhere_in_the_schema() -> None:
     assert gather('[{"text": 1}]', schema).value is None
     recursive = {**schema, "$defs": {"question": {"$ref": "#/properties/questions"}}}
     assert list_field(recursive) == "", "it is told to its author instead"
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('["What does "done" mean?", "b"]', ['What does "done" mean?', "b"]),
+        ('["Say "hi", and go", "He said "no""]', ['Say "hi", and go', 'He said "no"']),
+        ("['it's here', 'b']", ["it's here", "b"]),
+        ('["a" "b", "He said, "no" twice"]', ["a", "b", 'He said, "no" twice']),
+    ],
+)
+def test_a_text_is_not_cut_at_quotes_of_its_own(reply: str, expected: list[str]) -> None:
+    assert texts(reply, TEXTS) == expected
+
+
+def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from skillrun.language import schemas
+
+    compared: list[str] = []
+    monkeypatch.setattr(schemas, "did_you_mean", lambda name, known: compared.append(name) or "")
+    more = ", ".join(f'"x{at}": 1' for at in range(200))
+    value, dropped, _ = gather(f"{JA[:-1]}, {more}}}", SCHEMA)
+    assert value == {"questions": [A]}
+    assert [one.path for one in dropped][:2] == ["questions[0].x0", "questions[0].x1"]
+    assert len(dropped) == 200
+    assert len(compared) < 1_000, "by the square it would be 40,000"
