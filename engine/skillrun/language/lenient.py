@@ -33,6 +33,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "Fals
 _ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _START: Final = re.compile(r"[\[{]")
+_REST: Final = re.compile(r"[ \t`*_.)]*+(?:\n|\Z)")  # of a line, with nothing in it
 _NEXT: Final = re.compile(r"[,\]}\[{\n]")
 
 
@@ -58,15 +59,19 @@ class Lenient:
     _quoting: int = 0  # texts that were looked at for quotes of their own
 
     def values(self) -> list[Any]:
-        """Every list and object, as `list` and `Fields`, with what of it can be read."""
+        """Every list and object, as `list` and `Fields`, with what of it can be read.
+
+        Brackets with nothing in them are a list where nothing stands behind them on their line: `- [ ] do` has none.
+        """
         found: list[Any] = []
         place = 0
         for _ in range(MOST_STARTS):
             start = _START.search(self.text, place)
             if start is None:
                 return found
-            value, place, _ = self._container(start.start(), 1)
-            found.append(value)
+            value, place, whole = self._container(start.start(), 1)
+            if value or (whole and _REST.match(self.text, place)):
+                found.append(value)
         self.broken.insert(0, Broken(place, "there are too many brackets to read on"))
         return found
 

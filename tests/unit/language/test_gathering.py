@@ -117,6 +117,7 @@ def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
         ("{questions: [}", "`}` stands where"),
         ('{"questions": [{"text": "", "priority": 9}]}', "allowed: 1 to 5"),
         ('{"questions": 3}', "there is no JSON"),
+        ("- [ ] Who pays?\n- [ ] When?\nSee [](x.md), or arr[] below; and [", "there is no JSON"),
         (f'["{"x" * 10_000_000}"]', f"longer than {MAX_REPLY:,}"),
         ("[" * 50_000, "nested more than"),
         ('{"a":' * 30_000, "nested more than"),
@@ -132,7 +133,8 @@ def test_without_an_item_there_are_reasons(reply: str, reason: str) -> None:
 
 
 def test_an_empty_list_is_a_reply_and_a_long_one_ends_at_its_length() -> None:
-    assert gather('{"questions": []}', SCHEMA).value == {"questions": []}
+    for reply in ('{"questions": []}', "[]", "```\n[ ]\n```", "Nothing is open: `[]`."):
+        assert gather(reply, SCHEMA).value == {"questions": []}
     found = gather(json.dumps([{"text": f"t{n}", "priority": 1} for n in range(23)]), SCHEMA)
     assert found.value is not None
     assert len(found.value["questions"]) == 20
