@@ -230,6 +230,5 @@ def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: 
     more = ", ".join(f'"x{at}": 1' for at in range(200))
     value, dropped, _ = gather(f"{JA[:-1]}, {more}}}", SCHEMA)
     assert value == {"questions": [A]}
-    assert [one.path for one in dropped][:2] == ["questions[0].x0", "questions[0].x1"]
-    assert len(dropped) == 200
+    assert {one.path for one in dropped} == {f"questions[0].x{at}" for at in range(200)}
     assert len(compared) < 1_000, "by the square it would be 40,000"
