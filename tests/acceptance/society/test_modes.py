@@ -249,6 +249,9 @@ def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(s
     (prompt,) = society.prompts("planning/revised/*")
     assert "What REVIEW-ada-1 says." in prompt
     assert plan(sources="PLAN-bea, POINT-1").splitlines()[3] in prompt
+    first, again = (society.prompts("review/*")[at] for at in (0, -1))
+    assert "`REVIEW-ada-1` and so on" in first
+    assert "-2-1` and so on" in again, "points of two reviews are told apart"
     written = society.text("ImplementationPlan.md")
     assert written.count("## Sources") == 1
     assert "| POINT-1 |" in written
