@@ -54,7 +54,7 @@ def mixed(plan: Plans) -> Plan:
                 HEAVY,
                 finding("SILENT about its confidence.", "MAJOR"),
                 finding("TINY matter of style.", "MINOR", 99),
-            )
+            ),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""What a plan is worth: who found something is heard, forks are settled first, and code checks the documents before the end."""
+"""What a plan is worth: findings are answered, forks are settled first, and code checks the documents."""
 
 from __future__ import annotations
 
@@ -148,7 +148,13 @@ def test_what_the_coverage_lacks_goes_to_the_author_of_the_test_plan(plan: Plans
 
 @pytest.mark.row("Q5")
 def test_forks_are_settled_before_the_specification_with_the_reason(plan: Plans) -> None:
-    fork = {"id": "F-1", "text": "Cookie or account?", "choices": ["cookie", "account"], "default": "cookie", "because": "No login."}
+    fork = {
+        "id": "F-1",
+        "text": "Cookie or account?",
+        "choices": ["cookie", "account"],
+        "default": "cookie",
+        "because": "No login.",
+    }
     rules = [{"address": "plan/clarify/forks/*", "data": {"questions": [fork]}}]
     run = plan("standard", rules, until="clarify")
     spec = run.prompt("plan/clarify/spec/*").partition("# What was settled")[2]
@@ -278,7 +284,13 @@ def test_the_deepest_path_of_standard_stays_within_its_calls(plan: Plans) -> Non
         {"address": f"plan/{step}/rewritten/*", "text": text, "record": changed("P-1", "HOLE")}
         for step, text in (("expert-review/mended", DESIGN), ("coverage/mended", TESTS))
     ]
-    rules += [{"address": "plan/completion/checked*/mended/*", "text": BROKEN, "record": changed(*(f"P-{n}" for n in range(1, 11)))}]
+    rules += [
+        {
+            "address": "plan/completion/checked*/mended/*",
+            "text": BROKEN,
+            "record": changed(*(f"P-{n}" for n in range(1, 11))),
+        }
+    ]
     run = plan("standard", [*rules, *WRITTEN], request=REQUEST)
     assert run.done.code == 0, run.done.err
     assert len([one for one in run.asked() if not one.endswith("/2.1")]) <= 32
