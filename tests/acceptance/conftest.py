@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,21 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
+from skillrun.language.check import check_library
+from skillrun.language.library import Library
+from skillrun.language.roots import Root, package_library
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shipped_files_are_read_once() -> Iterator[None]:
+    """What `dev` does from one save to the next, tests do among themselves: hundreds run what is shipped."""
+    shipped = Library([Root(package_library(), "skillrun:", "library")])
+    check_library(shipped)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skillrun.language.library.Library", lambda roots, earlier=shipped: Library(roots, earlier))
+        yield
 
 
 @dataclass(frozen=True)

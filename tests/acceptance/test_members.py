@@ -127,7 +127,7 @@ def test_a_member_that_remembers_is_not_told_again_and_one_that_does_not_is(proj
 @pytest.mark.row("D8")
 def test_what_is_as_it_was_before_a_change_is_told_again(project: Call, skillrun: Call) -> None:
     steps = (
-        '{id: %s, agent: clerk, session: persistent, material: {The plan: "%s"}}' % (name, plan)
+        f'{{id: {name}, agent: clerk, session: persistent, material: {{The plan: "{plan}"}}}}'
         for name, plan in (("first", "At noon."), ("second", "At dawn."), ("third", "At noon."), ("fourth", "At noon."))
     )
     folder = desk(project(), *steps, first="Say.", second="Say.", third="Say.", fourth="Say.")

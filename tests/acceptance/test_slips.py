@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from skillrun.language.check import check_library
+from skillrun.language.check import check_library, check_workflow
 from skillrun.language.diagnostics import Problem
 from skillrun.language.library import Library
 from skillrun.language.roots import Root, package_library
@@ -54,8 +54,22 @@ class Bench:
         assert list(self.library.problems) == []
         self.files = [read(shipped, path) for _, path in self.library.files]
         self.vocabulary = {word.text for file in self.files for word in words(file)}
+        self.readers = self._readers()
+
+    def _readers(self) -> dict[str, list[str]]:
+        """The workflows that read a file, where not all do."""
+        found: dict[str, list[str]] = defaultdict(list)
+        workflows = self.library.names("workflows")
+        for name in workflows:
+            library = Library(self.library.roots, self.library)
+            check_workflow(library, name)
+            for _, path in library.files:
+                found[path].append(name)
+        return {path: names for path, names in found.items() if len(names) < len(workflows)}
 
     def problems(self, made: Iterable[Slip]) -> list[Problem]:
+        """What is wrong with these slips in their files; where it is one slip, in the workflows that read its file."""
+        made = list(made)
         paths = []
         for slip in made:
             path = self.project / slip.path
@@ -63,7 +77,11 @@ class Bench:
             path.write_text(slip.text, encoding="utf-8")
             paths.append(path)
         library = Library(self.library.roots, self.library)
-        check_library(library)
+        readers = self.readers.get(made[0].path) if len(made) == 1 else None
+        for name in readers or ():
+            check_workflow(library, name)
+        if readers is None:
+            check_library(library)
         for path in paths:
             path.unlink()
         return list(library.problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -109,7 +109,8 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
     typed = {field.name: _given(field, _value(values[_key(field)]), out) for field in loaded.program.workflow.inputs}
     typed = {name: value for name, value in typed.items() if value is not None}
-    inputs, warnings = checked_inputs(loaded.program, typed)
+    everything = _one_model(loaded.program.workflow.inputs, chosen["model"]) | typed
+    inputs, warnings = checked_inputs(loaded.program, everything)
     for warning in warnings:
         out.note(f"warning: {warning}")
     chosen["script"] = read_script(chosen["script"], out)
@@ -123,6 +124,12 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
         sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project, more=wanted)
         job = replace(job, loaded=sure)
     return job
+
+
+def _one_model(fields: Iterable[Field], model: str) -> dict[str, Any]:
+    """With one model for everything: it alone for each input that takes models."""
+    models = (field for field in fields if model and field.type.kind == "model")
+    return {field.name: [model] if field.array else model for field in models}
 
 
 def _start(name: str, values: Mapping[str, Any]) -> int:

@@ -321,6 +321,9 @@ def _warn_of_names(scope: Scope, protocols: list[Protocol]) -> None:
                 scope.problems.report(value.span, "near-miss", message, severity="warning")
 
 
+_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # what a question may say for itself
+
+
 def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     choices = beside.get("choices", ANY).item or ANY
     if choices.values and "default" in beside:
@@ -336,11 +339,12 @@ def _ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         scope.report(step.values["confidence"].span, "type", f"`confidence` is {KINDS[levels.kind]}", hint)
     given = [choices.kind] if "choices" in beside else []
     given += [beside["default"].kind] if "default" in beside else []
-    is_text = main.kind == "text" and "multiple" not in beside and set(given) <= {"text"}
+    item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
+    is_plain = main.kind == "text" or (item is not QUESTION and not item.fields.keys() & _OWN_ANSWERS)
+    is_text = is_plain and "multiple" not in beside and set(given) <= {"text"}
     answer = (TEXT if is_text else ANY).maybe()
     if choices.values and "other" not in beside:
         answer = answer._replace(values=choices.values, tunable=choices.tunable)
-    item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
     answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer}
     fields = {"answers": list_of(record(answered, "the answer")), "answer": answer, "notes": TEXT.maybe()}
     fields |= {"enough": BOOLEAN.maybe()} if "enough" in beside else {}

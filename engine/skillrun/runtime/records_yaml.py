@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -62,9 +63,16 @@ _Dumper.add_representer(str, _text)
 
 def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     """A markdown file of frontmatter and body."""
-    front = yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-    front = _ESCAPED.sub(lambda found: f"\\U{ord(found[0]):08x}", front)
+    front = "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(data).items()) or "{}\n"
     return f"---\n{front}---\n{body}"
+
+
+@lru_cache(maxsize=64)  # most of a state is what it was when it was last written
+def _entry(marshalled: bytes) -> str:
+    """The lines of one entry of a frontmatter, which stand for themselves."""
+    entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
+    front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return _ESCAPED.sub(lambda found: f"\\U{ord(found[0]):08x}", front)
 
 
 def as_yaml(data: Any) -> str:

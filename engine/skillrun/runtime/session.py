@@ -382,7 +382,9 @@ async def _pin(run: Run) -> None:
     await run.settle([*session.catalogue.tiers, *models_in(session.program, state.inputs)])
     for provider, place in session.catalogue.places(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
-    if any(model.startswith("embedded:") for model in state.models.values()):
+    typed = {name: value for name, value in state.inputs.items() if name in session.typed}
+    used = [*session.catalogue.tiers, *models_in(session.program, typed)]  # a default may be of no use in this run
+    if any(run.resolve(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 
 

@@ -76,7 +76,7 @@ def test_each_document_names_the_files_and_lines_that_each_specialist_read(hold:
     (path,) = [one for one in ("decision-record.md", "plan.md", "plan-review.md") if (run.folder / one).exists()]
     looked = run.artifact(path).partition("## What was looked at\n")[2]
     assert f"- {SECURITY}: `src/app.py` 1–1; `src/login.py` 3–6, 20–21\n" in looked
-    assert f"- {TESTER}: no file\n" in looked
+    assert f"- {TESTER}: opened no file\n" in looked
 
 
 @pytest.mark.row("D10")
@@ -163,11 +163,27 @@ def test_the_verdict_follows_from_what_stands_with_evidence(
         assert stands or one["title"] in unproved
 
 
+@pytest.mark.row("D4", "D10")
+def test_a_review_hears_what_nobody_answered_and_leaves_the_sources_of_a_plan_alone(hold: Hold) -> None:
+    gap = {"id": "G-1", "question": "Who ends a session?", "priority": "HIGH", "candidates": []}
+    many = weighed(*(challenge("MAJOR", title, quote=QUOTE) for title in ("One", "Two", "Three")))
+    quiet = {"address": "*/findings/*", "data": {"consensus": [], "conflicts": [], "gaps": [gap]}}
+    files = {**CODE, "target.md": f"{TARGET}\n## Sources\n\n- `PLAN-ada`: `planning/PLAN-ada.md`, the base\n"}
+    run = hold(many, quiet, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    assert "Who ends a session?" in run.prompt("*/weighed/*").partition("# What nobody has answered")[2]
+    text = run.artifact("plan-review.md")
+    assert "`src/gone.py` is not in the repository" in text
+    assert "PLAN-ada.md" not in text
+    assert text.count("\n\n### MAJOR: ") == 3
+    assert "\n\n\n" not in text
+
+
 @pytest.mark.row("D10")
 def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refuted(hold: Hold) -> None:
     rule = weighed(
         challenge("MAJOR", "Slow", where="src/login.py 3–8"),
         challenge("CRITICAL", "Stolen", quote=QUOTE),
+        challenge("MINOR", "Odd", quote=QUOTE),
         refuted=[{"title": "Too big", "raised_by": TESTER, "because": "It is not."}],
         holds=["The order of steps."],
     )
@@ -179,10 +195,9 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     files = {**CODE, "target.md": TARGET, "spec.md": "- AC-7: it holds\n"}
     run = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
     text = run.artifact("plan-review.md")
-    assert "## What would have to change\n\n1. Change Stolen. (Stolen)\n2. Change Slow. (Slow)\n" in text
-    assert (
-        f"### CRITICAL: Stolen\n\n> {QUOTE}\n\nIt is stolen.\n\nChange: Change Stolen. *Raised by {SECURITY}.*" in text
-    )
+    assert "## What would have to change\n\n1. Stolen: Change Stolen.\n2. Slow: Change Slow.\n" in text
+    assert f"### CRITICAL: Stolen\n\n> {QUOTE}\n\nIt is stolen.\n\n*Raised by {SECURITY}.*" in text
+    assert f"### MINOR: Odd\n\n> {QUOTE}\n\nIt is stolen.\n\nChange: Change Odd. *Raised by {SECURITY}.*" in text
     assert f"- Too big ({TESTER}): It is not." in text
     assert "- The order of steps." in text
     assert f"## Said by those of whom nothing stands above\n\n- {ARCHITECT}: " in text
@@ -195,3 +210,5 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     known = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=given)
     assert "AC-7 is cited and stands nowhere" not in known.artifact("plan-review.md")
     assert "it holds" in known.prompt("*/first/*")
+    assert "what the plan has to do stands under `What the plan is for`" in known.prompt("*/first/*")
+    assert "what the plan has to do, it says itself" in run.prompt("*/first/*")

@@ -87,6 +87,33 @@ def test_reviews_that_are_too_few_are_asked_about_too(society: Society, heard: i
         assert "The plan has not passed a review." in society.said()
 
 
+@pytest.mark.row("S2", "S8")
+def test_one_model_for_everything_is_that_of_lists_that_nobody_typed(society: Society) -> None:
+    """What was typed to spend nothing, or to stay with one provider, is not undone by the default of an input."""
+    done = society.begin("multi-model-deep", "multi-model", (), "--model", "scripted:cleo", models=[])
+    assert done.code == 0, done.err
+    told = "Only one model can be reached for the drafts: scripted:cleo."
+    assert any(one.startswith(told) for one in society.said())
+    assert set(society.front("state.md")["models"].values()) == {"scripted:cleo"}
+
+
+@pytest.mark.row("S2")
+def test_one_model_for_everything_leaves_the_lists_that_were_typed(society: Society) -> None:
+    done = society.begin("multi-model", "single-model", (), "--model", "scripted:cleo")
+    assert done.code == 0, done.err
+    assert society.front("report.md")["planning_models"] == [f"planner@{one}" for one in MODELS]
+
+
+@pytest.mark.row("S1")
+def test_lists_of_models_that_nobody_typed_are_no_reason_for_a_warning(society: Society) -> None:
+    """Without a key each shipped intent means the embedded model; a run on other models does not speak of it."""
+    for name, flags, warned in (("one", [], False), ("other", ["--planning-models", "embedded:smollm2-135m"], True)):
+        done = society.begin("single-model", "single-model", (), "--name", name, *flags, models=[])
+        assert done.code == 0, done.err
+        assert "latest GPT = embedded:" in done.out
+        assert ("embedded model: it shows" in done.out + done.err) is warned
+
+
 @pytest.mark.row("S8")
 def test_where_all_names_mean_one_model_it_is_said_and_one_model_plans(
     society: Society, monkeypatch: pytest.MonkeyPatch

@@ -70,8 +70,12 @@ def test_text_replies_are_compared_as_texts() -> None:
 
 @pytest.mark.row("D5")
 def test_a_member_that_is_no_name_is_nobodys_and_hits_are_taken_out_at_their_places() -> None:
-    odd = {"member": ["a"], "status": "success", "data": {"reasons": ["The cache holds ten rows today."]}}
+    odd: dict[str, Any] = {
+        "member": ["a"],
+        "status": "success",
+        "data": {"reasons": ["The cache holds ten rows today."]},
+    }
     assert news([odd], [{**odd, "member": {"a": 1}}], "reasons", 1)[0]["new"] == odd["data"]["reasons"]
-    said = [reply("a", ["one two as said three", "as said as said"])]
-    new = [one["new"] for least in (3, 4) for one in new_in(said, [], "reasons", least, ["as said"])]
+    hits = [reply("a", ["one two as said three", "as said as said"])]
+    new = [one["new"] for least in (3, 4) for one in new_in(hits, [], "reasons", least, ["as said"])]
     assert new == [["one two as said three"], []]

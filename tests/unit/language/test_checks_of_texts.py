@@ -188,6 +188,7 @@ def test_what_cannot_be_taken_is_a_failure_at_its_place(expression: str) -> None
         ("and/or 1/2 11/22/2026 he/she n/a AC-1/T-2", ""),
         ("https://x.org/a.md ftp://h/b.c www.x.org/c.md github.com/a/b.md a://b/c.d", ""),
         ("`src/app` `bin/run` `application/json` `-t/--table` `/users/1` ~/x.md /etc/passwd", "src/app bin/run"),
+        ("`try/except` `if/else` and `tries/except`", "tries/except"),
         (".github/workflows ../up.md `docs/*.rst` **src/x.py**", ".github/workflows ../up.md docs/*.rst src/x.py"),
         ("runs/<name>/x.md a/{b}/c.md a/$X/d.md …/e.md .../f.md", ""),
         ("```\npytest tests/test_a.py\n```", "tests/test_a.py"),

@@ -21,6 +21,7 @@ _PART: Final = re.compile(r"[\w.@+~%*?-]+")
 _FILE: Final = re.compile(r".+\.[^\W\d_]\w{0,9}|\.[^\W\d_][\w.-]*", re.DOTALL)
 _DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+(?:com|org|net|io|dev|app)")
 _MEDIA: Final = frozenset({"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"})
+_WORDS: Final = frozenset({"and", "either", "if", "true", "try", "yes"})  # `try/except`, `if/else`
 _JOINED: Final = re.compile(r"[\s,;&+`*_/]*(?:\w{1,3}[\s`*_]+)?")
 _BULLET: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)]|\|)")
 _SENTENCE: Final = re.compile(r"[.;!?](?=\s)")
@@ -108,7 +109,7 @@ def _is_path(path: str, quoted: bool) -> bool:
         return False
     if not leaf or _FILE.fullmatch(leaf) or folders[0].startswith("."):
         return True
-    return quoted and folders[0] not in _MEDIA
+    return quoted and folders[0] not in _MEDIA | _WORDS
 
 
 # what is said to be new
