@@ -37,7 +37,9 @@ TASKS = """\
 ## TASK-1: Darken
 
 - Files: new `src/shade.py`
-- Makes: I-1 `shade`
+- **Makes**:
+  - a helper
+  - I-1 `shade`
 - Serves: AC-1, AC-2, C-1
 - Tests first: T-1, T-2
 """
@@ -173,11 +175,11 @@ def test_documents_that_agree_are_not_mended(plan: Plans) -> None:
     assert run.summary("completion")["outputs"].get("findings", []) == []
 
 
-BROKEN = """\
+BROKEN = f"""\
 ## TASK-1: Darken
 
 - Files: `src/gone.py`
-- Uses: I-2 `paint`
+- Uses: {"`existing` " * 40}I-2 `paint`
 - Serves: AC-1, AC-9
 - Tests first: T-1
 - Does: it, for now.
@@ -223,7 +225,7 @@ def test_a_limit_of_the_request_that_got_lost_is_found(plan: Plans) -> None:
 
 @pytest.mark.row("Q3")
 def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> None:
-    rules = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
+    rules: list[Rule] = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
     rules += [{"address": "plan/completion/checked*/mended/*", "fail": "timeout"}, *WRITTEN]
     run = plan("rapid", rules, request=REQUEST)
     assert run.done.code == 0
