@@ -234,6 +234,16 @@ def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> Non
     assert "Rules still find" not in run.artifact("plan.md")
 
 
+@pytest.mark.row("Q2", "Q6")
+def test_what_only_a_rule_took_for_a_fault_is_not_told_to_the_reader(plan: Plans) -> None:
+    odd = TASKS + "- Does: show the placeholder.\n"
+    kept = {"text": odd, "record": changed("P-1", done="kept", how="It is what the field shows.")}
+    rules = [{"address": "plan/completion/tasks/*", "text": odd}, {"address": MENDED, **kept}, *WRITTEN]
+    run = plan("rapid", rules, request=REQUEST)
+    assert "placeholder" in run.prompt(MENDED).rpartition("# Points to answer")[2]
+    assert "placeholder" not in run.artifact("plan.md")
+
+
 @pytest.mark.row("Q2")
 def test_a_newcomer_reads_the_tasks_and_is_answered(plan: Plans) -> None:
     rules = [
