@@ -226,7 +226,12 @@ def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: 
     from skillrun.language import schemas
 
     compared: list[str] = []
-    monkeypatch.setattr(schemas, "did_you_mean", lambda name, known: compared.append(name) or "")
+
+    def near(name: str, _: object) -> str:
+        compared.append(name)
+        return ""
+
+    monkeypatch.setattr(schemas, "did_you_mean", near)
     more = ", ".join(f'"x{at}": 1' for at in range(200))
     value, dropped, _ = gather(f"{JA[:-1]}, {more}}}", SCHEMA)
     assert value == {"questions": [A]}
