@@ -146,6 +146,11 @@ def weighed(*challenges: dict[str, Any], **more: Any) -> Rule:
         ([challenge("CRITICAL", "Invented", quote="Passwords are kept in the clear.")], "ready"),
         ([challenge("CRITICAL", "Nothing shown")], "ready"),
         ([challenge("CRITICAL", "No such place", where="src/nowhere.py:3")], "ready"),
+        ([challenge("CRITICAL", "Anywhere", where="in the second step.")], "ready"),
+        (
+            [challenge("MAJOR", "By name", where="`Makefile`"), challenge("MINOR", "Line", where="setup:3")],
+            "ready with changes",
+        ),
     ],
 )
 def test_the_verdict_follows_from_what_stands_with_evidence(
@@ -159,7 +164,7 @@ def test_the_verdict_follows_from_what_stands_with_evidence(
     unproved = text.partition("## Raised without evidence")[2]
     for one in challenges:
         stands = f"### {one['severity']}: {one['title']}" in text
-        assert stands is (one["title"] not in ("Invented", "Nothing shown", "No such place"))
+        assert stands is (one["title"] not in ("Invented", "Nothing shown", "No such place", "Anywhere"))
         assert stands or one["title"] in unproved
 
 
