@@ -168,6 +168,14 @@ def test_the_verdict_follows_from_what_stands_with_evidence(
         assert stands or one["title"] in unproved
 
 
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("title", [" Stolen ", "Stolen\nat night", "Stolen\n"])
+def test_a_challenge_stands_however_its_title_is_written(hold: Hold, title: str) -> None:
+    rule = weighed(challenge("CRITICAL", title, quote=QUOTE))
+    run = hold(rule, workflow="review-plan", about="target.md", files={**CODE, "target.md": TARGET})
+    assert run.summary("verdict")["outputs"]["verdict"] == "not ready"
+
+
 @pytest.mark.row("D4", "D10")
 def test_a_review_hears_what_nobody_answered_and_leaves_the_sources_of_a_plan_alone(hold: Hold) -> None:
     gap = {"id": "G-1", "question": "Who ends a session?", "priority": "HIGH", "candidates": []}
