@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from skillrun.cli.loading import Loaded
@@ -151,8 +152,9 @@ async def rehearsed(
     person: StandIn | None = None,
     *,
     straight: bool = False,
+    runs: Path | None = None,
 ) -> Rehearsal:
-    """The rehearsal of a run that starts from nothing; a `straight` one goes back nowhere."""
+    """The rehearsal of a run that starts from nothing; a `straight` one goes back nowhere. `runs`: where others are."""
     phases: dict[str, Spent] = {}
     asked: dict[str, str] = {}
     calls: list[tuple[str, Spent]] = []
@@ -172,7 +174,8 @@ async def rehearsed(
     expected = Expectation.of(loaded.program)
     said = expected if straight else Expectation({}, Size(0))
     gateway = LongWinded(said, script, price=loaded.catalogue.price)
-    session = loaded.session(gateway, person or StandIn(), heard, override=override, typed=typed, straight=straight)
+    told: dict[str, Any] = {"override": override, "typed": typed, "straight": straight, "runs": runs}
+    session = loaded.session(gateway, person or StandIn(), heard, **told)
     outcome = await rehearse(session, inputs)
     places = loaded.catalogue.places(models.values())
     turns: Counter[str] = Counter()

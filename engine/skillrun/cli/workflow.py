@@ -141,7 +141,8 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
         from skillrun.cli.rehearsal import StandIn, rehearsed, report
 
         person, script = StandIn(prepared=job.prepared()), job.script or ()
-        work = rehearsed(job.loaded, job.inputs, job.model, script, job.typed, person, straight=not script)
+        straight = not script
+        work = rehearsed(job.loaded, job.inputs, job.model, script, job.typed, person, straight=straight, runs=job.runs)
         return report(asyncio.run(work), out)
     from skillrun.cli.running import run_new
 

@@ -44,10 +44,8 @@ class Told:
         words = ["leave it empty to skip"] if self.optional else []
         if self.typing.levels:
             words.append(f"how sure: {printable(self.typing.sure)}" if self.typing.sure else "Ctrl-T says how sure")
-        return f"({'; '.join(words)})" if words else ""
-
-    def __bool__(self) -> bool:
-        return bool(str(self))
+        told = f"\n    ({'; '.join(words)})" if words else ""
+        return f"{told}\n >"  # lines before the last one are cut off where they are too wide, and not wrapped
 
 
 def hints(question: Question, enough: str) -> str:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skillrun.language.diagnostics import hanging, printable
@@ -158,7 +159,7 @@ class Terminal:
 
     async def _answer(self, question: Question, typing: Typing) -> Any:
         """The answer, BACK or DONE; what was typed and how sure it is goes into `typing`."""
-        message, default = hanging(str(question.get("text", ""))), default_of(question)
+        message, default = self._wrapped(hanging(str(question.get("text", "")))), default_of(question)
         likely = default if typing.earlier is None else typing.earlier
         open_ = typing.may_skip or may_skip(question)
         if not choices_of(question):
@@ -180,6 +181,12 @@ class Terminal:
                 if answers and levels_of(question):
                     typing.sure = await self._how_sure(levels_of(question), typing.sure)
                 return answers if is_multiple(question) else answers[0] if answers else ""
+
+    def _wrapped(self, text: str) -> str:
+        """The text in lines of the screen's width that end between words."""
+        room = max(20, self.screen.get_size().columns - 4)
+        lines = [wrap(line, room, subsequent_indent="  ", break_on_hyphens=False) for line in text.split("\n")]
+        return "\n".join("\n".join(parts) for parts in lines)
 
     async def _how_sure(self, levels: list[str], before: str) -> str:
         choices = [*levels, UNSURE]

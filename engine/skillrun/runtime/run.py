@@ -68,6 +68,7 @@ class Session:
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     project: Path = field(default_factory=Path.cwd)
+    runs: Path | None = None  # where other runs are, for a rehearsal, whose folder lies elsewhere
     override: str = ""
     budget: Mapping[str, float] = field(default_factory=dict)
     cache: Path | None = None

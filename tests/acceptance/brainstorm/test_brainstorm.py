@@ -166,6 +166,10 @@ def test_a_round_has_eight_questions_none_of_them_twice(scene: Scene) -> None:
     assert first[:2] == [WHERE, TWICE]
     assert "Where does it say who has the ladder just now?" not in first
     assert [text for number, _, text, _ in scene.pairs() if number == 2] == [NEXT]
+    passed_over = scene.prompts("*/own/*")[0].partition("# Questions that others had and that were not put")[2]
+    put = [text for number, _, text, _ in scene.pairs() if number == 1]
+    assert passed_over.count("text: ") == 1, passed_over
+    assert not [text for text in put if text in passed_over.partition("# Current task")[0]]
 
 
 @pytest.mark.row("B8")

@@ -38,6 +38,7 @@ def straight(**texts: str) -> list[Rule]:
         {"address": "feature/design/draft/*", "text": found["design"], "record": RECORD},
         {"address": "feature/design/attack/*", "data": {"findings": []}},
         {"address": "feature/tasks/draft/*", "text": found["tasks"]},
+        {"address": "feature/tasks/walk/*", "data": {"stops": []}},
         *ASKING,
     ]
 
@@ -45,7 +46,8 @@ def straight(**texts: str) -> list[Rule]:
 @pytest.mark.row("B11")
 def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene) -> None:
     scene.brainstorm(questions=["It depends", "", "A list", "summarise now"])
-    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=straight())
+    wanted = WANTED + "\n## Open questions\n\n- How long may one keep a tool? (B-1) Gone on with: a day.\n"
+    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=straight(requirements=wanted))
     assert done.code == 0, done.out + done.err
     assert [one for one in DOCUMENTS if (scene.folder / one).is_file()] == DOCUMENTS
     pointer = scene.text("01-brainstorming.md")
@@ -53,9 +55,10 @@ def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene)
     assert "`tools/00-brainstorming.md`" in pointer
     (prompt,) = scene.prompts("feature/requirements/draft/*")
     assert prompt.index("<untrusted") < prompt.index(PAYS) < prompt.index("It depends")
-    assert "How long may one keep a tool?" in prompt
+    assert "- B-1: How long may one keep a tool?" in prompt
+    assert "B-1" in pointer
     assert [address.split("/")[1] for address, _ in scene.calls] == [
-        "requirements", "research", "design", "design", "design", "tasks",
+        "requirements", "research", "design", "design", "design", "tasks", "tasks",
     ]  # fmt: skip
 
 
@@ -138,15 +141,34 @@ def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
         {"id": "REQ-2", "question": "In which colour?", "priority": "LOW"},
     ]}  # fmt: skip
     asking = {"address": "feature/requirements/draft/*", "text": WANTED, "record": open_question}
-    rules = [sketch, asking, *straight()]
+    decided = {
+        "id": "REQ-3",
+        "decision": "For a week.",
+        "rationale": "Said.",
+        "confidence": "HIGH",
+        "resolves": ["REQ-1"],
+    }
+    anew = {
+        **RECORD,
+        "key_decisions": [decided],
+        "open_questions": open_question["open_questions"][1:],
+        "answers": [{"id": "P-1", "done": "changed", "how": "FR-1."}],
+    }
+    mended = {"address": "feature/requirements/mended/*", "text": WANTED, "record": anew}
+    rules = [sketch, asking, mended, *straight()]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
     assert "**For whom?**\nNo answer." in scene.text("01-brainstorming.md")
-    assert "- For whom?" in scene.text("summary.md")
+    points = scene.prompts("feature/requirements/mended/*")[0]
+    assert "B-1 was left open, and is named nowhere" in points
+    assert "- B-1: For whom?" in scene.text("summary.md"), "their author says that it is dealt with, and it is not"
     done = scene.feature(rules=rules, name="asked", asked_1="Members", asked_2="Two streets", REQ_1="A week")
     assert done.code == 0, done.out + done.err
     assert "Members" in scene.prompts("feature/requirements/draft/*")[0]
-    assert "A week" in scene.prompts("feature/design/draft/*")[0]
+    (points,) = scene.prompts("feature/requirements/mended/*")
+    assert 'The person has decided REQ-1, "For how long?": A week.' in points
+    assert "A week" in scene.prompts("feature/research/findings/*")[0], "it is settled before anything rests on it"
+    assert "For a week." not in scene.text("summary.md"), "what the person decided stands there once"
     assert "By the person: For how long? A week" in scene.text("summary.md")
     assert "REQ-1" not in scene.text("summary.md").partition("## Open")[2]
     assert "In which colour?" in scene.text("summary.md")
@@ -161,6 +183,9 @@ def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene)
         {"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [
             {"finding": "Nobody clears the list.", "evidence": "FR-2", "weight": "MAJOR"},
             {"finding": "The name is long.", "evidence": "Structure", "weight": "MINOR"},
+        ]}},
+        {"address": "feature/tasks/walk/*", "data": {"stops": [
+            {"stop": "TASK-1 takes what nothing gives.", "evidence": "TASK-1"},
         ]}},
         {"address": "feature/*/mended/*", "text": "# Mended\n", "record": {**mended, "answers": [
             {"id": "P-1", "done": "kept", "how": "It is wanted so."},
@@ -183,13 +208,59 @@ def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene)
     assert "src/gone.py" in points("research")
     for words in ("AC-7 is cited", "Nobody clears the list."):
         assert words in points("design")
-    assert "The name is long." not in points("design").rpartition("Nobody clears")[2][:200]
+    assert points("design").index("Nobody clears") < points("design").index("The name is long.")
+    assert "TASK-1 takes what nothing gives." in points("tasks")
     assert "`src/none.py` is not there" in points("tasks")
     assert "src/fresh.py` is not there" not in points("tasks")
     assert scene.text("02-requirements.md") == "# Mended\n"
     summary = scene.text("summary.md")
     assert "Kept, because: It is wanted so." in summary
-    assert "The name is long." in summary
+    assert "Minor remarks" not in summary, "they went to the author with the others"
+
+
+@pytest.mark.row("B11", "Q2", "Q3")
+@pytest.mark.parametrize("tasks", [TASKS, TASKS.replace("Serves: ", "Serves: DEC-1, ")])
+def test_what_the_person_decides_before_the_design_is_in_some_task(scene: Scene, tasks: str) -> None:
+    question = {"id": "RES-1", "question": "On the phones?", "priority": "HIGH"}
+    decision = {
+        "id": "DEC-1",
+        "decision": "On paper.",
+        "rationale": "Said.",
+        "confidence": "HIGH",
+        "resolves": ["RES-1"],
+    }
+    design = DESIGN + "\n| id | decision |\n| --- | --- |\n| DEC-1 | On paper. |\n"
+    rules = [
+        {"address": "feature/research/*", "text": "# Research\n", "record": {**RECORD, "open_questions": [question]}},
+        {"address": "feature/design/draft/*", "text": design, "record": {**RECORD, "key_decisions": [decision]}},
+        *straight(tasks=tasks),
+    ]
+    done = scene.feature("--unattended", rules=rules, RES_1="No")
+    assert done.code == 0, done.out + done.err
+    points = "".join(scene.prompts("feature/tasks/mended/*"))
+    lost = "DEC-1 is what the person decided, and is in no task: On paper."
+    assert (lost in points) == (tasks == TASKS)
+
+
+@pytest.mark.row("B11", "Q2", "Q7")
+def test_slight_remarks_alone_are_no_reason_for_a_call(scene: Scene) -> None:
+    slight = {"finding": "The name is long.", "evidence": "Structure", "weight": "MINOR"}
+    rules = [{"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [slight]}}, *straight()]
+    done = scene.feature("--unattended", rules=rules)
+    assert done.code == 0, done.out + done.err
+    assert not scene.prompts("feature/*/mended/*")
+    assert "The name is long." in scene.text("summary.md").partition("## Minor remarks")[2]
+
+
+@pytest.mark.row("B11", "Q8")
+def test_what_it_costs_from_a_brainstorm_is_foretold(scene: Scene) -> None:
+    scene.brainstorm(questions="Yes", more="summarise")
+    done = scene.call("feature", "A list", "--from-brainstorm", "tools", "--dry-run", "--json")
+    assert done.code == 0, done.out + done.err
+    assert "no finished brainstorm" not in done.out + done.err
+    assert '"tasks"' in done.out
+    done = scene.call("feature", "A list", "--from-brainstorm", "nope", "--dry-run")
+    assert "`nope` is no finished brainstorm" in done.out + done.err
 
 
 LONG = "\n\n".join(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
@@ -74,6 +75,20 @@ def test_an_empty_default_lets_a_question_be_left_open(question: dict[str, Any])
 
 def test_a_question_left_open_before_can_be_answered_by_choice() -> None:
     assert answers([MODE | {"default": ""}], "1" + ENTER) == [{"answer": "rapid"}]
+
+
+class Narrow(DummyOutput):
+    def get_size(self) -> Size:
+        return Size(rows=40, columns=40)
+
+
+def test_a_long_question_breaks_between_words() -> None:
+    terminal = Terminal(screen=Narrow())
+    text = "When is a run old: by the days since it ended, or by the space that it takes?\n    a second line"
+    lines = terminal._wrapped(text).splitlines()
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
+    assert max(map(len, lines)) <= 36
+    assert lines[-1] == "    a second line"
 
 
 @pytest.mark.row("B6")

@@ -50,8 +50,10 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 names = _matching(found, below(frame.run, pattern))
                 return _contents(found, names)
         if origin:
-            _check_run(folder.path.parent, checked_slug(origin))
-            with Readable(folder.tree.sibling(origin), ignores=False) as found:
+            runs = frame.run.session.runs
+            _check_run(runs or folder.path.parent, checked_slug(origin))
+            other = folder.tree.sibling(origin) if runs is None else Tree(runs.resolve() / origin)
+            with Readable(other, ignores=False) as found:
                 return _contents(found, _matching(found, pattern))
         names = folder.matching(pattern)
         with Readable(Tree(folder.path), ignores=False) as found:
@@ -66,7 +68,11 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
 
 def _check_run(runs: Path, name: str) -> None:
     """Raises SkillrunError where there is no such run."""
-    known = sorted(one.name for one in runs.iterdir() if one.is_dir()) if not (runs / name).is_dir() else [name]
+    known = (
+        sorted(one.name for one in runs.iterdir() if one.is_dir())
+        if runs.is_dir() and not (runs / name).is_dir()
+        else [name]
+    )
     if name not in known:
         raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
 
