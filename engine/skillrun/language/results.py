@@ -38,6 +38,7 @@ QUESTION: Final = record(
     {
         "id": TEXT, "text": TEXT, "choices": list_of(ANY).maybe(), "multiple": BOOLEAN.maybe(), "priority": ANY.maybe(),
         "section": TEXT.maybe(), "notes": ANY.maybe(), "default": ANY.maybe(), "group": TEXT.maybe(),
+        "recommended": TEXT.maybe(), "depends": TEXT.maybe(),
     },
     "the question",
 )  # fmt: skip

@@ -60,6 +60,12 @@ def notes_of(question: Question) -> list[str]:
     ]
 
 
+def told_of(question: Question) -> list[str]:
+    """What stands beside a question, a line each: the answer that is recommended, what depends on it, the notes."""
+    said = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
+    return [*(f"{title}: {shown(text)}" for title, text in said if text), *notes_of(question)]
+
+
 def shown(value: Any) -> str:
     """A choice, or any other value, as one line without anything that steers a terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -28,8 +28,8 @@ from skillrun.people.answers import (
     is_open,
     levels_of,
     may_skip,
-    notes_of,
     shown,
+    told_of,
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
 from skillrun.people.phrases import Phrases
@@ -191,7 +191,7 @@ def _title(number: int, question: Question) -> str:
 def _quotation(question: Question) -> list[str]:
     """What a form says about a question, without the quotation marks."""
     lines = [*printable(str(question.get("text", ""))).strip().split("\n"), ""]
-    notes = notes_of(question)
+    notes = told_of(question)
     return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
 
 

@@ -24,8 +24,8 @@ from skillrun.people.answers import (
     is_open,
     levels_of,
     may_skip,
-    notes_of,
     shown,
+    told_of,
 )
 from skillrun.people.keys import BACK, DONE, Told, Typing, bound, hints
 
@@ -151,7 +151,7 @@ class Terminal:
 
         parts = (phase, progress, question.get("priority"), question.get("section"), keys)
         words = [shown(part) for part in parts if part]
-        notes = "".join(f"    {note}\n" for note in notes_of(question))
+        notes = "".join(f"    {note}\n" for note in told_of(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
         told = hints(question, enough) if enough or levels_of(question) else ""
         text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", told)])

@@ -29,11 +29,13 @@ NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks
 CLEAR = {"value": 2, "scope": 2, "acceptance": 2, "constraints": 1, "risk": 1}
 STRAIGHT: Sequence[Rule] = (
     {"address": "plan/research/facts/*", "data": {"files_affected": 12}},
+    {"address": "plan/clarify/forks/*", "data": {"questions": []}},
     {"address": "plan/clarify/*/score/*", "data": CLEAR},
     {"address": "plan/clarify/spec/*", "record": NOTHING},
     {"address": "plan/validation/judged/*", "data": {"score": 18, "reasons": []}},
     {"address": "plan/expert-review/*/review/*", "data": {"findings": []}},
     {"address": "plan/coverage/judged/*", "data": {"score": 18, "reasons": []}},
+    {"address": "plan/completion/*/read/*", "data": {"points": []}},
 )  # fmt: skip
 """Replies with which nothing is sent back and nobody is asked for more; the rules of a test stand before them.
 

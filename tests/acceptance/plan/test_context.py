@@ -16,7 +16,7 @@ QUESTION = {"id": "CLA-Q1", "question": "Who picks the grey?", "priority": "LOW"
 RISK = {"id": "CLA-R1", "risk": "Charts stay white.", "severity": "HIGH", "mitigation": "Try each chart."}
 NARROW = {"config/skillrun.yaml": "context: {accumulated_share: 0}\n"}
 RECORDED: Rule = {
-    "address": "plan/clarify/spec/*",
+    "address": "plan/architecture/draft/*",
     "record": {
         **NOTHING,
         "key_decisions": [{**DECISION, "resolves": ["RES-1"]}],
@@ -25,9 +25,9 @@ RECORDED: Rule = {
     },
 }
 ASKED: Rule = {
-    "address": "plan/research/summary/*",  # one researcher's report has no record of its own
-    "data": {
-        "summary": "Done.",
+    "address": "plan/clarify/spec/*",
+    "record": {
+        **NOTHING,
         "open_questions": [
             {"id": "RES-1", "question": "Is there a setting today?", "priority": "HIGH", "candidates": []},
             {"id": "RES-2", "question": "Which charts are there?", "priority": "HIGH", "candidates": []},
@@ -37,12 +37,11 @@ ASKED: Rule = {
 
 DOCUMENTS = {
     "clarify": "plan/clarify/spec/*",
-    "architecture": "plan/architecture/plan/*",
+    "architecture": "plan/architecture/draft/*",
     "assets": "plan/assets/assets/*",
 }
 QUIET: list[Rule] = [
-    {"address": "plan/research/summary/*", "data": {"summary": "Done.", "open_questions": []}},
-    {"address": "plan/test-strategy/summary/*", "data": NOTHING},
+    {"address": "plan/test-strategy/draft/*", "record": NOTHING},
     *({"address": address, "record": NOTHING} for address in DOCUMENTS.values()),
 ]
 """Nothing but the summaries themselves is on record of a rapid plan; the rules of a test stand before these."""
@@ -77,19 +76,19 @@ def test_the_request_stands_in_every_prompt_word_for_word(plan: Plans) -> None:
 @pytest.mark.row("P9")
 def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
-    for prompt in run.prompts("plan/architecture/*"):
+    for prompt in run.prompts("plan/test-strategy/*"):
         record = known(prompt)
         assert "CLA-1 (HIGH): Follow the system. Reason: It was asked for." in record
         assert "CLA-Q1 (LOW): Who picks the grey? Candidates: design; sales" in record
         assert "CLA-R1 (HIGH): Charts stay white. Mitigation: Try each chart." in record
-    assert "CLA-1" not in "".join(run.prompts("plan/research/*"))
+    assert "CLA-1" not in "".join(run.prompts("plan/clarify/*"))
 
 
 @pytest.mark.row("P9")
 def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
-    assert "RES-1" in known(run.prompt("plan/clarify/spec/*"))
-    record = known(run.prompt("plan/architecture/plan/*"))
+    assert "RES-1" in known(run.prompt("plan/architecture/draft/*"))
+    record = known(run.prompt("plan/assets/assets/*"))
     assert "RES-1" not in record
     assert "RES-2 (HIGH): Which charts are there?" in record
 
@@ -136,7 +135,7 @@ def test_what_weighs_most_stays_and_there_is_more_room_in_a_larger_window(plan: 
 def test_the_budget_is_config(plan: Plans) -> None:
     rules = [decided("clarify", "menu"), *QUIET]
     settings = {"config/skillrun.yaml": "context: {accumulated_tokens: 120, accumulated_share: 0}\n"}
-    record = known(plan("rapid", rules, files=settings, until="architecture").prompt("plan/architecture/plan/*"))
+    record = known(plan("rapid", rules, files=settings, until="architecture").prompt("plan/architecture/draft/*"))
     assert estimate_tokens(record) <= 120
     assert "clarify-4" in record
     assert "clarify-1" not in record
@@ -149,8 +148,11 @@ def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan:
         return {"summary": "Done.", "key_decisions": [decision]}
 
     rules: list[Rule] = [
-        {"address": "plan/architecture/plan/*", "record": stored_in("cookies"), "times": 1},
-        {"address": "plan/architecture/plan/*", "record": stored_in("the profile")},
+        {"address": "plan/architecture/draft/*", "record": stored_in("cookies"), "times": 1},
+        {
+            "address": "plan/architecture/draft/*",
+            "record": {**stored_in("the profile"), "answers": [{"id": "P-1", "done": "changed", "how": "So."}]},
+        },
         {"address": "plan/validation/judged/*", "data": {"score": 2, "reasons": ["Cookies are lost."]}, "times": 3},
     ]
     roomy = {"config/skillrun.yaml": "context: {accumulated_tokens: 4000}\n"}  # for what the other phases decide too
@@ -175,4 +177,4 @@ def test_a_summary_without_the_keys_is_skipped(plan: Plans) -> None:
     path.write_text("---\nphase: research\nstatus: completed\nround: 1\nartifacts: [research.md]\n---\n")
     resumed = run.resumed([vague, RECORDED])
     assert resumed.done.code == 0, resumed.done.err
-    assert "CLA-1 (HIGH)" in known(resumed.prompt("plan/architecture/plan/*"))
+    assert "CLA-1 (HIGH)" in known(resumed.prompt("plan/assets/assets/*"))

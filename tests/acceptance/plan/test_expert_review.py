@@ -33,6 +33,7 @@ def reviewed(*findings: dict[str, Any], by: str = "security-analyst", **more: An
 
 FATAL = finding("STOLEN tokens end up in the log.", "CRITICAL", 95)
 HEAVY = finding("SLOW pages for everybody.", "MAJOR", 80)
+UNANSWERED = {"address": "plan/expert-review/mended/*", "fail": "timeout"}
 
 
 def choices(run: Plan) -> list[list[str]]:
@@ -43,16 +44,17 @@ def choices(run: Plan) -> list[list[str]]:
 
 @pytest.fixture
 def mixed(plan: Plans) -> Plan:
-    """Findings of every kind, none of them critical with confidence."""
+    """Findings of every kind, none of them critical with confidence; their author does not answer."""
     return plan(
         "standard",
         [
+            UNANSWERED,
             reviewed(
                 finding("DOUBTFUL hole in the wall.", "CRITICAL", 79),
                 HEAVY,
                 finding("SILENT about its confidence.", "MAJOR"),
                 finding("TINY matter of style.", "MINOR", 99),
-            )
+            ),
         ],
     )
 
@@ -104,7 +106,8 @@ def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans
     sent_back = (run.folder / "round-1" / "design.md").read_text(encoding="utf-8")
     handed = "# The design that was sent back\n"
     assert all(line in second.partition(handed)[2] for line in sent_back.splitlines()[:8])
-    assert "keep what is good in the rest." in second
+    assert "say what of it should stay." in second
+    assert "keep what is good in the rest." in run.prompts("plan/architecture/draft/*")[-1]
     assert handed not in first
     assert run.summary("expert-review", 1)["outputs"]["outcome"] == "fail"
     assert run.summary("expert-review")["outputs"]["outcome"] == "pass"
@@ -120,6 +123,7 @@ def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_t
     run = plan(
         "standard",
         [
+            UNANSWERED,
             reviewed(*heavy, FATAL),
             {"address": "plan/completion/tasks/*", "text": f"# Tasks\n\n{' '.join(one['id'] for one in heavy[:8])}"},
         ],
@@ -132,7 +136,7 @@ def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_t
         "1 critical findings were overridden by a prepared answer and are carried as risks: The log is gone next week."
     )
     assert record["flags"]["review_override"] == why
-    assert record["quality_warnings"] == [why]
+    assert record["quality_warnings"][-1] == why
     names = ["STOLEN", *(f"HEAVY{n}" for n in range(9))]
     assert [one["id"] for one in record["risks_identified"]] == names
     told = run.prompt("plan/completion/tasks/*")

@@ -9,7 +9,7 @@ import pytest
 
 from skillrun.runtime.journal import Journal
 from tests.acceptance.plan.conftest import Plan, Plans, Rule
-from tests.acceptance.plan.test_context import ASKED, DECISION, NARROW, QUESTION, RISK
+from tests.acceptance.plan.test_context import DECISION, NARROW, QUESTION, RISK
 
 pytestmark = pytest.mark.row("P9")
 
@@ -20,11 +20,15 @@ SETTLED: Rule = {
     "record": {
         "summary": "Done.",
         "key_decisions": [{**DECISION, "resolves": ["RES-1"]}],
-        "open_questions": [QUESTION],
+        "open_questions": [
+            {"id": "RES-1", "question": "Is there a setting today?", "priority": "HIGH", "candidates": []},
+            {"id": "RES-2", "question": "Which charts are there?", "priority": "HIGH", "candidates": []},
+            QUESTION,
+        ],
         "risks_identified": [RISK],
     },
 }
-PROPOSAL = "plan/architecture/proposals/first/software-architect:pragmatic"
+PROPOSAL = "plan/architecture/draft/software-architect:pragmatic"
 
 
 def settling(count: int) -> Rule:
@@ -54,13 +58,13 @@ def results(run: Plan) -> list[str]:
 
 
 def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> None:
-    run = looked(plan, "res-1, CLA-1 NO-7", ASKED, SETTLED, until="architecture")
+    run = looked(plan, "res-1, CLA-1 NO-7", SETTLED, until="architecture")
     (found,) = results(run)
-    assert "RES-1: question of research, settled by CLA-1\n  question: Is there a setting today?" in found
+    assert "RES-1: question of clarify, settled by CLA-1\n  question: Is there a setting today?" in found
     assert "CLA-1: decision of clarify\n  decision: Follow the system." in found
     assert "  confidence: HIGH" in found
-    assert "nothing on record has the id `NO-7`; there are RES-1, RES-2, CLA-1, CLA-Q1, CLA-R1" in found
-    assert "RES-1: question of research" in run.prompts(f"{PROPOSAL}/2.1")[0]
+    assert "nothing on record has the id `NO-7`; there are CLA-1, RES-1, RES-2, CLA-Q1, CLA-R1" in found
+    assert "RES-1: question of clarify" in run.prompts(f"{PROPOSAL}/2.1")[0]
     assert "Lookup" not in tools(run, "plan/research/findings/first/researcher:code/1.1")
     assert tools(run, "plan/research/findings/first/researcher:code/1.1")
 
@@ -77,18 +81,18 @@ def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_t
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("NO-1", "error: nothing on record has the id `NO-1`; there are RES-1"), (" ", "error: `id` is an id")],
+    [("NO-1", "error: nothing on record has the id `NO-1`; there are CLA-1, RES-1"), (" ", "error: `id` is an id")],
 )
 def test_what_is_not_on_record_is_an_error_that_names_what_is(plan: Plans, given: str, said: str) -> None:
-    run = looked(plan, given, ASKED, SETTLED, until="architecture")
+    run = looked(plan, given, SETTLED, until="architecture")
     assert results(run)[0].startswith(said)
 
 
 def test_the_last_document_explains_every_id_on_record(plan: Plans) -> None:
-    text = plan("rapid", [ASKED, SETTLED]).artifact("summary.md")
+    text = plan("rapid", [SETTLED]).artifact("summary.md")
     assert "## What the ids stand for" in text
-    assert "- RES-1: question of research, HIGH, settled by CLA-1: Is there a setting today?" in text
-    assert "- RES-2: question of research, HIGH, open: Which charts are there?" in text
+    assert "- RES-1: question of clarify, HIGH, settled by CLA-1: Is there a setting today?" in text
+    assert "- RES-2: question of clarify, HIGH, open: Which charts are there?" in text
     assert "- CLA-1: decision of clarify, HIGH: Follow the system. Reason: It was asked for." in text
     assert "- CLA-Q1: question of clarify, LOW, open: Who picks the grey? Candidates: design; sales" in text
     assert "- CLA-R1: risk of clarify, HIGH: Charts stay white. Mitigation: Try each chart." in text

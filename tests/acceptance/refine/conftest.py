@@ -41,6 +41,8 @@ def question(section: str, text: str = "", priority: str = "CRITICAL", **more: A
         "text": text or f"{SUBJECTS[section]}?",
         "priority": priority,
         "section": section,
+        "recommended": "Nobody before the summer ends - the request names no date",
+        "depends": f"With another answer {section.lower()} is written otherwise.",
         "notes": [{"perspective": "product-strategist", "note": f"It decides {section.lower()}."}],
         "choices": ["Everybody gets one early", "Nobody before the summer ends"],
         **more,
@@ -48,7 +50,11 @@ def question(section: str, text: str = "", priority: str = "CRITICAL", **more: A
 
 
 QUESTIONS = [question(section) for section in SECTIONS]
-PRD = "# Quiet\n\n" + "\n".join(f"## {name}\n\nText [D-1].\n" for name in ("Executive Summary", *SECTIONS))
+CITED = "[D-1, D-2, D-3, D-4, D-5, D-6]"
+PRD = "# Quiet\n\n" + "\n".join(
+    f"## {name}\n\nText {CITED}.\n" for name in ("Executive Summary", "Decisions", *SECTIONS)
+)
+REASON = {"place": "Workflows", "wrong": "Nobody knows what a late guest does.", "settled_by": "Say it."}
 
 
 def missing(next_action: str = "proceed", *gaps: str, insight: str = "Seats are what counts.") -> dict[str, Any]:
@@ -59,7 +65,14 @@ def missing(next_action: str = "proceed", *gaps: str, insight: str = "Seats are 
 
 def scores(points: int, **more: int) -> dict[str, Any]:
     names = ("problem", "users", "workflows", "features", "success")
-    return {"reasons": ["Workflows: nobody knows what a late guest does."], **dict.fromkeys(names, points), **more}
+    return {"reasons": [REASON] if points < 4 else [], **dict.fromkeys(names, points), **more}
+
+
+def mended(text: str = PRD, *kept: str, points: int = 1) -> Rule:
+    """The document written anew, with the points `P-1` and so on changed but for those that are `kept`."""
+    ids = [f"P-{number}" for number in range(1, points + 1)]
+    answers = [{"id": one, "done": "kept" if one in kept else "changed", "how": f"{one} it is."} for one in ids]
+    return {"address": "refine/draft/mending#*/mended/*", "text": text, "record": {"answers": answers}}
 
 
 STRAIGHT: Sequence[Rule] = (
@@ -68,6 +81,7 @@ STRAIGHT: Sequence[Rule] = (
     {"address": "refine/answers/missing/*", "data": missing()},
     {"address": "refine/draft/prd/*", "text": PRD},
     {"address": "refine/draft/scores/*", "data": scores(4)},
+    mended(),
 )
 """Replies with which nothing is asked twice and the document is ready; the rules of a test stand before them."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.refine.conftest import (
+    CITED,
     IDEA,
     NAME,
     PRD,
@@ -13,6 +14,7 @@ from tests.acceptance.refine.conftest import (
     SECTIONS,
     Refinement,
     Rule,
+    mended,
     question,
     scores,
     skillrun,
@@ -73,18 +75,18 @@ def test_standard_mode_has_no_deep_thinking_and_no_warning_about_it(refine: Refi
     ("document", "warnings"),
     [
         (PRD, []),
-        (PRD.replace("## Executive Summary\n\nText [D-1].\n", ""), []),
-        (PRD.replace("## Workflows\n\nText [D-1].", "## Workflows\n"), ["Missing or empty in PRD.md: Workflows."]),
+        (PRD.replace(f"## Executive Summary\n\nText {CITED}.\n", ""), []),
+        (PRD.replace(f"## Workflows\n\nText {CITED}.", "## Workflows\n"), ["Missing or empty in PRD.md: Workflows."]),
         (
             PRD.replace("## Problem", "## Trouble").replace("## Revenue Model", "## Money"),
             ["Missing or empty in PRD.md: Problem, Revenue Model."],
         ),
-        (PRD + "\nIt has an api.\n", ["Words of software makers in PRD.md: API."]),
+        (PRD + "\nIt has an api [D-1].\n", ["Words of software makers in PRD.md: API."]),
         (
-            PRD + "\nThe back-end is a database whose architecture we implement.\n",
+            PRD + "\nThe back-end is a database whose architecture we implement [D-1].\n",
             ["Words of software makers in PRD.md: backend, database, architecture, implementation."],
         ),
-        (PRD + "\nRapid apiary, therapist.\n", []),
+        (PRD + "\nRapid apiary, therapist [D-1].\n", []),
     ],
     ids=["good", "no executive summary", "empty", "missing", "api", "all words", "near words"],
 )
@@ -93,7 +95,7 @@ def test_after_the_draft_each_check_warns_and_the_run_completes(
 ) -> None:
     refine.begin()
     refine.fill()
-    done = refine.resume([{"address": "refine/draft/prd/*", "text": document}])
+    done = refine.resume([{"address": "refine/draft/prd/*", "text": document}, mended(document, points=len(warnings))])
     assert done.code == 0
     assert refine.warnings("draft") == warnings
     assert all(one in refine.text("summary.md") for one in warnings)
@@ -165,8 +167,8 @@ def test_each_stage_gets_the_references_of_its_profile_and_no_other(refine: Refi
     profiles = {
         "research": {"checkpoints", "failures"},
         "questions": {"checkpoints", "failures", "bounds", "options"},
-        "answers": {"checkpoints", "failures", "bounds", "scoring"},
-        "draft": {"checkpoints", "failures", "bounds", "scoring"},
+        "answers": {"checkpoints", "failures", "bounds"},
+        "draft": {"checkpoints", "failures", "scoring"},
     }
     for phase, wanted in profiles.items():
         for prompt in refine.prompts(f"refine/{phase}/*"):
@@ -179,7 +181,10 @@ def test_the_reference_about_sources_is_there_when_there_are_some(refine: Refine
     (refine.project / "notes").mkdir()
     refine.begin("standard", (), "--no-reports", "--repo", "notes")
     assert all("# What can be looked up" in prompt for prompt in refine.prompts("refine/research/*"))
-    assert not any("# What can be looked up" in prompt for prompt in refine.prompts("refine/questions/*"))
+    assert all("# What can be looked up" in prompt for prompt in refine.prompts("refine/questions/*"))
+    refine.fill()
+    refine.resume()
+    assert not any("# What can be looked up" in prompt for prompt in refine.prompts("refine/answers/*"))
 
 
 @pytest.mark.row("R14")

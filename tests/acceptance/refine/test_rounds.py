@@ -118,7 +118,7 @@ def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(r
     persistent = why[why.index("Persistent gaps") : why.index("The judges' reasons")]
     assert "GAP-1-1" in persistent
     assert "GAP-2-1" not in persistent
-    assert "Workflows: nobody knows what a late guest does." in why
+    assert "- Workflows: Nobody knows what a late guest does. Say it." in why
     assert "- Leave alone what stands: success" in differently
     assert "Offer deeper options where answers were vague: a2Pro b2Pro" in differently
     assert "Still without an answer: a2Tar" in differently
@@ -144,7 +144,7 @@ def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(
     refine.fill(2)
     better = [{"address": "refine/draft/prd/*", "text": PRD + "\nA lamp.\n"}]
     assert refine.resume(better).code == 0
-    assert "Text [D-1]." in refine.prompts("refine/draft/prd/*")[1]
+    assert "Text [D-1, D-2" in refine.prompts("refine/draft/prd/*")[1]
 
 
 @pytest.mark.row("R8")

@@ -34,6 +34,7 @@ def rules() -> list[Rule]:
     long = [{**one, "text": f"{one['text']} {LONG[:600]}", "choices": [LONG[:150], LONG[7:150]]} for one in QUESTIONS]
     gaps = {**missing("loop_questions"), "insight": LONG[:400]}
     gaps["gaps"] = [{"id": f"GAP-1-{at}", "section": SECTIONS[at % 6], "gap": LONG[:300]} for at in range(12)]
+    reasons = [{"place": "Workflows", "wrong": text, "settled_by": "Say it."} for text in (LONG[:900], LONG[5:900])]
     settled = [
         {"text": f"What is number {at} of {LONG[:200]}?", "answer": LONG[:300], "section": "Problem"}
         for at in range(40)
@@ -46,7 +47,7 @@ def rules() -> list[Rule]:
         {"address": "refine/questions/merged/*", "data": {"questions": long}},
         {"address": "refine/answers/missing/*", "data": gaps},
         {"address": "refine/draft/prd/*", "text": PRD + LONG},
-        {"address": "refine/draft/scores/*", "data": {**scores(1), "reasons": [LONG[:900], LONG[5:900]] * 3}},
+        {"address": "refine/draft/scores/*", "data": {**scores(1), "reasons": reasons}},
     ]  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def test_prompts_are_whole_where_there_is_room_and_say_what_they_lack_where_ther
         times: Counter[str] = Counter()
         for address, prompt in refine.calls:
             times[address] += 1
-            _, phase, step, *_ = address.split("/")
+            _, phase, *_, step, _, _ = address.split("/")
             assert estimate_tokens(prompt) + LEAST <= window, address
             assert IDEAS.strip() in prompt
             assert whole.setdefault((address, times[address]), parts(prompt)) == parts(prompt), window

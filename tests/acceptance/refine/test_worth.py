@@ -1,0 +1,196 @@
+"""What is found in a requirements document changes it, and each of its lines says what carries it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.refine.conftest import CITED, PRD, QUESTIONS, REASON, Refinement, Rule, mended, scores
+
+MENDED = "refine/draft/mending#*/mended/*"
+
+
+def drafted(refine: Refinement, *rules: Rule, mode: str = "rapid", idea: str = "", skip: tuple[int, ...] = ()) -> None:
+    """A run to its end, with these replies before the usual ones."""
+    refine.begin(mode, rules, *(("--no-reports",) if mode != "rapid" else ()), **({"idea": idea} if idea else {}))
+    refine.fill(skip=skip)
+    assert refine.resume(rules).code == 0, refine.done.out
+
+
+def prd(text: str) -> Rule:
+    return {"address": "refine/draft/prd/*", "text": text}
+
+
+@pytest.mark.row("Q2")
+@pytest.mark.parametrize("points", [3, 4], ids=["conditional", "ready"])
+def test_what_judges_find_goes_to_the_author_whatever_the_verdict_and_what_is_kept_is_delivered(
+    refine: Refinement, points: int
+) -> None:
+    other = {**REASON, "wrong": "Revenue stands on no number at all.", "place": "Revenue Model"}
+    better = PRD.replace("Text", "A lamp goes out")
+    found = {"address": "refine/draft/scores/*", "data": {**scores(points), "reasons": [REASON, other]}}
+    drafted(refine, found, mended(better, "P-2", points=2))
+    (prompt,) = refine.prompts(MENDED)
+    task = prompt.rpartition("# Points to answer")[2]
+    assert all(one["wrong"] in task for one in (REASON, other))
+    assert "Text [D-1" in prompt, "the author has the text that is mended"
+    assert refine.text("PRD.md").startswith(better.strip())
+    summary = refine.text("summary.md")
+    assert "| What was found | 1 changed, 1 kept |" in summary
+    assert "- Revenue Model: Revenue stands on no number at all. Kept: P-2 it is." in summary
+    assert "late guest" not in summary
+
+
+@pytest.mark.row("Q2", "Q7")
+def test_a_document_in_which_nothing_is_found_is_written_once(refine: Refinement) -> None:
+    drafted(refine)
+    assert refine.prompts(MENDED) == []
+    assert refine.warnings("draft") == []
+    assert "What was found" not in refine.text("summary.md")
+
+
+@pytest.mark.row("Q2")
+def test_the_draft_of_a_lost_round_comes_with_why_it_was_not_enough(refine: Refinement) -> None:
+    refine.begin()
+    refine.fill()
+    rules = [{"address": "refine/draft/scores/*", "data": scores(1), "times": 1}]
+    fresh = [{**QUESTIONS[0], "text": "Who turns off the lamps in the last room?"}]
+    refine.resume(
+        [*rules, {"address": "refine/questions/proposals/*", "data": {"questions": fresh}}], next_mode="rapid"
+    )
+    assert refine.prompts(MENDED) == [], "the next round's author mends it"
+    refine.fill(2)
+    assert refine.resume().code == 0
+    last = refine.prompts("refine/draft/prd/*")[-1]
+    assert "# Why that draft was not enough" in last
+    assert REASON["settled_by"] in last
+
+
+LINES = {
+    "- It is quiet.": "Nothing carries the line that begins: - It is quiet.",
+    "- It is warm [F-9].": "PRD.md cites what stands nowhere as an item of its own: F-9, A-9.",
+    "- It is light [A-9].": "F-9, A-9.",
+    "- A-1: It is dry.": "No line rests on the assumptions A-1; cite each where it is used.",
+    "- It is fair, etc. [request]": 'Nobody can check "etc" in the line: - It is fair, etc. [request]',
+    "- It is near. [request]": "",
+    "| Who | What |\n| --- | --- |\n| Guests | Places [D-2] |\n\nSo it goes:\n\n### Guests\n": "",
+}
+
+
+@pytest.mark.row("Q3")
+def test_each_line_of_the_document_is_looked_up(refine: Refinement) -> None:
+    drafted(refine, prd("\n".join((PRD, *LINES))), mended(points=4))
+    (prompt,) = refine.prompts(MENDED)
+    points = prompt.rpartition("# Points to answer")[2].partition("</untrusted")[0]
+    assert all(found in points for found in LINES.values())
+    assert points.count("- id: ") == 4, "and nothing else"
+    assert refine.warnings("draft") == [], "it was mended"
+
+
+@pytest.mark.row("Q3")
+def test_what_is_still_found_is_mended_once_more_with_exactly_that_list_and_then_said(refine: Refinement) -> None:
+    wrong = f"{PRD}\n- It is quiet.\n- It is TBD [D-1].\n"
+    found = {"address": "refine/draft/scores/*", "data": scores(3)}
+    half = f"{PRD}\n- It is quiet.\n"
+    again = {**mended(half), "address": MENDED.replace("*", "2", 1)}
+    drafted(refine, prd(wrong), found, again, mended(half, points=3))
+    first, second = (one.rpartition("# Points to answer")[2] for one in refine.prompts(MENDED))
+    assert all(("late guest" in first, "TBD" in first, "It is quiet" in first))
+    assert not any(("late guest" in second, "TBD" in second))
+    assert refine.warnings("draft") == ["Nothing carries the line that begins: - It is quiet."]
+    assert "Nothing carries the line" in refine.text("summary.md")
+
+
+@pytest.mark.row("Q2", "Q7")
+def test_what_the_author_kept_with_a_reason_is_not_asked_again(refine: Refinement) -> None:
+    wrong = f"{PRD}\n- It is quiet.\n"
+    drafted(refine, prd(wrong), mended(wrong, "P-1"))
+    assert len(refine.prompts(MENDED)) == 1
+    assert refine.warnings("draft") == []
+    assert "- Nothing carries the line that begins: - It is quiet. Kept: P-1 it is." in refine.text("summary.md")
+
+
+@pytest.mark.row("Q2")
+def test_a_part_does_not_take_the_place_of_the_document(refine: Refinement) -> None:
+    drafted(refine, {"address": "refine/draft/scores/*", "data": scores(3)}, mended("# Quiet\n\nA lamp. [D-1]\n"))
+    assert refine.text("PRD.md").startswith(PRD.strip())
+    assert refine.warnings("draft") == [
+        "What came back as mended lacks more than half of the document, which stays as it was written."
+    ]
+    assert "What was found" not in refine.text("summary.md")
+
+
+@pytest.mark.row("Q3")
+def test_an_answer_on_which_no_line_rests_and_an_amount_that_got_lost_are_named(refine: Refinement) -> None:
+    few = PRD.replace(CITED, "[D-1, D-2]")
+    drafted(refine, prd(few), mended(points=2), idea="Quiet places for at most 20 euros a month")
+    (prompt,) = refine.prompts(MENDED)[:1]
+    task = prompt.rpartition("# Points to answer")[2]
+    assert "No line rests on D-6, D-5, D-4, D-3." in task
+    assert "Amounts of the request that PRD.md does not have in figures: 20 euros." in task
+
+
+@pytest.mark.row("Q3", "Q6")
+def test_what_is_cited_can_be_looked_up_at_the_end_of_the_document(refine: Refinement) -> None:
+    digest = "## Known now\n- F-1: Halls are empty [one].\n- F-2: Halls are cold [one].\n\n## Contradicted\n- F-2.\n"
+    few = PRD.replace(CITED, "[D-2, F-2]")
+    rules = [{"address": "refine/research/digest/*", "text": digest}, prd(few), mended(few)]
+    refine.begin("standard", rules)
+    refine.report()
+    refine.resume(rules)
+    assert "# What was asked" in refine.prompts("refine/research/digest/*")[0]
+    refine.fill()
+    assert refine.resume(rules).code == 0
+    sources = refine.text("PRD.md").partition("\n## Sources\n")[2]
+    assert [line for line in sources.splitlines() if line.startswith("- ")] == ["- F-2: Halls are cold [one]."]
+    assert [line[:5] for line in sources.splitlines() if line.startswith("| D")] == ["| D-2"]
+
+
+@pytest.mark.row("Q5")
+def test_questions_come_with_a_recommended_answer_which_the_writer_sees_and_nobody_gave(refine: Refinement) -> None:
+    bare = {key: value for key, value in QUESTIONS[1].items() if key not in ("recommended", "depends")}
+    asked = [QUESTIONS[0], {**bare, "priority": "HIGH"}, *({**one, "priority": "HIGH"} for one in QUESTIONS[2:])]
+    rules = [{"address": "refine/questions/proposals/*", "data": {"questions": asked}}]
+    refine.begin("rapid", rules)
+    form = refine.form().read_text()
+    assert "> - Recommended: Nobody before the summer ends - the request names no date" in form
+    assert "> - What depends on it: With another answer problem is written otherwise." in form
+    assert form.count("Recommended:") == len(QUESTIONS) - 1
+    (warning,) = refine.warnings("questions")
+    assert warning.startswith("1 question(s) come without a recommended answer")
+    refine.fill(skip=[3])
+    assert refine.resume(rules).code == 0
+    open_one = QUESTIONS[2]["text"]
+    assert f"{open_one}\nNo answer. Recommended was: Nobody before" in refine.prompts("refine/answers/missing/*")[0]
+    (writer,) = refine.prompts("refine/draft/prd/*")
+    left = writer.partition("# Questions that the person left open")[2].partition("\n# ")[0]
+    assert open_one in left
+    assert QUESTIONS[0]["text"] not in left
+    assert "Nobody before the summer" not in json.dumps(refine.state()["state"]["decisions"])
+    assert "| Decisions | 5 |" in refine.text("summary.md")
+    assert warning not in refine.text("summary.md"), "it concerned the questions"
+
+
+@pytest.mark.row("Q6")
+def test_the_document_has_decisions_and_open_points_first_and_is_read_in_ten_minutes(refine: Refinement) -> None:
+    long: dict[str, Any] = {"prd": {"words": 60}}
+    refine.config(**long)
+    drafted(refine, mended())
+    (writer, *_) = refine.prompts("refine/draft/prd/*")
+    heads = [
+        line.split("`")[1] for line in writer.rpartition("# Current task")[2].splitlines() if line.startswith("- `")
+    ]
+    assert heads[:4] == ["Executive Summary", "Decisions", "Open Questions", "Problem"]
+    assert "in ten minutes one reads 60." in refine.prompts(MENDED)[0]
+
+
+@pytest.mark.row("Q7")
+def test_what_nobody_looked_up_is_told_to_those_who_ask(refine: Refinement) -> None:
+    agenda = {
+        "address": "refine/research/agenda/*",
+        "text": "# Agenda\n\n## Who sits where?\n\nWhy\n\n## Not worth it\n",
+    }
+    refine.begin("standard", [agenda], "--no-reports")
+    prompts = refine.prompts("refine/questions/proposals/*")
+    assert all("# What nobody has looked up\n" in prompt and "Who sits where?" in prompt for prompt in prompts)
+    assert not any("Not worth it" in prompt for prompt in prompts)
