@@ -79,7 +79,9 @@ def test_red_goes_back_to_architecture_with_the_reasons_and_the_design(mended: P
     assert "NO way back is planned." not in first
     assert "NO way back is planned." in second
     assert mended.artifact("round-1/design.md").splitlines()[4] in second
-    assert "NO way back is planned." in mended.prompts("plan/architecture/draft/*")[-1].rpartition("# Points to answer")[2]
+    assert (
+        "NO way back is planned." in mended.prompts("plan/architecture/draft/*")[-1].rpartition("# Points to answer")[2]
+    )
     again = [one["phase"] for one in mended.story["phases"] if one["round"] == 2]
     assert again[:3] == ["architecture", "think-deep", "validation"]
     assert "**RED**" in mended.artifact("round-1/validation.md")

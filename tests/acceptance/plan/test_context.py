@@ -149,7 +149,10 @@ def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan:
 
     rules: list[Rule] = [
         {"address": "plan/architecture/draft/*", "record": stored_in("cookies"), "times": 1},
-        {"address": "plan/architecture/draft/*", "record": {**stored_in("the profile"), "answers": [{"id": "P-1", "done": "changed", "how": "So."}]}},
+        {
+            "address": "plan/architecture/draft/*",
+            "record": {**stored_in("the profile"), "answers": [{"id": "P-1", "done": "changed", "how": "So."}]},
+        },
         {"address": "plan/validation/judged/*", "data": {"score": 2, "reasons": ["Cookies are lost."]}, "times": 3},
     ]
     roomy = {"config/skillrun.yaml": "context: {accumulated_tokens: 4000}\n"}  # for what the other phases decide too

@@ -54,7 +54,7 @@ def mixed(plan: Plans) -> Plan:
                 HEAVY,
                 finding("SILENT about its confidence.", "MAJOR"),
                 finding("TINY matter of style.", "MINOR", 99),
-            )
+            ),
         ],
     )
 
@@ -136,7 +136,7 @@ def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_t
         "1 critical findings were overridden by a prepared answer and are carried as risks: The log is gone next week."
     )
     assert record["flags"]["review_override"] == why
-    assert record["quality_warnings"] == [why]
+    assert record["quality_warnings"][-1] == why
     names = ["STOLEN", *(f"HEAVY{n}" for n in range(9))]
     assert [one["id"] for one in record["risks_identified"]] == names
     told = run.prompt("plan/completion/tasks/*")

@@ -1,4 +1,4 @@
-"""What a plan is worth: who found something is heard, forks are settled first, and code checks the documents before the end."""
+"""What a plan is worth: findings are answered, forks are settled first, and code checks the documents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ TASKS = """\
 ## TASK-1: Darken
 
 - Files: new `src/shade.py`
-- Makes: I-1 `shade`
+- **Makes**:
+  - a helper
+  - I-1 `shade`
 - Serves: AC-1, AC-2, C-1
 - Tests first: T-1, T-2
 """
@@ -148,7 +150,13 @@ def test_what_the_coverage_lacks_goes_to_the_author_of_the_test_plan(plan: Plans
 
 @pytest.mark.row("Q5")
 def test_forks_are_settled_before_the_specification_with_the_reason(plan: Plans) -> None:
-    fork = {"id": "F-1", "text": "Cookie or account?", "choices": ["cookie", "account"], "default": "cookie", "because": "No login."}
+    fork = {
+        "id": "F-1",
+        "text": "Cookie or account?",
+        "choices": ["cookie", "account"],
+        "default": "cookie",
+        "because": "No login.",
+    }
     rules = [{"address": "plan/clarify/forks/*", "data": {"questions": [fork]}}]
     run = plan("standard", rules, until="clarify")
     spec = run.prompt("plan/clarify/spec/*").partition("# What was settled")[2]
@@ -167,11 +175,11 @@ def test_documents_that_agree_are_not_mended(plan: Plans) -> None:
     assert run.summary("completion")["outputs"].get("findings", []) == []
 
 
-BROKEN = """\
+BROKEN = f"""\
 ## TASK-1: Darken
 
 - Files: `src/gone.py`
-- Uses: I-2 `paint`
+- Uses: {"`existing` " * 40}I-2 `paint`
 - Serves: AC-1, AC-9
 - Tests first: T-1
 - Does: it, for now.
@@ -217,13 +225,23 @@ def test_a_limit_of_the_request_that_got_lost_is_found(plan: Plans) -> None:
 
 @pytest.mark.row("Q3")
 def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> None:
-    rules = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
+    rules: list[Rule] = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
     rules += [{"address": "plan/completion/checked*/mended/*", "fail": "timeout"}, *WRITTEN]
     run = plan("rapid", rules, request=REQUEST)
     assert run.done.code == 0
     assert "No task serves AC-2." in str(run.summary("completion")["quality_warnings"])
     assert "- No task serves AC-2." in run.artifact("summary.md")
     assert "Rules still find" not in run.artifact("plan.md")
+
+
+@pytest.mark.row("Q2", "Q6")
+def test_what_only_a_rule_took_for_a_fault_is_not_told_to_the_reader(plan: Plans) -> None:
+    odd = TASKS + "- Does: show the placeholder.\n"
+    kept = {"text": odd, "record": changed("P-1", done="kept", how="It is what the field shows.")}
+    rules = [{"address": "plan/completion/tasks/*", "text": odd}, {"address": MENDED, **kept}, *WRITTEN]
+    run = plan("rapid", rules, request=REQUEST)
+    assert "placeholder" in run.prompt(MENDED).rpartition("# Points to answer")[2]
+    assert "placeholder" not in run.artifact("plan.md")
 
 
 @pytest.mark.row("Q2")
@@ -278,7 +296,13 @@ def test_the_deepest_path_of_standard_stays_within_its_calls(plan: Plans) -> Non
         {"address": f"plan/{step}/rewritten/*", "text": text, "record": changed("P-1", "HOLE")}
         for step, text in (("expert-review/mended", DESIGN), ("coverage/mended", TESTS))
     ]
-    rules += [{"address": "plan/completion/checked*/mended/*", "text": BROKEN, "record": changed(*(f"P-{n}" for n in range(1, 11)))}]
+    rules += [
+        {
+            "address": "plan/completion/checked*/mended/*",
+            "text": BROKEN,
+            "record": changed(*(f"P-{n}" for n in range(1, 11))),
+        }
+    ]
     run = plan("standard", [*rules, *WRITTEN], request=REQUEST)
     assert run.done.code == 0, run.done.err
     assert len([one for one in run.asked() if not one.endswith("/2.1")]) <= 32
