@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import KINDS, accumulate, estimate_tokens, record_cost
@@ -59,6 +60,14 @@ class Opening:
     summaries: tuple[Mapping[str, Any], ...]
     acceptance: Any
     made: dict[tuple[int, ...], Shown] = field(default_factory=dict)
+
+    def seen(self, criteria: bool) -> Opening:
+        """The same, or the same without the phase's acceptance criteria, which a step may leave out."""
+        return self if criteria else self._bare
+
+    @cached_property
+    def _bare(self) -> Opening:
+        return replace(self, acceptance=ABSENT, made={})
 
     def groups(self, usual: int) -> list[Group]:
         """What may be shortened of it, the least weighty first; of what is on record a part stays."""
