@@ -17,7 +17,6 @@ MEDIUM = ("agree alpha beta", "agree alpha gamma", "however alpha delta")
 LOW = ("however one two", "instead three four", "agree five six")
 SILENT = ("alpha beta", "alpha gamma", "alpha delta")
 POINTS = {
-    "insights": [],
     "options": [],
     "agreements": ["The switch is in the menu."],
     "disagreements": ["One stores it, two do not.", "The name."],

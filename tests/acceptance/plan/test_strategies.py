@@ -26,7 +26,7 @@ OUTCOME = {
     "gaps": [],
 }
 OPEN = {"id": "RES-1", "question": "Which browsers?", "priority": "HIGH", "candidates": []}
-PANEL = {"insights": [], "options": [], "agreements": [], "disagreements": [], "recommendation": "Do it.", "gaps": []}
+PANEL = {"options": [], "agreements": [], "disagreements": [], "recommendation": "Do it.", "gaps": []}
 CLOSED: Rule = {"address": "plan/research/findings/synthesis/*", "data": PANEL}
 FEW: Rule = {"address": "plan/research/facts/*", "data": {"files_affected": 3}}
 SECURITY: Rule = {"address": "plan/research/findings/first/*:code/*", "text": "It touches encryption and payments."}
