@@ -134,12 +134,14 @@ def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None, *, 
 
 
 def _listed(points: Iterable[Mapping[str, Any]]) -> str:
-    """The points as a list to be read: each with its text behind its id, and its other fields below."""
-    return "\n".join(f"- {one['id']}{_said(one.get('text', ''), 1)}{_fields(one)}" for one in points)
+    """The points as a list to be read: each with its text or title behind its id, and its other fields below."""
+    return "\n".join(map(_point, points))
 
 
-def _fields(point: Mapping[str, Any]) -> str:
-    return "".join(f"\n  - {key}{_said(value, 2)}" for key, value in point.items() if key not in ("id", "text"))
+def _point(point: Mapping[str, Any]) -> str:
+    first = next((name for name in ("text", "title") if isinstance(point.get(name), str)), "")
+    fields = (f"\n  - {key}{_said(value, 2)}" for key, value in point.items() if key not in ("id", first))
+    return f"- {point['id']}{_said(point.get(first), 1)}{''.join(fields)}"
 
 
 def _said(value: Any, depth: int) -> str:
