@@ -93,7 +93,7 @@ _SCHEMA: Final = Key("json", "the same in JSON Schema")
 _WITH: Final = Key("mapping", "the inputs it is given")
 _MATERIAL: Final = Key("mapping", "what is handed over, by title: texts, lists, records, replies")
 _FRESH: Final = Key("boolean", "ask again in each round, even the same prompt")
-_CRITERIA: Final = Key("boolean", "whether the prompt shows the phase's acceptance criteria")
+_CRITERIA: Final = Key("text", "when its work is done, in place of the phase's acceptance criteria")
 _AT_MOST: Final = Key("value", "a number, or the name of a breaker whose limit it is")
 
 VERBS: Final[Mapping[str, Verb]] = {

@@ -98,7 +98,8 @@ def test_what_judges_and_reviewers_find_goes_to_the_author_with_the_document(hea
     assert all(one in points for one in ("NO way back.", "NO second theme.", "HOLE in the wall."))
     assert "CRUMB" in points, "what is slight goes along"
     assert prompt.index("# Current task") < prompt.index("You are its author") < prompt.index("# Points to answer")
-    assert "\n# Acceptance criteria" not in prompt, "they are the reviewers'"
+    assert "Each point is answered" in prompt.partition("\n# Acceptance criteria")[2]
+    assert "Each finding points at" not in prompt, "that is when a reviewer is done"
     assert "A cookie keeps it." in prompt.partition("# The design")[2]
     assert "NOW it has a way back." in heard.artifact("design.md")
     assert all("NOW it has a way back." in one for one in heard.prompts("plan/test-strategy/*"))
