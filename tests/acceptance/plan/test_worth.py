@@ -281,6 +281,9 @@ def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
     rules = [
         found(("CRUMB on the floor.", "MINOR"), ("CRACK in the wall.", "MINOR")),
         {"address": "plan/completion/first/*", "data": {"what": "Dark.", "decisions": [], "open": [], "settled": [1]}},
+        {"address": "plan/architecture/draft/*", "text": DESIGN, "record": NOTHING},
+        {"address": "plan/test-strategy/draft/*", "text": TESTS, "record": NOTHING},
+        {"address": "plan/completion/tasks/*", "text": TASKS, "record": {"corrections": []}},
         *WRITTEN,
     ]
     run = plan("standard", rules, request=REQUEST)
