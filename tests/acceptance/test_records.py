@@ -233,8 +233,8 @@ def test_every_point_is_answered_and_each_answer_stands_with_its_point(made: Pro
     record = {"note": "n", "answers": answers("P-1", "X-1", "P-2", "X-1-1")}
     made.run(front, {"address": "w/design/draft/*", "text": "# D", "record": record})
     task = made.task("design/draft/a/1.1").rpartition("# Current task")[2]
-    assert task.index("# Points to answer") < task.index("Do draft.") < task.index("```record")
-    assert "why:\n    at: 3" in task
+    assert task.index("Do draft.") < task.index("# Points to answer") < task.index("```record")
+    assert "- X-1: Too long\n  - why:\n    at: 3" in task
     assert "No </untrusted> test" in task
     assert task.count("<untrusted-") == 1
     points = made.phase("design")["outputs"]["points"]

@@ -62,7 +62,7 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     """What earlier phases decided, left open and warned of, cut to `budget` tokens, and what was `dropped`.
 
     `entries` are the summaries, oldest first; what they lack is skipped. A later record replaces an earlier one with
-    its id, a question is closed by a decision of the same or a later summary that names its id in `resolves`. Then
+    its id, a question or risk is closed by a decision of the same or a later summary that names its id in `resolves`. Then
     records go until the rest fits: what weighs least first, and of what weighs the same the oldest. `dropped` holds
     mappings of `kind` and `record`, in the order of leaving.
     """
@@ -77,6 +77,7 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
         for decision in _records(entry, "key_decisions"):
             for question in _ids(decision.get("resolves")):
                 kept.pop(("open_questions", question), None)
+                kept.pop(("risks_identified", question), None)
     records = list(kept.values())
     total = sum(record_cost(record) for _, record in records)
     going: list[int] = []

@@ -93,6 +93,7 @@ _SCHEMA: Final = Key("json", "the same in JSON Schema")
 _WITH: Final = Key("mapping", "the inputs it is given")
 _MATERIAL: Final = Key("mapping", "what is handed over, by title: texts, lists, records, replies")
 _FRESH: Final = Key("boolean", "ask again in each round, even the same prompt")
+_CRITERIA: Final = Key("text", "when its work is done, in place of the phase's acceptance criteria")
 _AT_MOST: Final = Key("value", "a number, or the name of a breaker whose limit it is")
 
 VERBS: Final[Mapping[str, Verb]] = {
@@ -109,6 +110,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             at_least=Key("integer", "how many of a list have to answer", least=0),
             invalid=Key("choice", "what happens to bad items of a list", values=("drop", "gather")),
             fresh=_FRESH,
+            criteria=_CRITERIA,
             material=_MATERIAL,
         ),
         gives=("text", "data", "record", "points", "path", "replies", "degraded"),
@@ -123,6 +125,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             output=_OUTPUT,
             schema=_SCHEMA,
             fresh=_FRESH,
+            criteria=_CRITERIA,
             material=_MATERIAL,
         ),
         section=True,

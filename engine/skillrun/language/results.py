@@ -53,6 +53,7 @@ CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
 )
+AMENDED: Final = record({"text": TEXT, "made": list_of(ANY), "missed": list_of(ANY)}, "the amended text")
 MODEL: Final = record(
     {"name": TEXT, "id": TEXT, "provider": TEXT, "model": TEXT, "window": NUMBER, "tools": BOOLEAN},
     "the model",
@@ -296,6 +297,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "matches": _hits,
     **{name: _always(list_of(one)) for name, one in CHECKS.items()},
     **{name: _kinds(name) for name in ("hits_in", "ids_in")},
+    "amended": _always(AMENDED),
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
     "latest": _last_words,

@@ -120,17 +120,36 @@ def _is_id(value: Any) -> bool:
 
 
 def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None, *, ends: bool) -> str:
-    """The task with the points in front of it, and behind it, where a document `ends` in its record, how it does."""
+    """The task, behind it the points, and where a document `ends` in its record, how it does."""
     if asked is None:
         return task
     run = frame.run
-    points = untrusted(as_yaml(asked.points))
-    parts = [template(run, "system/points", {"points": points})] if asked.points else []
+    points = untrusted(_listed(asked.points))
+    parts = [task, template(run, "system/points", {"points": points})] if asked.points else [task]
     if not ends:
-        return "\n\n".join(one.strip() for one in (*parts, task))
+        return "\n\n".join(one.strip() for one in parts)
     names = {**_form(asked), "first": _first_id(step, frame), "fields": list(asked.shape.schema["properties"])}
     told = template(run, "system/record", {**names, "points": len(asked.points)})
-    return "\n\n".join(one.strip() for one in (*parts, task, told))
+    return "\n\n".join(one.strip() for one in (*parts, told))
+
+
+def _listed(points: Iterable[Mapping[str, Any]]) -> str:
+    """The points as a list to be read: each with its text or title behind its id, and its other fields below."""
+    return "\n".join(map(_point, points))
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    first = next((name for name in ("text", "title") if isinstance(point.get(name), str)), "")
+    fields = (f"\n  - {key}{_said(value, 2)}" for key, value in point.items() if key not in ("id", first))
+    return f"- {point['id']}{_said(point.get(first), 1)}{''.join(fields)}"
+
+
+def _said(value: Any, depth: int) -> str:
+    """What stands behind a name: a text in its own words, anything else as YAML below."""
+    if value in ("", None):
+        return ""
+    start = ":\n" if isinstance(value, Mapping | list) and value else ": "
+    return (start + (value if isinstance(value, str) else as_yaml(value))).replace("\n", "\n" + "  " * depth)
 
 
 def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:

@@ -59,6 +59,15 @@ class Opening:
     summaries: tuple[Mapping[str, Any], ...]
     acceptance: Any
     made: dict[tuple[int, ...], Shown] = field(default_factory=dict)
+    others: dict[str, Opening] = field(default_factory=dict)
+
+    def until(self, criteria: str) -> Opening:
+        """The same with other acceptance criteria, where a step has its own."""
+        if not criteria:
+            return self
+        if criteria not in self.others:
+            self.others[criteria] = replace(self, acceptance=criteria, made={})
+        return self.others[criteria]
 
     def groups(self, usual: int) -> list[Group]:
         """What may be shortened of it, the least weighty first; of what is on record a part stays."""
@@ -111,11 +120,11 @@ class Opening:
             "more_dropped": len(dropped[MOST_NAMED:]),
             "references": [text for text in texts if text],
             "references_dropped": [one.title for one in shortened],
-            "acceptance_criteria": self.acceptance,
         }
         names["on_record"] = _on_record(self.phase, names)
-        pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record and criteria")
-        return Shown((replace(self.request, cache=not blocks), *blocks, pack), left_out, known["dropped"])
+        pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record")
+        done = Block(template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria")
+        return Shown((replace(self.request, cache=not blocks), *blocks, pack, done), left_out, known["dropped"])
 
 
 def _id(record: Mapping[str, Any]) -> str:

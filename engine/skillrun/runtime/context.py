@@ -84,7 +84,8 @@ def _title(text: str) -> str:
 
 def _asking(frame: Frame, step: Step, seated: Seated, said: Said) -> Asking:
     resolved = frame.run.resolve(seated.member.model or seated.role.model)
-    return Asking(frame.open, resolved, step.id or step.verb, seated.id, said.schema, said.tools)
+    criteria = frame.text(step, "criteria") or frame.criteria
+    return Asking(frame.open, resolved, step.id or step.verb, seated.id, said.schema, said.tools, criteria)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class Asking:
     member: str
     schema: dict[str, Any] | None
     tools: tuple[ToolSpec, ...] = ()
+    criteria: str = ""
+    """When its work is done, where that is not when the phase's is."""
 
     @property
     def reply(self) -> int:
@@ -129,7 +132,7 @@ def request_in(
     rest is too large as well.
     """
     phase, resolved, schema = asking.phase, asking.resolved, asking.schema
-    opening = shared_by_all(phase)
+    opening = shared_by_all(phase).until(asking.criteria)
     ending = (Block(_task(phase.run, task), cache=shared, part="task"), *last)
     usual = most_on_record(phase, resolved.window)
     shown = opening.blocks(usual)

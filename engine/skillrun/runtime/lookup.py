@@ -75,7 +75,7 @@ def recorded(phase: PhaseRun) -> list[Recorded]:
     for place, (name, kind, record) in enumerate(found):
         later = last[kind, record["id"]]
         standing = f"replaced by that of {found[later][0]}" if later != place else ""
-        if not standing and kind == "open_questions" and record["id"] in settled:
+        if not standing and kind in ("open_questions", "risks_identified") and record["id"] in settled:
             standing = f"settled by {settled[record['id']]}"
         entries.append(Recorded(name, kind, record, standing))
     return entries

@@ -367,6 +367,7 @@ class Frame:
     task_shape: Shape | None = None
     members: tuple[Any, ...] = ()
     fresh: bool = False
+    criteria: str = ""
     in_turn: bool = False
     sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
     degraded: list[str] = field(default_factory=list)

@@ -17,7 +17,6 @@ MEDIUM = ("agree alpha beta", "agree alpha gamma", "however alpha delta")
 LOW = ("however one two", "instead three four", "agree five six")
 SILENT = ("alpha beta", "alpha gamma", "alpha delta")
 POINTS = {
-    "insights": [],
     "options": [],
     "agreements": ["The switch is in the menu."],
     "disagreements": ["One stores it, two do not.", "The name."],
@@ -79,11 +78,13 @@ def test_the_synthesis_is_short_a_weighing_or_a_comparison(plan: Plans) -> None:
     high, medium, low = (
         plan("standard", saying(texts), until="architecture").prompt(SYNTHESIS) for texts in (HIGH, MEDIUM, LOW)
     )
-    assert "They largely agree. Be short" in high
-    assert "They agree in part. Weigh each point by its evidence" in medium
-    assert "They do not agree. Set agreement and dispute side by side" in low
+    assert "Where they agree, be short" in high
+    assert "Weigh each point by its evidence" in medium
+    assert "Set agreement and dispute side by side" in low
     assert "Weigh each point" not in high + low
-    assert "Be short" not in medium + low
+    assert "be short" not in medium + low
+    for prompt, level in ((high, "high"), (medium, "medium"), (low, "low")):
+        assert f"Counted by their words, their agreement is {level}. Words mislead" in prompt
 
 
 @pytest.mark.row("P4")

@@ -18,7 +18,6 @@ SECOND: list[Rule] = [
 ]
 GAP = {"id": "ARC-1", "question": "Who owns the colours?", "priority": "HIGH", "candidates": ["design", "everybody"]}
 SYNTHESIS = {
-    "insights": ["Two found the same switch."],
     "options": [{"option": f"Option {name}.", "trade_offs": f"It costs {name}."} for name in ("red", "blue", "grey")],
     "agreements": ["The switch stays."],
     "disagreements": ["Where the colours live."],

@@ -26,7 +26,7 @@ OUTCOME = {
     "gaps": [],
 }
 OPEN = {"id": "RES-1", "question": "Which browsers?", "priority": "HIGH", "candidates": []}
-PANEL = {"insights": [], "options": [], "agreements": [], "disagreements": [], "recommendation": "Do it.", "gaps": []}
+PANEL = {"options": [], "agreements": [], "disagreements": [], "recommendation": "Do it.", "gaps": []}
 CLOSED: Rule = {"address": "plan/research/findings/synthesis/*", "data": PANEL}
 FEW: Rule = {"address": "plan/research/facts/*", "data": {"files_affected": 3}}
 SECURITY: Rule = {"address": "plan/research/findings/first/*:code/*", "text": "It touches encryption and payments."}
@@ -120,7 +120,7 @@ def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_witho
     for phase in ("architecture", "test-strategy"):
         prompt = run.prompt(f"plan/{phase}/draft/*")
         points = prompt.rpartition("# Points to answer")[2]
-        assert all(f"title: {one['title']}\n  severity: {one['severity']}\n" in points for one in FINDINGS)
+        assert all(f": {one['title']}\n  - severity: {one['severity']}\n" in points for one in FINDINGS)
         said = "The chair's synthesis failed; proposal, findings and defence stand as they are."
         assert said in run.summary(phase)["quality_warnings"]
 
@@ -160,7 +160,7 @@ def test_without_convergence_there_is_a_second_round_and_no_adapted_synthesis(pl
     assert "Not measured: it is off" in run.artifact("positions.md")
     prompt = run.prompt(f"{ARCHITECTURE}/synthesis/*")
     assert "Weigh each point by its evidence" in prompt
-    assert not any(words in prompt for words in ("largely agree", "agree in part", "do not agree"))
+    assert not any(words in prompt for words in ("Counted by their words", "be short", "side by side"))
 
 
 @pytest.mark.row("P5")

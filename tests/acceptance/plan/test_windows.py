@@ -64,7 +64,7 @@ def test_prompts_fit_and_what_has_no_room_is_named(
         assert size_of(system, messages, sent["schema"]) <= window - LEAST_REPLY, address
         parts = {block.part: block.text for block in messages[0].blocks}
         assert f"{REQUEST}. {window}" in parts["request"]
-        assert "The work of this phase is done when all of these hold" in parts["on record and criteria"], address
+        assert "The work is done when all of these hold" in parts["criteria"], address
         assert "[…]" not in parts["task"], address
         for title, text in parts.items():
             assert ("left out here for length" in text) or ("[…]" not in text), (address, title)

@@ -83,7 +83,7 @@ def test_each_line_of_the_document_is_looked_up(refine: Refinement) -> None:
     (prompt,) = refine.prompts(MENDED)
     points = prompt.rpartition("# Points to answer")[2].partition("</untrusted")[0]
     assert all(found in points for found in LINES.values())
-    assert points.count("- id: ") == 4, "and nothing else"
+    assert points.count("- P-") == 4, "and nothing else"
     assert refine.warnings("draft") == [], "it was mended"
 
 

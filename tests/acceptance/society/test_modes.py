@@ -150,10 +150,10 @@ def test_in_deep_mode_each_criticises_all_plans_and_the_one_with_the_fewest_flaw
     assert "planner@scripted:cyn" in address, "ada's has a blocking flaw, bea's one of three, cyn's none that blocks"
     (prompt,) = society.prompts("planning/rewritten/*")
     points = prompt.partition("# Points to answer")[2]
-    told = set(re.findall(r"id: (CRITIQUE-\w+-\d)", points))
+    told = set(re.findall(r"- (CRITIQUE-\w+-\d)", points))
     about_others = {"CRITIQUE-ada-1", "CRITIQUE-bea-1", "CRITIQUE-bea-2", "CRITIQUE-cyn-1"}
     assert told == {f"CRITIQUE-{one}" for one in ("ada-2", "ada-3", "bea-3", "cyn-2", "cyn-3", "cyn-4")}
-    assert re.findall(r"id: (CRITIQUE-\w+-\d)", points)[0] == "CRITIQUE-cyn-2", "what blocks comes first"
+    assert re.findall(r"- (CRITIQUE-\w+-\d)", points)[0] == "CRITIQUE-cyn-2", "what blocks comes first"
     assert not told & about_others, "the flaws of plans that nobody carries out are left out"
     assert "kept: The request says at most." in society.text("ImplementationPlan.md")
     assert "CRITIQUE-cyn-3" in society.text("report.md").partition("not followed")[2]

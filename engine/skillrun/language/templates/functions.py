@@ -21,6 +21,7 @@ from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct
 from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.fences import Fences
+from skillrun.language.templates.amending import amended
 from skillrun.language.templates.ids import ids_in, links_between
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
 from skillrun.language.templates.numbers import numbers_in
@@ -198,7 +199,7 @@ def _paid(value: Any) -> str:
 
 _NAMED: Final[tuple[Callable[..., Any], ...]] = (
     *(clip, convergence, dedupe, matches, mean, new_in, overlap, section, slug, tokens, top, untrusted),
-    *(hits_in, ids_in, links_between, numbers_in, paths_in),
+    *(amended, hits_in, ids_in, links_between, numbers_in, paths_in),
     verdicts.latest,  # each member's last reply over some steps
 )
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {

@@ -37,6 +37,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         task_material=lambda member: pieces_of(frame.run, step.material, frame_names(frame, member)),
         task_shape=frame.shape(step),
         fresh=frame.fresh or frame.value(step, "fresh", False) is True,
+        criteria=frame.text(step, "criteria") or frame.criteria,
         in_turn=frame.in_turn,
     )
     from skillrun.runtime.evaluate import evaluate

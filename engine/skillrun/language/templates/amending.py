@@ -1,0 +1,43 @@
+"""Corrections of a text by its own words: what stands there once is replaced, and what does not is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from skillrun.language.absent import Absent
+from skillrun.language.templates.limits import Fault, spend
+from skillrun.language.templates.values import kind, listed, printed
+
+
+def amended(text: Any, changes: Any) -> dict[str, Any]:
+    """`text` with each change made: the words of `says`, where they stand once, give way to those of `instead`.
+
+    White space may differ. What was made is in `made`; in `missed` is what stands nowhere, or more than once.
+    """
+    found: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
+    for change in listed(changes):
+        if not isinstance(change, Mapping):
+            raise Fault(f"`amended` takes records with `says` and `instead`; here is {kind(change)}")
+        place = _place(found["text"], printed(change.get("says") or ""))
+        if place is None:
+            found["missed"].append(change)
+            continue
+        instead = printed(change.get("instead") or "")
+        found["text"] = found["text"][: place[0]] + instead + found["text"][place[1] :]
+        found["made"].append(change)
+    return found
+
+
+def _place(text: str, words: str) -> tuple[int, int] | None:
+    """Where the words stand, from and to; None where they stand nowhere, or in several places."""
+    words = words.strip()
+    spend(len(text) >> 3)
+    if not words:
+        return None
+    if (start := text.find(words)) >= 0:
+        return (start, start + len(words)) if text.find(words, start + 1) < 0 else None
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())))
+    hits = [one.span() for one in pattern.finditer(text)][:2]
+    return hits[0] if len(hits) == 1 else None
