@@ -111,6 +111,7 @@ class Opening:
             "more_dropped": len(dropped[MOST_NAMED:]),
             "references": [text for text in texts if text],
             "references_dropped": [one.title for one in shortened],
+            "records": self.phase.run.program.records,
             "acceptance_criteria": self.acceptance,
         }
         names["on_record"] = _on_record(self.phase, names)
@@ -145,7 +146,9 @@ def worth_caching(phase: PhaseRun) -> bool:
 def _opening(phase: PhaseRun) -> Opening:
     run, workflow = phase.run, phase.run.program.workflow
     preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
-    request = template(run, "system/request", {"request": untrusted(original_request(phase))})
+    request = template(
+        run, "system/request", {"request": untrusted(original_request(phase)), "records": run.program.records}
+    )
     acceptance = phase.phase.acceptance
     return Opening(
         phase,
