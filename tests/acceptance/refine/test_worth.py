@@ -260,7 +260,7 @@ def test_subjects_that_no_member_asks_about_are_the_coordinators_and_those_of_no
     assert "No member has asked about money, law, work, limits, exceptions, failure: unless it is settled" in prompt
     left = "No question is about work, exceptions, failure. The questions can be used all the same."
     assert refine.warnings("questions") == [left]
-    lenses = [one for one in refine.prompts("refine/questions/proposals/*") if "as seen through your lens: the" in one]
+    lenses = [one for one in refine.prompts("refine/questions/proposals/*") if "Your lens is the " in one]
     assert len(lenses) == 2
 
 
