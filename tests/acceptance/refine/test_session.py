@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.acceptance.refine.conftest import IDEA, NAME, PRD, QUESTIONS, Refinement, mended, question, scores
+from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, Refinement, mended, question, scores
 
 LATER = [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]
 
@@ -37,7 +37,7 @@ def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Ref
     assert refine.summary("draft")["outputs"]["decision"] == "CONDITIONAL"
     assert refine.text("PRD.md").startswith(f"{better.strip()}\n\n## Sources\n\n- `[request]`: ")
     log = refine.text("decision-log.md")
-    assert "| D-7 | A lamp goes out. | What does the host see when somebody leaves early? | Q-2-1 | Workflows | 2 |" in log
+    assert f"| D-7 | A lamp goes out. | {LATER[0]['text']} | Q-2-1 | Workflows | 2 |" in log
     assert log.count("| 1 |\n") == len(QUESTIONS)
 
 

@@ -276,7 +276,8 @@ def test_who_asks_in_a_later_round_sees_what_is_settled_what_is_open_and_what_wa
     form = refine.form()
     form.write_text(form.read_text().replace("\nAnswer:\n", "\nAnswer: Not decided.\n", 1))
     later = [{"address": f"refine/questions/{one}/*", "data": fresh} for one in ("proposals", "merged")]
-    assert refine.resume([{"address": "refine/answers/missing/*", "data": gaps}, *later], next_mode="standard").code == 75
+    rules = [{"address": "refine/answers/missing/*", "data": gaps}, *later]
+    assert refine.resume(rules, next_mode="standard").code == 75
     assert refine.summary("answers", 1)["flags"]["questions_answered"] == 5
     assert [one["text"] for one in refine.state()["state"]["decisions"]] == [one["text"] for one in QUESTIONS[1:]]
     asked = [refine.prompts(f"refine/questions/{one}/*")[-1] for one in ("proposals", "merged")]
