@@ -41,7 +41,7 @@ def test_what_judges_find_goes_to_the_author_whatever_the_verdict_and_what_is_ke
     other = {**REASON, "wrong": "Revenue stands on no number at all.", "place": "Revenue Model"}
     better = PRD.replace("Text", "A lamp goes out")
     found = {"address": "refine/draft/scores/*", "data": {**scores(points), "reasons": [REASON, other]}}
-    drafted(refine, found, mended(better, "P-2", points=2))
+    drafted(refine, found, mended(better, "P-1", points=2))
     (prompt,) = refine.prompts(MENDED)
     task = prompt.rpartition("# Points to answer")[2]
     assert all(one["wrong"] in task for one in (REASON, other))
@@ -49,7 +49,7 @@ def test_what_judges_find_goes_to_the_author_whatever_the_verdict_and_what_is_ke
     assert refine.text("PRD.md").startswith(better.strip())
     summary = refine.text("summary.md")
     assert "| What was found | 1 changed, 1 kept |" in summary
-    assert "- Revenue Model: Revenue stands on no number at all. Kept: P-2 it is." in summary
+    assert "- Revenue Model: Revenue stands on no number at all. Kept: P-1 it is." in summary
     assert "late guest" not in summary
 
 
