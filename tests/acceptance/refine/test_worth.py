@@ -303,3 +303,21 @@ def test_prompts_of_a_workflow_that_records_nothing_say_nothing_of_records(refin
     drafted(refine, {"address": "refine/draft/scores/*", "data": scores(3)})
     words = ("# Accumulated context", "on record", "HIGH confidence")
     assert not any(word in prompt for prompt in refine.prompts() for word in words)
+
+
+@pytest.mark.row("Q6")
+def test_a_summary_has_no_heading_without_a_line_and_sources_have_the_beginning_of_long_answers(
+    refine: Refinement,
+) -> None:
+    few = {"address": "refine/questions/proposals/*", "data": {"questions": QUESTIONS[1:]}}
+    refine.begin("rapid", [few], idea=f"# Quiet\n\n{IDEA}")
+    refine.fill(answer="Seats at the window stay free. " * 20)
+    cites = PRD.replace(", D-6", "")
+    assert refine.resume([{"address": "refine/draft/prd/*", "text": cites}]).code == 0, refine.done.out
+    assert refine.warnings("questions"), "they concerned the questions alone"
+    summary = refine.text("summary.md")
+    assert "To look at" not in summary
+    assert summary.partition("# Summary\n")[2].strip().startswith("Quiet\n\n| | |")
+    rows = [row for row in refine.text("PRD.md").splitlines() if row.startswith("| D-")]
+    assert len(rows) == 5
+    assert all(row.endswith("… |") and len(row) < 190 for row in rows), rows
