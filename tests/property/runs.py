@@ -95,6 +95,9 @@ class Human:
     def earlier(self, asking: Asking) -> None:
         """What was answered in an earlier process is no business of this one."""
 
+    def asked_before(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
+        """Nothing is prepared here."""
+
     def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
         """Nothing is prepared here."""
 

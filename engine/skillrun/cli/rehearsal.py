@@ -74,6 +74,9 @@ class StandIn:
     def earlier(self, asking: Asking) -> None:
         """What a rehearsal goes on with is not prepared."""
 
+    def asked_before(self, address: str, questions: Sequence[dict[str, Any]]) -> None:
+        """Nor is what an earlier process asked."""
+
     def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
         """Nor is there anything to tell of it."""
 

@@ -39,7 +39,7 @@ class Program:
 
     `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
     model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
-    what is read of the records of single steps.
+    what is read of the records of single steps, and `records` whether any phase can put something on record at all.
     """
 
     workflow: Workflow
@@ -52,6 +52,7 @@ class Program:
     summarised: frozenset[str] = frozenset()
     remembered: frozenset[str] = frozenset()
     recorded: Read = field(default_factory=dict)
+    records: bool = True
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -249,6 +250,7 @@ class Checker:
             check.summarised(),
             check.remembered(),
             self._recorded(check),
+            check.records(),
         )
 
     def _recorded(self, check: WorkflowCheck) -> Read:

@@ -101,7 +101,7 @@ REMEMBERS: Final = {"remembers": BOOLEAN}
 _ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
 _FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
 SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
-    "request": {"request": TEXT},
+    "request": {"request": TEXT, "records": BOOLEAN},
     "material": {
         "title": TEXT,
         "parts": list_of(record({"member": TEXT, "path": TEXT, "reason": TEXT, "text": TEXT}, "the part")),
@@ -117,6 +117,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
         "on_record": TEXT,
         "dropped": list_of(TEXT),
         "more_dropped": NUMBER,
+        "records": BOOLEAN,
         "acceptance_criteria": TEXT.maybe(),
     },
     "points": {"points": TEXT},

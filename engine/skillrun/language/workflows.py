@@ -17,6 +17,7 @@ from skillrun.language.expressions import Value
 from skillrun.language.facts import conjuncts
 from skillrun.language.habits import unread
 from skillrun.language.inference import HISTORY, SUMMARY
+from skillrun.language.kinds import SUMMARY_KEYS
 from skillrun.language.lookups import Settings
 from skillrun.language.names import base_names, history_type, phase_type
 from skillrun.language.results import FAILURE
@@ -83,6 +84,15 @@ class WorkflowCheck:
             if SUMMARY in one.reads or any(step.verb in PROMPTING for step in self.steps(name))
         }
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
+
+    def records(self) -> bool:
+        """Whether any phase can put a decision, a question or a risk on record; one that declares none does not."""
+        return any(self._records(name) for name in self.workflow.phases)
+
+    def _records(self, name: str) -> bool:
+        given = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
+        asking = any(step.verb in PROMPTING or step.verb == "run" for step in self.steps(name))
+        return any(asking if one is None else one.items != () for one in given)
 
     def remembered(self) -> frozenset[str]:
         """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""

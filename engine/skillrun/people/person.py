@@ -86,6 +86,11 @@ class Person:
         for question in asking.questions:
             self.prepared.skip(asking.key, question)
 
+    def asked_before(self, address: str, questions: Sequence[Question]) -> None:
+        """Questions of an earlier process, by their address in the journal: their prepared answers were taken."""
+        for question in questions:
+            self.prepared.was_asked(address.partition("/")[2].rpartition("@")[0], question)
+
     def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
         """They stay answered as `records` say; prepared answers that say something else are told at the end."""
         for question, record in zip(asking.questions, records, strict=True):

@@ -71,6 +71,11 @@ class Prepared:
         elif name is not None:
             self._taken.add(name)
 
+    def was_asked(self, key: str, question: Question) -> None:
+        """Count the answer to a question of an earlier process as one that a question has taken."""
+        if (name := self._name(key, question)) is not None:
+            self._taken.add(name)
+
     def come_late(self, key: str, question: Question, record: Question, read: Read) -> None:
         """Note the answer to a question that has another one since an earlier process, unless one comes that takes it.
 

@@ -120,6 +120,7 @@ class Opening:
             "more_dropped": len(dropped[MOST_NAMED:]),
             "references": [text for text in texts if text],
             "references_dropped": [one.title for one in shortened],
+            "records": self.phase.run.program.records,
         }
         names["on_record"] = _on_record(self.phase, names)
         pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record")
@@ -154,7 +155,9 @@ def worth_caching(phase: PhaseRun) -> bool:
 def _opening(phase: PhaseRun) -> Opening:
     run, workflow = phase.run, phase.run.program.workflow
     preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
-    request = template(run, "system/request", {"request": untrusted(original_request(phase))})
+    request = template(
+        run, "system/request", {"request": untrusted(original_request(phase)), "records": run.program.records}
+    )
     acceptance = phase.phase.acceptance
     return Opening(
         phase,

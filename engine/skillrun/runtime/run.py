@@ -52,6 +52,10 @@ class Person(Protocol):
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
 
+    def asked_before(self, address: str, questions: Sequence[dict[str, Any]]) -> None:
+        """An earlier process asked these: what is prepared for them is not told as unused."""
+        ...
+
     def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
         """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...

@@ -122,6 +122,8 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         state.share = state.share or shares(session)
         state.budget = {**state.budget, **session.budget}
         lost = journal.unanswered()
+        for entry in journal.entries("answer"):
+            session.person.asked_before(entry.address, entry.body.get("answers") or [])
         return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, said=said)
 
 

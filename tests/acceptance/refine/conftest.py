@@ -81,6 +81,7 @@ STRAIGHT: Sequence[Rule] = (
     {"address": "refine/answers/missing/*", "data": missing()},
     {"address": "refine/draft/prd/*", "text": PRD},
     {"address": "refine/draft/scores/*", "data": scores(4)},
+    {"address": "refine/draft/rescored/*", "data": scores(4)},
     mended(),
 )
 """Replies with which nothing is asked twice and the document is ready; the rules of a test stand before them."""

@@ -32,7 +32,7 @@ def test_what_is_no_answer_decides_nothing_is_in_the_log_and_may_be_asked_again(
     assert "What does a noisy hour cost a translator today? (left open: TBD)" in refine.text("decision-log.md")
     assert "No answer. (TBD)" in refine.prompts("refine/answers/missing/*")[0]
     assert refine.resume((), next_mode="rapid").code == 75
-    assert refine.form(2).read_text().count("\n## Q") == 6
+    assert refine.form(2).read_text().count("\n## Q") == 3, "few, in a round behind the first"
 
 
 def test_what_was_answered_and_what_was_left_open_are_told_of_their_phase_once(refine: Refinement) -> None:

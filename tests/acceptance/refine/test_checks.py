@@ -123,7 +123,7 @@ def test_a_document_without_decisions_is_warned_about(refine: Refinement) -> Non
 def test_the_verdict_follows_the_points_out_of_twenty(refine: Refinement, points: dict[str, Any], verdict: str) -> None:
     refine.begin()
     refine.fill()
-    refine.resume([{"address": "refine/draft/scores/*", "data": points}])
+    refine.resume([{"address": f"refine/draft/{one}/*", "data": points} for one in ("scores", "rescored")])
     summary = refine.summary("draft")
     assert summary["outputs"]["decision"] == verdict
     assert summary["flags"]["validation_score"] == sum(one for one in points.values() if isinstance(one, int))
@@ -134,7 +134,8 @@ def test_thresholds_come_from_the_configuration(refine: Refinement) -> None:
     refine.config(scoring={"prd_readiness": {"ready": 20, "conditional": 19}})
     refine.begin()
     refine.fill()
-    done = refine.resume([{"address": "refine/draft/scores/*", "data": scores(3)}], next_mode="keep this draft")
+    low = [{"address": f"refine/draft/{one}/*", "data": scores(3)} for one in ("scores", "rescored")]
+    done = refine.resume(low, next_mode="keep this draft")
     assert done.code == 0
     assert refine.summary("draft")["outputs"]["decision"] == "NOT_READY"
     assert "19 are needed" in refine.text("reflection-round-1.md")

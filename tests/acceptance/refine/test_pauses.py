@@ -279,7 +279,7 @@ def test_a_document_that_is_not_ready_at_max_rounds_is_forced_or_goes_on(refine:
     refine.config(limits={"max_rounds": 1})
     refine.begin()
     refine.fill()
-    rules = [{"address": "refine/draft/scores/*", "data": scores(1)}]
+    rules = [{"address": f"refine/draft/{one}/*", "data": scores(1)} for one in ("scores", "rescored")]
     done = refine.resume(rules)
     assert "Round 1 of 1, and the document is not ready (5 of 20" in done.out
     assert refine.resume(rules, breaker="force the draft").code == 0

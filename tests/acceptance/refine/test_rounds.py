@@ -10,6 +10,7 @@ from skillrun.collaboration.compaction import estimate_tokens
 from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, missing, question, scores
 
 LAST = 8
+MANY = {"later": {"rapid": len(SECTIONS)}}
 
 
 def asked(number: int) -> dict[str, Any]:
@@ -29,6 +30,8 @@ def rules(number: int) -> list[Rule]:
 
 def rounds(refine: Refinement, last: int) -> Refinement:
     """A run that has asked its questions of round `last`."""
+    if not (refine.project / "config").exists():
+        refine.config(questions=MANY)
     refine.begin("rapid", [{"address": "refine/questions/proposals/*", "data": asked(1)}])
     for number in range(1, last):
         refine.fill(number, f"The answer of round {number}, in some ten words as people write.")
@@ -46,7 +49,7 @@ def sizes(refine: Refinement, pattern: str) -> list[int]:
 def test_prompts_stop_growing_where_the_digest_has_all_its_lines_and_the_document_has_every_decision(
     refine: Refinement,
 ) -> None:
-    refine.config(token_budgets={"compaction": {"digest_max_lines": 45}})
+    refine.config(questions=MANY, token_budgets={"compaction": {"digest_max_lines": 45}})
     rounds(refine, LAST)
     for pattern in ("refine/questions/proposals/*", "refine/answers/missing/*"):
         found = sizes(refine, pattern)
@@ -87,7 +90,8 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
 @pytest.mark.row("R10")
 @pytest.mark.parametrize("most", [60, 100])
 def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: Refinement, most: int) -> None:
-    refine.config(token_budgets={"compaction": {"rounds_before_compaction": 1, "digest_max_lines": most}})
+    compaction = {"rounds_before_compaction": 1, "digest_max_lines": most}
+    refine.config(questions=MANY, token_budgets={"compaction": compaction})
     rounds(refine, LAST)
     digest = refine.text("rounds-digest.md")
     assert len(digest.splitlines()) <= most
@@ -100,7 +104,7 @@ def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: 
 def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(refine: Refinement) -> None:
     rounds(refine, 2)
     refine.fill(2, "It depends.", skip=[2])
-    vague = {**missing("proceed", "GAP-1-1 Workflows", "GAP-2-1 Problem"), "vague": ["Q-1"]}
+    vague = {**missing("proceed", "GAP-1-1 Workflows", "GAP-2-1 Problem"), "vague": ["Q-2-1"]}
     replies = [
         {"address": "refine/answers/missing/*", "data": vague},
         {"address": "refine/draft/scores/*", "data": scores(1, success=4)},

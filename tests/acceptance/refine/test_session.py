@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.acceptance.refine.conftest import IDEA, NAME, PRD, QUESTIONS, Refinement, mended, question, scores
+from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, Refinement, mended, question, scores
 
 LATER = [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]
 
@@ -31,12 +31,13 @@ def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Ref
     refine.fill(2, "A lamp goes out.")
     better = PRD.replace("Text", "A lamp goes out")
     rules = [{"address": "refine/draft/prd/*", "text": better}, mended(better)]
-    done = refine.resume([*rules, {"address": "refine/draft/scores/*", "data": scores(3, users=1)}])
+    low = [{"address": f"refine/draft/{one}/*", "data": scores(3, users=1)} for one in ("scores", "rescored")]
+    done = refine.resume([*rules, *low])
     assert done.code == 0, done.out
     assert refine.summary("draft")["outputs"]["decision"] == "CONDITIONAL"
-    assert refine.text("PRD.md").startswith(f"{better.strip()}\n\n## Sources\n\n> {IDEA}\n")
+    assert refine.text("PRD.md").startswith(f"{better.strip()}\n\n## Sources\n\n- `[request]`: ")
     log = refine.text("decision-log.md")
-    assert "| D-7 | A lamp goes out. | What does the host see when somebody leaves early? | Q | Workflows | 2 |" in log
+    assert f"| D-7 | A lamp goes out. | {LATER[0]['text']} | Q-2-1 | Workflows | 2 |" in log
     assert log.count("| 1 |\n") == len(QUESTIONS)
 
 

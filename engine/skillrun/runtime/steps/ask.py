@@ -56,11 +56,13 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
     if isinstance(levels, list) and levels:
         shared["levels"] = levels
     questions = []
+    computed = step.main is not None and step.main.template is not None and isinstance(asked, list)
+    again = f"{frame.open.round}-" if computed and frame.open.round > 1 else ""  # no two rounds' questions share a name
     for number, item in enumerate(items, 1):
         record = dict(item) if isinstance(item, Mapping) else {"text": item}
         record["text"] = _words(step, frame, record.get("text"))
         base = step.id or "question"
-        record["id"] = str(record.get("id") or (base if len(items) == 1 else f"{base}-{number}"))
+        record["id"] = str(record.get("id") or (base if len(items) == 1 and not again else f"{base}-{again}{number}"))
         questions.append({**shared, **record, "round": frame.open.round})
     return questions
 
