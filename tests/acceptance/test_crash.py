@@ -35,6 +35,7 @@ CASES: Mapping[str, dict[str, Any]] = {
             {"address": "plan/expert-review/cycle#*/review/*", "data": {"findings": []}},
             {"address": "plan/test-strategy/proposals/first/qa-security/*.1", "fail": "overloaded"},
             {"address": "plan/coverage/judged/*/*.[12]", "stop": "length"},
+            {"address": "plan/coverage/judged/*", "data": {"score": 18, "reasons": []}},
             {"address": "plan/assets/assets/*/*.[12]", "fail": "timeout"},
         ],
         "config": "features: {parallel_dispatch: {enabled: true}}\n",

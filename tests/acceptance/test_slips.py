@@ -33,12 +33,19 @@ UNKNOWABLE: Final = {
     # What the flags of an earlier round held, and a free answer.
     "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
     # A phase that names a file while it runs may write any.
-    "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`"},
+    "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`", "`place` → `plac`"},
+    "skills/feature/requirements.md": {"`one` → `oen`"},  # a loop that counts alone
+    # Strategies and variants of roles are added by files.
+    "skills/plan/architecture.md": {"`quick` → `qiuck`"},
+    "skills/plan/test-strategy.md": {"`quick` → `qiuck`"},
+    "skills/plan/research.md": {"`domain` → `dmoain`"},
     "skills/refine/research.md": {"`none` → `nnoe`"},
-    "skills/refine/rounds.md": {"`validation_decision` → `vlaidation_decision`"},
+    "skills/refine/rounds.md": {"`validation_decision` → `vlaidation_decision`", "`completion_rate` → `cmopletion_rate`"},
+    "skills/refine/prd.md": {"`Sources` → `Suorces`"},  # a heading of what is delivered
+    "skills/feature/brainstorming.md": {"`question` → `qeustion`"},  # a name that `pick` gives
     "skills/refine/rounds-digest.md": {
         *("`analysis_mode` → `analysis_mod`", "`gaps` → `gpas`", "`id` → `idd`"),
-        "`completion_rate` → `cmopletion_rate`",
+        *("`completion_rate` → `cmopletion_rate`", "`completion_rate` → `completion_rat`"),
     },
 }
 

@@ -116,7 +116,7 @@ def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
     program, problems = plan(**{"workflows/plan.md": workflow, "skills/plan/letter.md": letter})
     assert problems == []
     assert program is not None
-    documents = {"research", "clarify", "architecture", "test-strategy"}
+    documents = {"research", "clarify", "architecture", "validation", "expert-review", "test-strategy", "coverage"}
     assert program.reads["letter"] == {"completion", *documents}
     assert list(program.phases)[-1] == "letter"
 
@@ -167,7 +167,7 @@ def test_programs_say_which_phases_read_which() -> None:
     assert program is not None
     assert program.reads["setup"] == frozenset()
     assert program.reads["clarify"] == {"research"}
-    assert program.reads["assets"] == {"research", "clarify", "architecture", "test-strategy"}
+    assert program.reads["assets"] == {"research", "clarify", "architecture", "validation", "expert-review", "test-strategy"}
     assert "think-deep" in program.reads["validation"]
 
 
