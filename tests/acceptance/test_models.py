@@ -41,7 +41,7 @@ def test_a_plan_runs_on_claude_when_the_key_is_set(
     assert done.code == 0, done.out + done.err
     assert "strong = anthropic:claude-opus-5-5, fast = anthropic:claude-haiku-5-5" in done.out
     calls = [asked for asked in wire.asked if asked.path.startswith("/v1/messages")]
-    assert {asked.body["model"] for asked in calls} == {"claude-opus-5-5", "claude-haiku-5-5"}
+    assert {asked.body["model"] for asked in calls} == {"claude-opus-5-5"}
     marked = [[block for block in _blocks(asked.body) if "cache_control" in block] for asked in calls]
     assert {len(blocks) for blocks in marked} == {2}, "behind the documents, and behind what the phase shares"
     openings = [

@@ -18,6 +18,14 @@ MOST_NOTED: Final = 100  # places that could not be read
 _LONGEST_NUMBER: Final = 300
 _BLANK: Final = re.compile(r"(?:\s++|//[^\n]*+|#[^\n]*+)++")
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)
+_BEHIND: Final = re.compile(r"[ \t]*+[^\s,:\]}\[{\"'/#]")  # a text does not end before this
+_ENDS: Final = r"""\s*+(?:,\s*+["'{\[\]}]|[\]}])"""
+_QUOTING: Final = {
+    quote: re.compile(rf"{quote}(?:[^{quote}\\\n]|\\.|{quote}(?!{_ENDS}|\s*+:))*+{quote}(?={_ENDS})") for quote in "\"'"
+}
+"""A text on one line with quotes of its own in it that are not escaped."""
+LONGEST_QUOTING: Final = 1_000  # characters
+MOST_QUOTING: Final = 1_000  # that are looked for in a text
 _NAME: Final = re.compile(r"[A-Za-z_$][\w$-]*+")
 _NUMBER: Final = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD: Final = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
@@ -25,6 +33,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "Fals
 _ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _START: Final = re.compile(r"[\[{]")
+_REST: Final = re.compile(r"[ \t`*_.)]*+(?:\n|\Z)")  # of a line, with nothing in it
 _NEXT: Final = re.compile(r"[,\]}\[{\n]")
 
 
@@ -47,17 +56,22 @@ class Lenient:
     text: str
     broken: list[Broken] = field(default_factory=list)
     _unclosed: bool = False  # a comment that has no end
+    _quoting: int = 0  # texts that were looked at for quotes of their own
 
     def values(self) -> list[Any]:
-        """Every list and object, as `list` and `Fields`, with what of it can be read."""
+        """Every list and object, as `list` and `Fields`, with what of it can be read.
+
+        Brackets with nothing in them are a list where nothing stands behind them on their line: `- [ ] do` has none.
+        """
         found: list[Any] = []
         place = 0
         for _ in range(MOST_STARTS):
             start = _START.search(self.text, place)
             if start is None:
                 return found
-            value, place, _ = self._container(start.start(), 1)
-            found.append(value)
+            value, place, whole = self._container(start.start(), 1)
+            if value or (whole and _REST.match(self.text, place)):
+                found.append(value)
         self.broken.insert(0, Broken(place, "there are too many brackets to read on"))
         return found
 
@@ -117,7 +131,7 @@ class Lenient:
         """A value, where it ends, and whether what is around it can go on; _NOTHING for what is none."""
         if self.text[at] in "{[":
             return self._container(at, depth + 1)
-        if text := _TEXT.match(self.text, at):
+        if text := self._in_quotes(at):
             return _decoded(text[0]), text.end(), True
         if number := _NUMBER.match(self.text, at):
             value = _number(number[0])
@@ -125,12 +139,21 @@ class Lenient:
                 return value, number.end(), True
         elif word := _WORD.match(self.text, at):
             return _WORDS[word[0]], word.end(), True
-        if self.text[at] in "\"'":
+        if self.text[at] == '"':
             self._note(at, "the text breaks off")
             return _NOTHING, len(self.text), False
         self._note(at, "this is no value")
         following = _NEXT.search(self.text, at)
         return _NOTHING, following.start() if following else len(self.text), True
+
+    def _in_quotes(self, at: int) -> re.Match[str] | None:
+        """A text, up to the quote that ends it; a quote within a word of prose begins none."""
+        plain = _TEXT.match(self.text, at)
+        if plain is None or not _BEHIND.match(self.text, plain.end()):
+            return plain
+        quote, self._quoting = self.text[at], self._quoting + 1
+        end = at + LONGEST_QUOTING if self._quoting <= MOST_QUOTING else at
+        return _QUOTING[quote].match(self.text, at, end) or (plain if quote == '"' else None)
 
     def _breaks(self, value: Any, at: int, why: str, depth: int) -> None:
         """Note it, unless nothing was there yet: brackets in prose are no loss."""

@@ -258,6 +258,20 @@ def _always(one: Type) -> Rule:
     return lambda _inference, _node, _types: one
 
 
+def _kinds(name: str) -> Rule:
+    """Records whose `kind` is one of the names that the patterns have."""
+
+    def rule(_inference: Inference, _node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+        patterns = types[1] if len(types) > 1 else ANY
+        one = CHECKS[name]
+        if patterns.kind == "record" and patterns.fields:
+            kind = TEXT._replace(values=tuple(patterns.fields), tunable=patterns.tunable)
+            one = one._replace(fields={**one.fields, "kind": kind})
+        return list_of(one)
+
+    return rule
+
+
 TEXT_FILTERS: Final = (
     "clip", "untrusted", "lower", "upper", "title", "capitalize", "trim", "replace", "indent",
 )  # fmt: skip
@@ -283,6 +297,7 @@ RESULTS: Final[Mapping[str, Rule]] = {
     "matches": _hits,
     **{name: _always(list_of(one)) for name, one in CHECKS.items()},
     "amended": _always(AMENDED),
+    **{name: _kinds(name) for name in ("hits_in", "ids_in")},
     "mean": _means,
     "convergence": _always(CONVERGENCE.maybe()),
     "latest": _last_words,

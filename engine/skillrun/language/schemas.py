@@ -152,10 +152,11 @@ class Shape:
             extra: list[Any] = []
             if error.validator == "additionalProperties" and error.validator_value is False:
                 extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
-            for place in [(*path, each) for each in extra] or [self._can_be_missing(path)]:
-                if place:
-                    reasons = (each.message for each in _described(error) if not extra or each.path == _path(place))
-                    found.setdefault(place, []).extend(reasons)
+            reasons = [each.message for each in _described(error)]
+            if extra:  # each is described, in this order
+                found.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
+            elif place := self._can_be_missing(path):
+                found.setdefault(place, []).extend(reasons)
         outermost = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
         order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
         return {path: found[path] for path in order}

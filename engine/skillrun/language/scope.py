@@ -172,6 +172,8 @@ class Scope:
                     self.lookups.model(model, self._written(template, arguments[0], model)[0])
             elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
                 self._patterns(template, arguments[place], types[place])
+                if name == "ids_in" and len(arguments) > place + 1:
+                    self._homes(template, arguments[place + 1], types[place + 1], types[place])
         return answer
 
     def _explain(self, path: str) -> str:
@@ -196,6 +198,12 @@ class Scope:
             if reason := refused(pattern):
                 for span in self._written(template, argument, pattern):
                     self.report(span, "pattern", reason)
+
+    def _homes(self, template: Template, argument: nodes.Expr, homes: Type, patterns: Type) -> None:
+        """Check that what a document alone may define is a kind of id that is looked for."""
+        for kind in homes.fields if homes.kind == patterns.kind == "record" and patterns.fields else ():
+            if kind not in patterns.fields:
+                self.lookups.unknown(template.span(argument), "kind of id", kind, patterns.fields)
 
     def _written(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
         """Where a text that an expression yields is written: here, or in the config."""

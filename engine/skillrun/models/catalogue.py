@@ -48,7 +48,7 @@ class Provider:
     strong: str = ""
     fast: str = ""
     window: int = 32_768
-    max_output: int = 4_096
+    max_output: int = 16_384
     thinking: int = 0
     concurrency: int = 4
     timeout: float = 600

@@ -92,7 +92,10 @@ def _path(provider: Provider, cache: Path) -> Path:
     return cache / "models" / f"{place}.txt"
 
 
+_DATE = re.compile(r"(?<![\d.])(?:\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d)(?![\d.])")
+
+
 def _rank(name: str) -> tuple[list[int], int, str]:
-    """A number of more than three digits is a date and no version."""
-    version = [int(number) for number in re.findall(r"\d+", name) if len(number) <= 3]
+    """A number of more than three digits is a date and no version, and so is `05-06`, `2026-05-06` or `05-2026`."""
+    version = [int(number) for number in re.findall(r"\d+", _DATE.sub("", name)) if len(number) <= 3]
     return version, -len(name), name

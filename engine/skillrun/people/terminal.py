@@ -127,7 +127,9 @@ class Terminal:
                 ended = found is DONE
                 if ended and not typing.text.strip():
                     break
-                going.given[name] = typing.text.strip() if ended else found
+                if ended:
+                    found = [typing.text.strip()] if is_multiple(question) else typing.text.strip()
+                going.given[name] = found
                 number += 1
                 if keep is not None and len(names) > 1:
                     await keep("given", name, going.given[name])
@@ -165,22 +167,35 @@ class Terminal:
         if not choices_of(question):
             typing.levels = levels_of(question)
             return await self._text(message, typing.typed or likely, typing, optional=default == "" or open_)
+        typing.text = typing.typed or self._own(question, typing.earlier)
         while True:
             picked = await self._pick(message, question, likely, typing, may_skip=open_)
+            if picked is DONE and typing.earlier is not None:
+                typing.text = ""  # what was answered before stands
             if picked is BACK or picked is DONE:
                 return picked
             numbers = picked if isinstance(picked, list) else [picked]
             answers = [choices_of(question)[number] for number in numbers if number >= 0]
-            own = ""
-            if OTHER in numbers:
-                own = await self._text(
-                    "In your own words (Shift-Tab goes back):", "", Typing(back=True), optional=False
-                )
+            own = await self._in_own_words(typing) if OTHER in numbers else ""
             if own is not BACK:
                 answers += [own] if own else []
                 if answers and levels_of(question):
                     typing.sure = await self._how_sure(levels_of(question), typing.sure)
                 return answers if is_multiple(question) else answers[0] if answers else ""
+
+    def _own(self, question: Question, earlier: Any) -> str:
+        """The words of a person's own in an earlier answer to a question that has choices."""
+        titles = [*map(shown, choices_of(question))]
+        said = earlier if isinstance(earlier, list) else [earlier]
+        return next((one for one in said if isinstance(one, str) and one and shown(one) not in titles), "")
+
+    async def _in_own_words(self, typing: Typing) -> Any:
+        """An answer beside the choices, or BACK; what is typed is in `typing` also where it is left."""
+        own = Typing(back=True)
+        try:
+            return await self._text("In your own words (Shift-Tab goes back):", typing.text, own, optional=False)
+        finally:
+            typing.text = own.text
 
     def _wrapped(self, text: str) -> str:
         """The text in lines of the screen's width that end between words."""
@@ -204,6 +219,8 @@ class Terminal:
         empty = optional or may_skip
         if is_open(question):
             titles[OTHER] = "other…"
+        if is_open(question) and typing.text:
+            chosen = [*chosen, OTHER] if is_multiple(question) else [OTHER]
         if is_multiple(question):
             prompt = questionary.checkbox(
                 message,

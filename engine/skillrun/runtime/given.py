@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,11 @@ def unknown_names(program: Program, inputs: Mapping[str, Any]) -> list[str]:
         is_model = field.type.kind == "model"
         wrong = [lookups.models.wrong(written)] if is_model else lookups.wrong_member(written)
         errors += [f"`{field.name}` is `{written}`: {one.message}; {one.hint}" for one in wrong if one is not None]
+    for field in program.workflow.inputs:
+        if field.type.kind == "member" and field.array:
+            for written, times in Counter(inputs.get(field.name) or ()).items():
+                if times > 1:
+                    errors.append(f"`{field.name}` has `{written}` twice; a variant or a model tells members apart")
     if not errors and any(problem.severity == "error" for problem in program.library.problems):
         errors.append("a role that an input names cannot be read: `skillrun validate` shows why")
     return errors

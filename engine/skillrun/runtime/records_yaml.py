@@ -88,9 +88,17 @@ def legible(text: str) -> str:
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return as_yaml(_without_ends(json.loads(text)))
+        return as_yaml(_without_ends(json.loads(text, object_pairs_hook=_each_once)))
     except (ValueError, RecursionError):
         return text
+
+
+def _each_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object. Raises ValueError where one stands twice: nothing of a text is left out."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise ValueError
+    return found
 
 
 def _without_ends(value: Any) -> Any:

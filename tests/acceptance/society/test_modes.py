@@ -214,6 +214,13 @@ def test_rules_read_every_plan_and_its_author_answers_what_they_find(society: So
 
 
 @pytest.mark.row("S3")
+def test_a_heading_sources_of_the_models_own_goes_and_nothing_else(society: Society) -> None:
+    rules = [{"address": "implementation-plan/planning/written/*", "text": plan(more="## Sources\n\nT-1\n")}]
+    assert society.begin(rules=rules).code == 0
+    assert society.text("ImplementationPlan.md") == plan().strip() + "\n"
+
+
+@pytest.mark.row("S3")
 def test_what_rules_still_find_is_named(society: Society) -> None:
     bare: list[Rule] = [
         {"address": "implementation-plan/planning/*", "text": plan().replace("### T-1: a limit", "### A limit")},
@@ -242,6 +249,9 @@ def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(s
     (prompt,) = society.prompts("planning/revised/*")
     assert "What REVIEW-ada-1 says." in prompt
     assert plan(sources="PLAN-bea, POINT-1").splitlines()[3] in prompt
+    first, again = (society.prompts("review/*")[at] for at in (0, -1))
+    assert "`REVIEW-ada-1` and so on" in first
+    assert "-2-1` and so on" in again, "points of two reviews are told apart"
     written = society.text("ImplementationPlan.md")
     assert written.count("## Sources") == 1
     assert "| POINT-1 |" in written

@@ -70,6 +70,7 @@ def texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
         ALL.replace(', "priority"', ' "priority"'),
         f'{{"questions": [{JA}, {JB[:-1]}, "sort": true}}, {JC}]}}',
         ALL.replace("[x]", "[\\x]"),
+        f"The 'usual' [of the '90s, 'tis said] is not asked:\n{ALL}",
     ],
 )
 def test_every_valid_item_is_found_wherever_it_stands(reply: str) -> None:
@@ -116,6 +117,7 @@ def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
         ("{questions: [}", "`}` stands where"),
         ('{"questions": [{"text": "", "priority": 9}]}', "allowed: 1 to 5"),
         ('{"questions": 3}', "there is no JSON"),
+        ("- [ ] Who pays?\n- [ ] When?\nSee [](x.md), or arr[] below; and [", "there is no JSON"),
         (f'["{"x" * 10_000_000}"]', f"longer than {MAX_REPLY:,}"),
         ("[" * 50_000, "nested more than"),
         ('{"a":' * 30_000, "nested more than"),
@@ -131,7 +133,8 @@ def test_without_an_item_there_are_reasons(reply: str, reason: str) -> None:
 
 
 def test_an_empty_list_is_a_reply_and_a_long_one_ends_at_its_length() -> None:
-    assert gather('{"questions": []}', SCHEMA).value == {"questions": []}
+    for reply in ('{"questions": []}', "[]", "```\n[ ]\n```", "Nothing is open: `[]`."):
+        assert gather(reply, SCHEMA).value == {"questions": []}
     found = gather(json.dumps([{"text": f"t{n}", "priority": 1} for n in range(23)]), SCHEMA)
     assert found.value is not None
     assert len(found.value["questions"]) == 20
@@ -204,3 +207,33 @@ def test_an_item_may_be_defined_elsewhere_in_the_schema() -> None:
     assert gather('[{"text": 1}]', schema).value is None
     recursive = {**schema, "$defs": {"question": {"$ref": "#/properties/questions"}}}
     assert list_field(recursive) == "", "it is told to its author instead"
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('["What does "done" mean?", "b"]', ['What does "done" mean?', "b"]),
+        ('["Say "hi", and go", "He said "no""]', ['Say "hi", and go', 'He said "no"']),
+        ("['it's here', 'b']", ["it's here", "b"]),
+        ('["a" "b", "He said, "no" twice"]', ["a", "b", 'He said, "no" twice']),
+    ],
+)
+def test_a_text_is_not_cut_at_quotes_of_its_own(reply: str, expected: list[str]) -> None:
+    assert texts(reply, TEXTS) == expected
+
+
+def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from skillrun.language import schemas
+
+    compared: list[str] = []
+
+    def near(name: str, _: object) -> str:
+        compared.append(name)
+        return ""
+
+    monkeypatch.setattr(schemas, "did_you_mean", near)
+    more = ", ".join(f'"x{at}": 1' for at in range(200))
+    value, dropped, _ = gather(f"{JA[:-1]}, {more}}}", SCHEMA)
+    assert value == {"questions": [A]}
+    assert {one.path for one in dropped} == {f"questions[0].x{at}" for at in range(200)}
+    assert len(compared) < 1_000, "by the square it would be 40,000"

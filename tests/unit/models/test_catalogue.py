@@ -79,6 +79,9 @@ def test_a_list_that_does_not_help_is_said_and_the_configured_name_is_used(liste
 def test_a_version_is_a_number_and_a_date_is_none() -> None:
     listed = ModelList(("gpt-6.1-sol", "gpt-6.10-sol", "gpt-6.9-sol-2027-01-01", "gpt-5.6-sol"), 0)
     assert listed.newest("gpt-*-sol") == "gpt-6.10-sol"
+    for names in (("gpt-6.1-sol", "gpt-6-sol-2026-08-07"), ("gemini-3-pro", "gemini-3-pro-preview-05-06")):
+        assert ModelList(names, 0).newest("g*") == names[0]
+    assert ModelList(("gemini-3-flash-preview-09-2026", "gemini-3-flash"), 0).newest("g*") == "gemini-3-flash"
     assert listed.newest("gemini-*") is None
 
 

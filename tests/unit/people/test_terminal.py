@@ -98,6 +98,7 @@ def test_questions_come_one_at_a_time() -> None:
     ]  # fmt: skip
 
 
+OWN = MODE | {"other": True}
 BOTH = MODE | {"multiple": True, "other": True}
 
 
@@ -114,8 +115,21 @@ BOTH = MODE | {"multiple": True, "other": True}
         ),
         ([MODE | {"other": True}], "4" + ENTER + BACK + "1" + ENTER, ["rapid"]),
         ([MODE, WHY], BACK + ENTER + "so" + ENTER, ["rapid", "so"]),
+        ([OWN, WHY], "4" + ENTER + "my own" + ENTER + BACK + ENTER + ENTER + "so" + ENTER, ["my own", "so"]),
+        ([OWN], "4" + ENTER + "my" + BACK + ENTER + " own" + ENTER, ["my own"]),
+        ([BOTH, WHY], " " + UP + " " + ENTER + "x" + ENTER + BACK + ENTER + ENTER + "y" + ENTER, [["rapid", "x"], "y"]),
     ],
-    ids=["keeps the answer", "changes it", "of a text", "two back, of several", "from own words", "nothing before"],
+    ids=[
+        "keeps the answer",
+        "changes it",
+        "of a text",
+        "two back, of several",
+        "from own words",
+        "nothing before",
+        "keeps own words",
+        "keeps half an answer",
+        "keeps own words among several",
+    ],
 )
 def test_shift_tab_goes_back_to_the_question_before(questions: list[Any], keys: str, expected: list[Any]) -> None:
     assert answers(questions, keys) == [{"answer": one} for one in expected]
@@ -195,6 +209,15 @@ def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
     assert kept([WHY, WHY, WHY], "way" + ENTER + "c" + ENTER, left)[0] == [
         {"answer": "a", "confidence": "certain"}, {"answer": "halfway"}, {"answer": "c"},
     ]  # fmt: skip
+
+
+def test_own_words_beside_choices_are_kept_like_any_others() -> None:
+    found, told = kept([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
+    assert (found, told) == (None, [("typed", "0", "half")])
+    assert kept([OWN], ENTER + " done" + ENTER, Left(typed={"0": "half"}))[0] == [{"answer": "half done"}]
+    assert kept([OWN, WHY], ENOUGH, Left(typed={"0": "half"}), enough="stop")[0] == [{"answer": "half"}, ENDED]
+    ended = " " + UP + " " + ENTER + "x" + ENTER + BACK + ENOUGH
+    assert kept([BOTH, WHY], ended, enough="stop")[0] == [{"answer": ["rapid", "x"]}, ENDED]
 
 
 @pytest.mark.parametrize("question", [MODE, MODE | {"multiple": True}, WHY])

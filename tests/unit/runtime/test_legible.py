@@ -55,3 +55,8 @@ def test_any_json_is_readable(value: object) -> None:
 def test_a_hostile_run_of_blanks_takes_no_longer_than_other_text() -> None:
     blanks = "a" + " \t" * 100_000 + "b"
     assert blanks in legible(json.dumps({"body": f"{blanks}  \nc \t\n"})).encode().decode("unicode_escape")
+
+
+def test_a_field_that_stands_twice_is_not_left_out() -> None:
+    text = '{"title": "one", "title": "two"}'
+    assert legible(text) == text
