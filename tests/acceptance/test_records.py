@@ -378,3 +378,23 @@ def test_a_thousand_points_without_ids_get_one_each(made: Project) -> None:
     done = made.run(steps, {"address": "w/design/draft/*", "text": text})
     assert "1001 P-2" in done.out
     assert "has not answered" not in done.out
+
+
+@pytest.mark.row("P9")
+def test_a_step_with_criteria_of_its_own_is_told_those_in_place_of_the_phases(made: Project) -> None:
+    front = (
+        "kind: phase\nsteps:\n  - {id: draft, agent: a}\n"
+        '  - {id: look, agent: a, criteria: "- {{ inputs.request }} was seen."}\n'
+        "  - {id: both, panel: [a], protocol: p, criteria: Theirs.}\n---\n## Acceptance criteria\nTHE phase is done.\n"
+    )
+    steps = "steps:\n  - {id: first, agent: a}\n  - {id: own, agent: a, criteria: Its own.}"
+    made.run(front, skills__protocols__p=f"kind: protocol\nseats: [one]\n{steps}")
+    expected = {
+        "draft": "THE phase is done.",
+        "look": "- it was seen.",
+        "both/first": "Theirs.",
+        "both/own": "Its own.",
+    }
+    for step, criteria in expected.items():
+        told = made.task(f"design/{step}/a/1.1").partition("# Acceptance criteria")[2].partition("# Current task")[0]
+        assert [one for one in expected.values() if one in told] == [criteria], step

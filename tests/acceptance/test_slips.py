@@ -40,7 +40,10 @@ UNKNOWABLE: Final = {
     "skills/plan/test-strategy.md": {"`quick` → `qiuck`"},
     "skills/plan/research.md": {"`domain` → `dmoain`"},
     "skills/refine/research.md": {"`none` → `nnoe`"},
-    "skills/refine/rounds.md": {"`validation_decision` → `vlaidation_decision`", "`completion_rate` → `cmopletion_rate`"},
+    "skills/refine/rounds.md": {
+        "`validation_decision` → `vlaidation_decision`",
+        "`completion_rate` → `cmopletion_rate`",
+    },
     "skills/refine/prd.md": {"`Sources` → `Suorces`"},  # a heading of what is delivered
     "skills/feature/brainstorming.md": {"`question` → `qeustion`"},  # a name that `pick` gives
     "skills/refine/rounds-digest.md": {

@@ -62,9 +62,9 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     """What earlier phases decided, left open and warned of, cut to `budget` tokens, and what was `dropped`.
 
     `entries` are the summaries, oldest first; what they lack is skipped. A later record replaces an earlier one with
-    its id, a question or risk is closed by a decision of the same or a later summary that names its id in `resolves`. Then
-    records go until the rest fits: what weighs least first, and of what weighs the same the oldest. `dropped` holds
-    mappings of `kind` and `record`, in the order of leaving.
+    its id, a question or a risk is closed by a decision of the same or a later summary that names its id in `resolves`.
+    Then records go until the rest fits: what weighs least first, and of what weighs the same the oldest. `dropped`
+    holds mappings of `kind` and `record`, in the order of leaving.
     """
     kept: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):

@@ -418,7 +418,10 @@ class Inference:
         while isinstance(right, nodes.Getattr | nodes.Getitem | nodes.Filter):
             right = right.node
         match node.left, right:
-            case nodes.Name(name=left), nodes.Name(name=base) if self.names.get(left, TEXT).kind not in ("number", "any"):
+            case nodes.Name(name=left), nodes.Name(name=base) if self.names.get(left, TEXT).kind not in (
+                "number",
+                "any",
+            ):
                 return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
             case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
                 problems, self.problems = self.problems, Problems.unheard()

@@ -124,7 +124,9 @@ class Opening:
         }
         names["on_record"] = _on_record(self.phase, names)
         pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record")
-        done = Block(template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria")
+        done = Block(
+            template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria"
+        )
         return Shown((replace(self.request, cache=not blocks), *blocks, pack, done), left_out, known["dropped"])
 
 

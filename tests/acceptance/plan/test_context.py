@@ -98,7 +98,7 @@ def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> N
 def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> None:
     for address, prompt in plan(mode).calls:
         assert "A decision of HIGH confidence stands." in prompt, address
-        assert "When your work answers an open question, name its id and give the answer." in prompt, address
+        assert "When your work answers an open question, give the answer, and its id in the record" in prompt, address
         assert re.search(r"Say plainly what you (newly )?decide", prompt), address
 
 

@@ -245,13 +245,21 @@ def fix(document: str, says: str, instead: str) -> dict[str, Any]:
 def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -> None:
     rules: list[Rule] = [
         judged("AC-1 and the design differ."),
-        {"address": "plan/architecture/draft/*", "text": DESIGN, "record": {**NOTHING, **fix("specification", "It is dark.", "DIM.")}},
+        {
+            "address": "plan/architecture/draft/*",
+            "text": DESIGN,
+            "record": {**NOTHING, **fix("specification", "It is dark.", "DIM.")},
+        },
         {
             "address": "plan/expert-review/mended/*",
             "text": DESIGN,
             "record": {**changed("P-1"), **fix("specification", "AC-1:  DIM.", "AC-1: It is DIMMED.")},
         },
-        {"address": "plan/test-strategy/draft/*", "text": TESTS, "record": {**NOTHING, **fix("design", "A cookie", "A COOKIE")}},
+        {
+            "address": "plan/test-strategy/draft/*",
+            "text": TESTS,
+            "record": {**NOTHING, **fix("design", "A cookie", "A COOKIE")},
+        },
         {"address": "plan/completion/*/read/*", "data": {"points": ["WHICH rows?"]}},
         {
             "address": MENDED,
@@ -297,7 +305,10 @@ def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
 def test_a_limit_of_the_request_that_got_lost_is_found(plan: Plans) -> None:
     rules = [{"address": "plan/clarify/spec/*", "text": SPEC.replace("250", "some")}, *WRITTEN]
     run = plan("rapid", rules, request=REQUEST)
-    assert "The request says 250 rows; neither the specification nor a task does." in run.prompts("plan/completion/*/mended/*")[0]
+    assert (
+        "The request says 250 rows; neither the specification nor a task does."
+        in run.prompts("plan/completion/*/mended/*")[0]
+    )
 
 
 @pytest.mark.row("Q3")

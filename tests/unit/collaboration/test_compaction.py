@@ -96,15 +96,16 @@ def test_a_later_decision_replaces_the_earlier_one_of_its_id() -> None:
 
 @pytest.mark.row("P9")
 @pytest.mark.parametrize("resolves", [["Q1"], "Q1", ["Q7", "Q1"]])
-def test_a_decision_closes_the_questions_that_it_resolves(resolves: Any) -> None:
+def test_a_decision_closes_the_questions_and_risks_that_it_resolves(resolves: Any) -> None:
     got = accumulate(
         [
-            entry(open_questions=[question("Q1"), question("Q2")]),
+            entry(open_questions=[question("Q1"), question("Q2")], risks_identified=[{"id": "Q1"}, {"id": "R2"}]),
             entry(key_decisions=[decision("D1", resolves=resolves)]),
         ],
         500,
     )
     assert [each["id"] for each in got["open_questions"]] == ["Q2"]
+    assert [each["id"] for each in got["risks_identified"]] == ["R2"]
 
 
 @pytest.mark.row("P9")

@@ -167,7 +167,14 @@ def test_programs_say_which_phases_read_which() -> None:
     assert program is not None
     assert program.reads["setup"] == frozenset()
     assert program.reads["clarify"] == {"research"}
-    assert program.reads["assets"] == {"research", "clarify", "architecture", "validation", "expert-review", "test-strategy"}
+    assert program.reads["assets"] == {
+        "research",
+        "clarify",
+        "architecture",
+        "validation",
+        "expert-review",
+        "test-strategy",
+    }
     assert "think-deep" in program.reads["validation"]
 
 
