@@ -115,10 +115,12 @@ def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skil
     terminal.type("\x1b[B\r")  # from the hills to the town
     terminal.until(r"(?s)3 of 3.*1 of 3.*2 of 3.*A boat")
     terminal.type("\r")
+    terminal.until(r"(?s)1 of 3.*1 of 3.*2 of 3.*In your own words.*a map")
+    terminal.type("\r")
     terminal.until(r"(?s)3 of 3.*3 of 3.*Who")
     terminal.type("\r")
     assert terminal.end() == 0
-    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: Ann\n'
+    assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat", "a map"]\nwho: Ann\n'
 
 
 @pytest.mark.row("R5")
