@@ -58,3 +58,10 @@ def test_words_that_stand_once_are_changed_whatever_the_space_and_all_else_stays
 def test_a_change_that_is_no_record_is_a_fault() -> None:
     with budget(), pytest.raises(Fault, match="records with `says` and `instead`"):
         amended("a", ["b"])
+
+
+def test_what_stands_around_the_words_stays() -> None:
+    text = 'a:\n  "b": 1,\nc\n'
+    assert amended(text, [{"says": '  "b": 1,', "instead": '  "b": 2,'}])["text"] == 'a:\n  "b": 2,\nc\n'
+    assert amended(text, [{"says": '"b": 1,\n', "instead": '"b": 2,\n'}])["text"] == 'a:\n  "b": 2,\nc\n'
+    assert amended(text, [{"says": "c", "instead": "c\n  d"}])["text"] == 'a:\n  "b": 1,\nc\n  d\n'

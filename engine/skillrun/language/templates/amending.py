@@ -14,17 +14,19 @@ from skillrun.language.templates.values import kind, listed, printed
 def amended(text: Any, changes: Any) -> dict[str, Any]:
     """`text` with each change made: the words of `says`, where they stand once, give way to those of `instead`.
 
-    White space may differ. What was made is in `made`; in `missed` is what stands nowhere, or more than once.
+    White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what stands nowhere, or more than once.
     """
     found: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
     for change in listed(changes):
         if not isinstance(change, Mapping):
             raise Fault(f"`amended` takes records with `says` and `instead`; here is {kind(change)}")
-        place = _place(found["text"], printed(change.get("says") or ""))
+        says, instead = printed(change.get("says") or ""), printed(change.get("instead") or "")
+        place = _place(found["text"], says)
         if place is None:
             found["missed"].append(change)
             continue
-        instead = printed(change.get("instead") or "")
+        instead = instead.lstrip(" \t") if says[:1].isspace() else instead
+        instead = instead.rstrip() if says[-1:].isspace() else instead
         found["text"] = found["text"][: place[0]] + instead + found["text"][place[1] :]
         found["made"].append(change)
     return found
