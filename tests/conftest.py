@@ -33,7 +33,7 @@ AMBIENT = re.compile(
 # Machines and runs differ in speed, so no example is failed for being slow. The examples are the same every time, until
 # more of them are wanted.
 TIMES = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)
-hypothesis.settings.register_profile("times", deadline=None, max_examples=40 * TIMES, derandomize=TIMES == 1)
+hypothesis.settings.register_profile("times", deadline=None, max_examples=30 * TIMES, derandomize=TIMES == 1)
 hypothesis.settings.load_profile("times")
 
 
