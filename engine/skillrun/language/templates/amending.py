@@ -14,7 +14,8 @@ from skillrun.language.templates.values import kind, listed, printed
 def amended(text: Any, changes: Any) -> dict[str, Any]:
     """`text` with each change made: the words of `says`, where they stand once, give way to those of `instead`.
 
-    White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what stands nowhere, or more than once.
+    White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what
+    stands nowhere, or more than once.
     """
     found: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
     for change in listed(changes):
