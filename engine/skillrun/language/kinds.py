@@ -159,7 +159,8 @@ VERBS: Final[Mapping[str, Verb]] = {
     "find": Verb(
         Key("value", "paths or patterns, or records with a `path`"),
         "looks whether paths are in the workflow's repository",
-        gives=("found", "missing", "withheld"),
+        _keys(show=Key("integer", "gives their text, too: so many lines of all together", least=1)),
+        gives=("found", "missing", "withheld", "texts", "left_out"),
     ),
     "write": Verb(
         Key("text", "the artifact's path"),

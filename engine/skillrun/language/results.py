@@ -62,6 +62,7 @@ NEWS: Final = record(
     {"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "what a member says anew"
 )
 _PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
+_LINES: Final = list_of(record({"first": NUMBER, "last": NUMBER}, "the lines"))
 _CITED: Final = list_of(record(_PLACE, "the place"))
 _WITHIN: Final = {**_PLACE, "within": list_of(TEXT)}
 _PLACES: Final = list_of(record(_WITHIN, "the place"))
@@ -72,7 +73,7 @@ CHECKS: Final[Mapping[str, Type]] = {  # functions that give records with places
         {"id": TEXT, "kind": TEXT, **_WITHIN, "links": list_of(record({"id": TEXT.maybe(), **_WITHIN}, "the link"))},
         "the id",
     ),
-    "paths_in": record({"path": TEXT, "new": BOOLEAN, "cited": _CITED}, "the path"),
+    "paths_in": record({"path": TEXT, "new": BOOLEAN, "lines": _LINES, "cited": _CITED}, "the path"),
     "numbers_in": record({"number": TEXT, "value": NUMBER, "unit": TEXT, "cited": _CITED}, "the number"),
 }
 

@@ -358,8 +358,8 @@ def _read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     return record(fields, step.id or "read")
 
 
-def _find(scope: Scope, step: Step, main: Type, _: Types) -> Type:
-    """The items that it is given, in three lists."""
+def _find(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+    """The items that it is given, in three lists; the texts of files, where they are asked for."""
     item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
     if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
         hint = "a path, a list of paths, or a list of records with a `path`"
@@ -367,7 +367,9 @@ def _find(scope: Scope, step: Step, main: Type, _: Types) -> Type:
     elif item.kind == "record" and "path" not in item.fields:
         scope.report(_place(step), "type", "the records that `find` is given have no `path`", "name the field `path`")
     found = list_of(item.present()._replace(values=None))
-    return record({"found": found, "missing": found, "withheld": found}, step.id or "find")
+    fields = {"found": found, "missing": found, "withheld": found}
+    fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in beside else {}
+    return record(fields, step.id or "find")
 
 
 def _wrong(main: Type, item: Type) -> Type:

@@ -121,6 +121,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
         **dict.fromkeys(("files", "texts"), _are_texts),
         "answers": _are_records,
         "paths": _are_verdicts,
+        "excerpts": lambda value: isinstance(value, dict) and all(map(is_text, value.values())),
+        "left_out": _are_texts,
     },
     "answer": {"answers": _are_answers, "notes": is_text, "form": _is_form},
     "void": {"round": is_whole, "tries": _are_counts},

@@ -27,12 +27,16 @@ Rule = Mapping[str, Any]
 
 NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
 CLEAR = {"value": 2, "scope": 2, "acceptance": 2, "constraints": 1, "risk": 1}
+CASE = {"given": "one row", "followed": "it is read", "gives": "one row", "wanted": "one row", "holds": True}
+HELD = {"cases": [{"id": f"CASE-{number}", **CASE} for number in range(1, 5)]}
 STRAIGHT: Sequence[Rule] = (
     {"address": "plan/research/facts/*", "data": {"files_affected": 12}},
     {"address": "plan/clarify/forks/*", "data": {"questions": []}},
     {"address": "plan/clarify/*/score/*", "data": CLEAR},
     {"address": "plan/clarify/spec/*", "record": NOTHING},
+    {"address": "plan/architecture/tried/*", "data": HELD},
     {"address": "plan/validation/judged/*", "data": {"score": 18, "reasons": []}},
+    {"address": "plan/expert-review/tried/*", "data": HELD},
     {"address": "plan/expert-review/*/review/*", "data": {"findings": []}},
     {"address": "plan/coverage/judged/*", "data": {"score": 18, "reasons": []}},
     {"address": "plan/completion/*/read/*", "data": {"points": []}},

@@ -156,3 +156,17 @@ def test_of_very_many_calls_in_one_turn_the_first_are_carried_out(plan: Plans) -
     assert ["colour" in one for one in told] == [True] * 20 + [False] * 30
     assert told[20] == "error: at most 20 calls of tools are carried out in one turn, and this one was not"
     assert len([event for event in run.events if event["event"] == "ToolUsed"]) == 20
+
+
+@pytest.mark.row("Q1")
+def test_the_code_that_the_research_names_stands_in_the_prompts_that_need_it(plan: Plans) -> None:
+    places = "### What exists\nThe page.\n\n### The code itself\n- `skin/theme.py:2-3`: the colour\n- `skin/none.py:1`"
+    files = {"shop/skin/theme.py": "first\ncolour = 'light'\nlast\n" + "rest\n" * 9, "shop/page.py": "page\n"}
+    run = plan(
+        "standard", [{"address": "plan/research/findings/*", "text": places}], files=files, flags=["--repo", "shop"]
+    )
+    assert run.done.code == 0, run.done.out
+    assert "     2\tcolour = 'light'\n         3\tlast" in run.artifact("code.md")
+    shown = {address.split("/")[1] for address, prompt in run.calls if "colour = 'light'" in prompt}
+    assert shown == {"clarify", "architecture", "validation", "expert-review", "test-strategy", "completion"}
+    assert "rest" not in run.artifact("code.md")

@@ -17,6 +17,7 @@ LONGEST: Final = 300  # characters of a path
 _WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")
 _URL: Final = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s`<>()\"']*|\bwww\.[^\s`<>()\"']*")
 _PLACE_IN_IT: Final = re.compile(r"(?:::|:\d|#).*", re.DOTALL)
+_LINES: Final = re.compile(r"(?::|#L)(\d{1,7})(?:[-–]L?(\d{1,7}))?(?!\d)")
 _PART: Final = re.compile(r"[\w.@+~%*?-]+")
 _FILE: Final = re.compile(r".+\.[^\W\d_]\w{0,9}|\.[^\W\d_][\w.-]*", re.DOTALL)
 _DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+(?:com|org|net|io|dev|app)")
@@ -32,12 +33,18 @@ class _Mention:
     path: str
     start: int
     end: int
+    lines: tuple[int, int] | None = None
 
 
 @dataclass
 class _Path:
     new: bool = False
+    lines: dict[tuple[int, int], None] = field(default_factory=dict)
     cited: list[dict[str, Any]] = field(default_factory=list)
+
+    def told(self, path: str) -> dict[str, Any]:
+        lines = [{"first": first, "last": last} for first, last in self.lines]
+        return {"path": path, "new": self.new, "lines": lines, "cited": self.cited}
 
 
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
@@ -59,7 +66,10 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
                 known = found.setdefault(path, _Path())
                 known.new = known.new or under or path in said
                 known.cited.append(document.place(at, start))
-    return [{"path": path, "new": one.new, "cited": one.cited} for path, one in found.items()]
+            for one in mentions:
+                if one.lines:
+                    found[one.path].lines[one.lines] = None
+    return [one.told(path) for path, one in found.items()]
 
 
 def _first(mentions: Iterable[_Mention]) -> dict[str, int]:
@@ -92,7 +102,15 @@ def _mentions(line: str) -> Iterator[_Mention]:
         path = path.lstrip("*_").removeprefix("./")
         spend(MENTION_WORK)
         if _is_path(path, quoted):
-            yield _Mention(path, start, end)
+            yield _Mention(path, start, end, _lines(word[0]))
+
+
+def _lines(word: str) -> tuple[int, int] | None:
+    """The lines that are named behind a path, `:12`, `:12-40` or `#L12-L40`; the lower number is the first."""
+    if (named := _LINES.search(word)) is None:
+        return None
+    first, last = int(named[1]), int(named[2] or named[1])
+    return (min(first, last), max(first, last)) if first and last else None
 
 
 def _is_path(path: str, quoted: bool) -> bool:

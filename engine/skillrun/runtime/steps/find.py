@@ -1,4 +1,4 @@
-"""`find`: which of some paths are in the workflow's repository, as far as models may look there."""
+"""`find`: which of some paths are in the workflow's repository, as far as models may look there, and what they hold."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.looked import looked
 from skillrun.runtime.run import Frame, Run
 from skillrun.runtime.tools import opened_repository
+from skillrun.tools.excerpts import Range, excerpts
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.readable import SECONDS, Readable, Withheld
 from skillrun.tools.tree import LONGEST
@@ -29,21 +30,28 @@ Verdict = Literal["found", "missing", "withheld"]
 
 
 async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
-    """`.found`, `.missing` and `.withheld`: the items as they were; a resumed phase finds the same."""
+    """`.found`, `.missing` and `.withheld`: the items as they were; with `show`, `.texts` and the places `.left_out` of
+    them. A resumed phase finds the same."""
     items = _items(frame.main(step))
     paths = [_path(step, frame, one) for one in items]
     wanted = list(dict.fromkeys(paths))
+    most = frame.whole(step, "show", 0)
+    places = _places(items, paths) if most else {}
     if len(wanted) > MOST:
         raise StepFailed(f"`find` looks for at most {MOST:,} paths, and here are {len(wanted):,}", frame.at(step))
     folder = str(frame.open.names["repository"])
 
     async def look() -> dict[str, Any]:
-        return {"paths": await asyncio.to_thread(_verdicts, frame.run, folder, wanted)}
+        return await asyncio.to_thread(_look, frame.run, folder, wanted, places, most)
 
-    verdicts = (await looked(step, frame, json.dumps(["find", folder, wanted]), look)).get("paths", {})
+    question = ["find", folder, wanted] if not most else ["find", folder, wanted, list(places.items()), most]
+    seen = await looked(step, frame, json.dumps(question), look)
     result: dict[str, list[Any]] = {"found": [], "missing": [], "withheld": []}
     for item, path in zip(items, paths, strict=True):
-        result[verdicts.get(path, "missing")].append(item)
+        result[seen.get("paths", {}).get(path, "missing")].append(item)
+    if most:
+        result["texts"] = [{"path": path, "text": text} for path, text in seen.get("excerpts", {}).items()]
+        result["left_out"] = list(seen.get("left_out", []))
     return result
 
 
@@ -60,13 +68,37 @@ def _path(step: Step, frame: Frame, item: Any) -> str:
     return path
 
 
-def _verdicts(run: Run, folder: str, paths: Iterable[str]) -> dict[str, Verdict]:
-    """What is to be said of each path. Raises SkillrunError without a repository, and where it takes too long."""
+def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[Range]]:
+    """The lines of each path that its records name; none where one of them names no lines, and means all."""
+    found: dict[str, list[Range]] = {}
+    whole = set()
+    for item, path in zip(items, paths, strict=True):
+        lines = [_range(one) for one in item.get("lines") or ()] if isinstance(item, Mapping) else []
+        found.setdefault(path, []).extend(one for one in lines if one)
+        if not any(lines):
+            whole.add(path)
+    return {path: [] if path in whole else lines for path, lines in found.items()}
+
+
+def _range(value: Any) -> Range | None:
+    ends = (value.get("first"), value.get("last")) if isinstance(value, Mapping) else (value, value)
+    first, last = (one if isinstance(one, int) and not isinstance(one, bool) else 0 for one in ends)
+    return (first, last) if 1 <= first <= last else None
+
+
+def _look(run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[Range]], most: int) -> dict[str, Any]:
+    """What is to be said of each path, and so many lines of them. Raises SkillrunError without a repository, and where
+    it takes too long."""
     if not folder:
         raise SkillrunError("there is no repository to find anything in; the workflow's `repository:` names it")
     try:
         with opened_repository(run, folder) as repository:
-            return {path: _verdict(repository, path) for path in paths}
+            verdicts = {path: _verdict(repository, path) for path in paths}
+            if not most:
+                return {"paths": verdicts}
+            files = {path: lines for path, lines in places.items() if _is_file(repository, path, verdicts[path])}
+            texts, left_out = excerpts(repository, files, most)
+            return {"paths": verdicts, "excerpts": texts, "left_out": left_out}
     except TimeoutError:
         message = f"the search for paths took more than {SECONDS:g} seconds"
         raise SkillrunError(message, "look for fewer, or for names without wildcards") from None
@@ -84,10 +116,23 @@ def _verdict(repository: Readable, path: str) -> Verdict:
         return "withheld"
     except PathRefused:
         return "missing"
+    except TimeoutError:
+        raise
     except OSError as error:
         if error.errno in _CLOSED:
             return "withheld"
     return "found" if any(each in name for each in "*?[") and _matches(repository, name) else "missing"
+
+
+def _is_file(repository: Readable, path: str, verdict: Verdict) -> bool:
+    """Whether a path is that of one file, and no folder or pattern."""
+    try:
+        with repository.opened(path) as found:
+            return verdict == "found" and not found.is_folder
+    except TimeoutError:
+        raise
+    except (OSError, SkillrunError):
+        return False
 
 
 def _matches(repository: Readable, pattern: str) -> bool:
