@@ -38,10 +38,9 @@ ASKED: Rule = {
 DOCUMENTS = {
     "clarify": "plan/clarify/spec/*",
     "architecture": "plan/architecture/draft/*",
-    "assets": "plan/assets/assets/*",
+    "test-strategy": "plan/test-strategy/draft/*",
 }
 QUIET: list[Rule] = [
-    {"address": "plan/test-strategy/draft/*", "record": NOTHING},
     *({"address": address, "record": NOTHING} for address in DOCUMENTS.values()),
 ]
 """Nothing but the summaries themselves is on record of a rapid plan; the rules of a test stand before these."""
@@ -88,7 +87,7 @@ def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(pla
 def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
     assert "RES-1" in known(run.prompt("plan/architecture/draft/*"))
-    record = known(run.prompt("plan/assets/assets/*"))
+    record = known(run.prompt("plan/test-strategy/draft/*"))
     assert "RES-1" not in record
     assert "RES-2 (HIGH): Which charts are there?" in record
 
@@ -104,14 +103,14 @@ def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> Non
 
 @pytest.mark.row("P9")
 def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(plan: Plans) -> None:
-    rules = [decided("clarify", "menu"), decided("architecture", "switch"), decided("assets", "store"), *QUIET]
+    rules = [decided("clarify", "menu"), decided("architecture", "switch"), decided("test-strategy", "store"), *QUIET]
     run = plan("rapid", rules, files=NARROW)
-    full = known(run.prompt("plan/assets/assets/*"))
+    full = known(run.prompt("plan/test-strategy/draft/*"))
     assert all(f"clarify-{n}" in full and f"architecture-{n}" in full for n in range(1, 5))
     record = known(run.prompt("plan/completion/tasks/*"))
     assert estimate_tokens(record) <= 500
-    left = re.findall(r"(\w+-\d) \(HIGH\)", record)
-    whole = [f"{phase}-{n}" for phase in ("clarify", "architecture", "assets") for n in range(1, 5)]
+    left = re.findall(r"([\w-]+-\d) \(HIGH\)", record)
+    whole = [f"{phase}-{n}" for phase in ("clarify", "architecture", "test-strategy") for n in range(1, 5)]
     assert left == whole[-len(left) :]
     assert len(left) < len(whole)
     dropped = run.summary("completion")["context_dropped"]
@@ -124,7 +123,7 @@ def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(p
 @pytest.mark.row("P9")
 def test_what_weighs_most_stays_and_there_is_more_room_in_a_larger_window(plan: Plans) -> None:
     first, later = decided("clarify", "menu", weight="HIGH"), decided("architecture", "switch", weight="LOW")
-    rules = [first, later, decided("assets", "store", weight="LOW"), *QUIET]
+    rules = [first, later, decided("test-strategy", "store", weight="LOW"), *QUIET]
     record = known(plan("rapid", rules, files=NARROW).prompt("plan/completion/tasks/*"))
     assert all(f"clarify-{n} (HIGH)" in record for n in range(1, 5))
     assert "architecture-1" not in record
@@ -177,4 +176,4 @@ def test_a_summary_without_the_keys_is_skipped(plan: Plans) -> None:
     path.write_text("---\nphase: research\nstatus: completed\nround: 1\nartifacts: [research.md]\n---\n")
     resumed = run.resumed([vague, RECORDED])
     assert resumed.done.code == 0, resumed.done.err
-    assert "CLA-1 (HIGH)" in known(resumed.prompt("plan/assets/assets/*"))
+    assert "CLA-1 (HIGH)" in known(resumed.prompt("plan/test-strategy/draft/*"))
