@@ -56,6 +56,6 @@ def test_a_published_skill_is_put_into_a_role_by_files_alone(plan: Plans) -> Non
 @pytest.mark.row("P18")
 def test_a_published_skill_is_put_into_a_phase_by_files_alone(plan: Plans) -> None:
     phase = shipped("skills/plan/assets.md").replace("\nsteps:", "\nreferences: [house-style]\nsteps:", 1)
-    run = plan("rapid", files={"skills/house-style/SKILL.md": HOUSE, "skills/plan/assets.md": phase})
+    run = plan("standard", files={"skills/house-style/SKILL.md": HOUSE, "skills/plan/assets.md": phase})
     assert run.done.code == 0, run.done.err
     assert {address.split("/")[1] for address, prompt in run.calls if LINE in prompt} == {"assets"}
