@@ -154,3 +154,68 @@ def test_what_cannot_be_looked_for_is_a_failure_that_otherwise_takes(
     assert "Nobody looked." in done.out
     assert because in done.out
     assert (folder / "runs" / "it" / "out.md").read_text() == "nobody looked\n"
+
+
+SOURCE = "".join(f"line {number}\n" for number in range(1, 41))
+
+
+def shown(project: Call, skillrun: Call, find: Any, most: int = 100) -> dict[str, Any]:
+    """What `find` gives with `show`."""
+    folder = project(find)
+    (folder / "src" / "app.py").write_text(SOURCE)
+    (folder / "src" / "other.py").write_bytes(b"one\r\ntwo\n")
+    (folder / "src" / "picture.png").write_bytes(b"\x89\0")
+    (folder / "src" / "dead").symlink_to("nowhere")
+    skill = folder / "skills" / "look" / "look.md"
+    skill.write_text(skill.read_text().replace("    otherwise:", f"    show: {most}\n    otherwise:"))
+    done = skillrun("look", "hello", "--name", "it")
+    assert done.code == 0, done.out
+    return found(folder)
+
+
+def numbered(*numbers: int) -> str:
+    return "\n".join(f"{number:>6}\tline {number}" for number in numbers)
+
+
+@pytest.mark.row("Q1")
+def test_the_lines_that_are_named_are_shown_once_and_from_the_top(project: Call, skillrun: Call) -> None:
+    text = "`src/app.py:20-22` `src/app.py:2` src/app.py:4 src/other.py src/app.py:21-23 `src/app.py:39-99` src/no.py:1"
+    result = shown(project, skillrun, f"{{{{ paths_in({text!r}) }}}}")
+    first = "\n   […]\n".join([numbered(2, 3, 4), numbered(*range(20, 24)), numbered(39, 40)])
+    assert result["texts"] == [
+        {"path": "src/app.py", "text": first},
+        {"path": "src/other.py", "text": "     1\tone\n     2\ttwo"},
+    ]
+    assert result["left_out"] == []
+    assert [one["path"] for one in result["missing"]] == ["src/no.py"]
+
+
+@pytest.mark.row("Q1")
+def test_what_has_no_room_or_is_no_text_is_named_and_nothing_withheld_is_shown(project: Call, skillrun: Call) -> None:
+    names = [
+        "src/picture.png",
+        ".env",
+        "tls/server.pem",
+        "env",
+        "src/dead",
+        "src/",
+        "src/*.py",
+        "src/app.py",
+        "src/other.py",
+    ]
+    result = shown(project, skillrun, names, most=7)
+    assert result["texts"] == [{"path": "src/app.py", "text": numbered(*range(1, 8))}]
+    assert result["left_out"] == ["src/picture.png", "src/app.py:8-40", "src/other.py:1-2"]
+    assert set(result["withheld"]) >= {".env", "tls/server.pem", "env"}
+
+
+@pytest.mark.row("Q1")
+def test_a_resumed_phase_is_shown_what_it_was_shown(project: Call, skillrun: Call) -> None:
+    before = shown(project, skillrun, ["src/app.py"], most=2)
+    folder = Path.cwd()
+    (folder / "src" / "app.py").write_text("other\n")
+    (folder / "runs" / "it" / "out.md").unlink()
+    with closing(Journal.open(folder / "runs" / "it")) as journal:
+        (entry,) = journal.entries("tool")
+    assert entry.body["excerpts"] == {"src/app.py": numbered(1, 2)}
+    assert before["texts"] == [{"path": "src/app.py", "text": numbered(1, 2)}]

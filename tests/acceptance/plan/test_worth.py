@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.plan.conftest import NOTHING, Plan, Plans, Rule
+from tests.acceptance.plan.conftest import CASE, HELD, NOTHING, Plan, Plans, Rule
 
 SPEC = """\
 # Specification
@@ -132,6 +132,78 @@ def test_without_reviewers_the_author_answers_the_judges(plan: Plans) -> None:
     run = plan("standard", [judged("NO way back."), mended, *WRITTEN], config=config, until="test-strategy")
     assert run.artifact("design.md") == "# Design\n\nNEW.\n"
     assert "NEW." in run.prompts("plan/test-strategy/*")[0]
+
+
+def breaking(given: str) -> dict[str, Any]:
+    """Cases of which the first breaks the design."""
+    wrong = {**CASE, "id": "CASE-1", "given": given, "gives": "NOTHING is seen.", "holds": False}
+    return {"cases": [wrong, *HELD["cases"][1:]]}
+
+
+@pytest.mark.row("Q2", "Q4")
+def test_a_case_that_breaks_the_design_goes_to_its_author_in_every_mode(plan: Plans) -> None:
+    tried = {"address": "plan/architecture/tried/*", "data": breaking("TWO at once")}
+    for mode, place in (("rapid", "architecture"), ("standard", "expert-review")):
+        mended = {
+            "address": f"plan/{place}/mended/rewritten/*",
+            "text": f"{DESIGN}- D-2: LOCKED.",
+            "record": changed("CASE-1"),
+        }
+        run = plan(mode, [tried, mended, *WRITTEN], request=REQUEST)
+        assert run.done.code == 0, run.done.err
+        points = run.prompt(f"plan/{place}/mended/rewritten/*").rpartition("# Points to answer")[2]
+        assert "TWO at once" in points
+        assert "NOTHING is seen." in points
+        assert points.count("CASE-2") == 0, "what holds is no point"
+        assert "LOCKED." in run.artifact("design.md")
+        assert "TWO at once" in run.prompts("plan/test-strategy/draft/*")[0]
+        assert "TWO at once" not in run.artifact("plan.md")
+    assert "TWO at once" in run.prompts("plan/validation/judged/*")[0]
+    assert len(run.asked("plan/architecture/mended/*")) == 0, "judges and reviewers look at it first"
+
+
+@pytest.mark.row("Q2", "Q4")
+def test_what_still_breaks_the_rewritten_design_is_put_right_with_the_tests(plan: Plans) -> None:
+    mended = {"address": "plan/expert-review/mended/rewritten/*", "text": DESIGN, "record": changed("P-1")}
+    tried = {"address": "plan/expert-review/tried/*", "data": breaking("THREE at once")}
+    correction = {"document": "design", "says": "A cookie keeps it.", "instead": "A locked cookie keeps it."}
+    draft = {
+        "address": "plan/test-strategy/draft/*",
+        "text": TESTS,
+        "record": {**NOTHING, **changed("CASE-1"), "corrections": [correction]},
+    }
+    run = plan("standard", [judged("NO way back."), mended, tried, draft, *WRITTEN], request=REQUEST)
+    assert run.done.code == 0, run.done.err
+    assert "Cases that were tried before" in run.prompt("plan/expert-review/tried/*")
+    assert "THREE at once" in run.prompt("plan/test-strategy/draft/*").rpartition("# Points to answer")[2]
+    assert "A locked cookie keeps it." in run.artifact("design.md")
+    kept = {**draft, "record": {**NOTHING, **changed("CASE-1", done="kept", how="Nobody does.")}}
+    run = plan("standard", [judged("NO way back."), mended, tried, kept, *WRITTEN], request=REQUEST)
+    assert "- THREE at once Stays, because: Nobody does." in run.artifact("plan.md")
+
+
+@pytest.mark.row("Q2")
+def test_what_breaks_a_design_that_is_sent_back_is_among_the_reasons(plan: Plans) -> None:
+    tried = {"address": "plan/architecture/tried/*", "data": breaking("TWO at once"), "times": 1}
+    run = plan("standard", [tried, {**judged("NO way back.", score=3), "times": 3}, *WRITTEN], request=REQUEST)
+    assert run.done.code == 0, run.done.err
+    again = run.prompts("plan/architecture/draft/*")[-1].rpartition("# Points to answer")[2]
+    assert "TWO at once The design gives: NOTHING is seen." in again
+
+
+@pytest.mark.row("Q3", "P12")
+def test_a_risk_that_the_review_leaves_may_be_named_and_is_explained_where_it_is(plan: Plans) -> None:
+    mended = {
+        "address": "plan/expert-review/mended/rewritten/*",
+        "text": DESIGN,
+        "record": changed("EXPERT-REVIEW-R1", done="kept", how="It is rare."),
+    }
+    tasks = {"address": "plan/completion/tasks/*", "text": f"{TASKS}- Serves, too: EXPERT-REVIEW-R1\n"}
+    rules = [found(("EXPERT-REVIEW-R1 a hole.", "MAJOR")), mended, tasks, *WRITTEN]
+    run = plan("standard", rules, request=REQUEST)
+    assert run.done.code == 0, run.done.err
+    assert "- EXPERT-REVIEW-R1: MAJOR, EXPERT-REVIEW-R1 a hole." in run.artifact("tasks.md")
+    assert run.asked(MENDED) == [], "naming it is no fault"
 
 
 @pytest.mark.row("Q2", "P13")

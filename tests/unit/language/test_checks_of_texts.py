@@ -216,6 +216,20 @@ def test_a_path_is_new_where_the_authors_words_beside_it_say_so(line: str, expec
     assert not any(one["new"] for one in paths_in(line))
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("`a/x.py:3`", [(3, 3)]), ("a/x.py:3-7, a/x.py:9–12", [(3, 7), (9, 12)]), ("a/x.py#L3-L7", [(3, 7)]),
+        ("a/x.py:3:5", [(3, 3)]), ("a/x.py:7-3", [(3, 7)]), ("a/x.py:3 and a/x.py:3", [(3, 3)]), ("a/x.py", []),
+        ("a/x.py::test_it", []), ("a/x.py:0", []), ("a/x.py:12345678", []), ("a/x.py#title", []),
+    ],
+)  # fmt: skip
+def test_the_lines_that_are_named_behind_a_path(line: str, expected: list[tuple[int, int]]) -> None:
+    (path,) = paths_in(line)
+    assert path["path"] == "a/x.py"
+    assert [(one["first"], one["last"]) for one in path["lines"]] == expected
+
+
 # numbers
 
 
