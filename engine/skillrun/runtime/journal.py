@@ -30,7 +30,17 @@ from skillrun.runtime.journal_check import (
 )
 from skillrun.runtime.journal_files import Files, make_journal
 from skillrun.runtime.lock import RunLost, held, is_held, own
-from skillrun.runtime.records import KINDS, TEXT, Kind, Row, body_from_bytes, body_to_bytes, chained
+from skillrun.runtime.records import (
+    KINDS,
+    TEXT,
+    Kind,
+    Row,
+    body_from_bytes,
+    body_to_bytes,
+    chained,
+    packed,
+    unpacked,
+)
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
@@ -249,7 +259,7 @@ class Journal:
         key = digest(text)
         seq = self._index.texts.get(key)
         if seq is None:
-            seq = self._index.texts[key] = self._push(TEXT, "", key, text)
+            seq = self._index.texts[key] = self._push(TEXT, "", key, packed(text) if self._index.packs else text)
         return seq
 
     def _push(self, kind: str, address: str, fingerprint: str, body: bytes) -> int:
@@ -308,7 +318,7 @@ class Journal:
     def _entry(self, seq: int) -> Entry:
         row = self._row(seq)
         try:
-            body = body_from_bytes(row.body, lambda number: self._row(number).body)
+            body = body_from_bytes(row.body, lambda number: unpacked(self._row(number).body))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
         if not self._fits(row.kind, body):

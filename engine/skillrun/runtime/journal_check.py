@@ -22,7 +22,8 @@ JOURNAL: Final = ".run/journal.db"
 WITNESS: Final = ".run/witness"
 BESIDE: Final = ("-wal", "-shm", "-journal")  # what SQLite opens beside a database, by its name
 LARGEST: Final = 1 << 30  # bytes of a journal that is looked at
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+PLAIN: Final = 2  # the version whose pieces of text are stored as they are; a journal stays what it is
 SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB)"
 )
@@ -62,6 +63,7 @@ class Index:
         self.texts: dict[str, int] = {}
         self.unanswered: dict[tuple[str, str], None] = {}
         self.calls = 0
+        self.packs = False
         self._tried: set[tuple[str, str]] = set()
 
     @property
@@ -182,7 +184,7 @@ def _read(path: Path, place: Path, index: Index, witnessed: int) -> bytes:
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
             database.execute("PRAGMA trusted_schema=OFF")
-            _check_version(place, database)
+            index.packs = _version(place, database) > PLAIN
             _check_schema(place, database)
             for found in database.execute("SELECT * FROM records ORDER BY seq"):
                 row = Row(*found)
@@ -198,20 +200,22 @@ def _read(path: Path, place: Path, index: Index, witnessed: int) -> bytes:
     return head
 
 
-def _check_version(path: Path, database: sqlite3.Connection) -> None:
+def _version(path: Path, database: sqlite3.Connection) -> int:
+    version: int
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > SCHEMA_VERSION:
         raise JournalNewer(
             f"{path} has version {version}, and this skillrun reads version {SCHEMA_VERSION}",
             "Nothing was changed. Upgrade skillrun and resume the run again.",
         )
-    if 0 < version < SCHEMA_VERSION:
+    if 0 < version < PLAIN:
         raise JournalOlder(
             f"{path} has version {version}, and this skillrun reads version {SCHEMA_VERSION}",
             "Nothing was changed. Go on with the skillrun that began the run, or begin the run again.",
         )
-    if version != SCHEMA_VERSION:
+    if version < PLAIN:
         raise JournalDamaged(f"{path} is not a journal (version {version})", KEPT)
+    return version
 
 
 def _check_schema(path: Path, database: sqlite3.Connection) -> None:

@@ -7,6 +7,7 @@ calls, a reply quoted in the next turn) is stored once, as a record of kind `tex
 import hashlib
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -19,6 +20,8 @@ _PIECE = 2048  # characters, cut from the start of a string, so that equal prefi
 _LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without end
 _INLINE = 512  # what is shorter is not worth a record of its own
 _MARK = "\0"
+_PACKED = b"\xff"  # no text in UTF-8 begins with it
+_WIDEST = 4 * _PIECE + 1  # bytes; every piece has fewer
 _STAYS = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
@@ -61,6 +64,26 @@ def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, A
 
     body: dict[str, Any] = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)
     return body
+
+
+def packed(piece: bytes) -> bytes:
+    """A piece of text as it is stored: compressed where that makes it shorter."""
+    short = _PACKED + zlib.compress(piece)
+    return short if len(short) < len(piece) else piece
+
+
+def unpacked(stored: bytes) -> bytes:
+    """The piece that was stored. Raises ValueError for what `packed` has not given."""
+    if not stored.startswith(_PACKED):
+        return stored
+    stream = zlib.decompressobj()
+    try:
+        piece = stream.decompress(stored[len(_PACKED) :], _WIDEST)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not stream.eof or stream.unused_data:
+        raise ValueError("a piece of text is longer than any")
+    return piece
 
 
 def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:

@@ -2,6 +2,8 @@
 
 import asyncio
 import resource
+import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.runtime import checkpoints
 from skillrun.runtime.journal import Journal, JournalUnwritable
-from skillrun.runtime.records import Kind
+from skillrun.runtime.records import Kind, packed, unpacked
 
 ALL: tuple[Kind, ...] = get_args(Kind)
 Record = tuple[Kind, str, str, dict[str, Any]]
@@ -290,3 +292,39 @@ def test_a_journal_is_not_made_over_another(tmp_path: Path) -> None:
     (tmp_path / ".run" / "journal.db").unlink()
     with pytest.raises(FileExistsError):
         Journal.create(tmp_path)
+
+
+LONG = "A word of a prompt, and another one. " * 200
+
+
+def stored(folder: Path) -> list[bytes]:
+    with closing(sqlite3.connect(folder / ".run" / "journal.db")) as database:
+        return [bytes(body) for (body,) in database.execute("SELECT body FROM records WHERE kind = 'text'")]
+
+
+def test_long_texts_are_compressed_in_a_new_journal_and_stay_plain_in_one_of_before(tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    for folder in (new, old):
+        folder.mkdir()
+        Journal.create(folder).close()
+    with closing(sqlite3.connect(old / ".run" / "journal.db")) as database:
+        database.execute("PRAGMA user_version=2")
+    for folder in (new, old):
+        with closing(Journal.open(folder)) as journal:
+            record(journal, "sent", "a", "1", {"text": LONG})
+            record(journal, "reply", "a", "1", {"text": LONG + "\ud800"})
+        with closing(Journal.open(folder)) as journal:
+            assert journal.find("sent", "a", "1") == {"text": LONG}
+            assert journal.find("reply", "a", "1") == {"text": LONG + "\ud800"}
+    assert sum(map(len, stored(new))) < sum(map(len, stored(old))) / 5
+    assert b"".join(stored(old)).startswith(b"A word of a prompt")
+    with closing(sqlite3.connect(old / ".run" / "journal.db")) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("piece", [zlib.compress(bytes(1 << 20)), zlib.compress(b"x") + b"y", b"nonsense", b""])
+def test_a_piece_that_was_never_packed_is_no_text(piece: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        unpacked(b"\xff" + piece)
+    assert unpacked(packed(b"short")) == b"short"
+    assert unpacked(packed(b"x" * 8192)) == b"x" * 8192
