@@ -39,7 +39,8 @@ HOSTILE: Final = (
     *('"a\\nb"', "x" * 3000, "[" * 60 + "]" * 60, "https://h/v1", "http://10.0.0.1", "sk-ant-secret", "https://u:p@h"),
 )
 MODELS: Final = {
-    "tiers": {"strong": "o:m", "fast": "quick"},
+    "tiers": {"strong": "o:m", "fast": "quick", "critic": "strong"},
+    "elsewhere": ["critic"],
     "prefer": ["openai", "o"],
     "aliases": {"quick": "o:n"},
     "intents": {"latest o": {"provider": "o", "match": "m-*", "fallback": "m-1", "tier": "fast"}},
@@ -121,7 +122,7 @@ def check_models(path: Path) -> bool:
     if found is None or library.problems.errors:
         return False
     catalogue = Catalogue.of(found.data, origins(found))
-    for symbol in ("strong", "fast", "quick", "latest o"):
+    for symbol in ("strong", "fast", "critic", "quick", "latest o"):
         for environ in ({}, {"OPENAI_API_KEY": "k"}, {"O_API_KEY": "k"}):
             with suppress(SkillrunError):
                 catalogue.price(catalogue.resolve(symbol, environ).model, Usage(10**6, 10**6))

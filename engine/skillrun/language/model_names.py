@@ -37,6 +37,7 @@ class ModelNames:
     patterns: tuple[tuple[str, str], ...]  # of bare names
     providers: tuple[str, ...]
     shown: tuple[str, ...]
+    tiers: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> ModelNames:
@@ -58,6 +59,7 @@ class ModelNames:
             patterns=tuple((str(one["names"]), name) for name, one in providers.items() if one.get("names")),
             providers=tuple(part("providers")),
             shown=(*part("tiers"), *part("aliases"), *intents, *dict.fromkeys(bare), *(f"{one}:" for one in providers)),
+            tiers=tuple(part("tiers")),
         )
 
     def wrong(self, name: str) -> Wrong | None:
@@ -75,6 +77,11 @@ class ModelNames:
         if name in self.providers or (scripted and name == SCRIPTED):
             return None
         return Wrong("unknown-provider", f"there is no provider `{name}`", suggest(name, self.providers))
+
+    def no_tier(self, name: str) -> Wrong | None:
+        if name.casefold() in map(str.casefold, self.tiers):
+            return None
+        return Wrong("unknown-tier", f"there is no tier `{name}`", suggest(name, self.tiers))
 
     def way(self, name: str) -> list[str]:
         """The names through which tiers and aliases lead; the last one is there twice where they never end."""
@@ -123,6 +130,9 @@ def _wrong(layer: Layer, names: ModelNames) -> Iterator[tuple[Span, Wrong]]:
     prefer = layer.get("prefer")
     for item in prefer.items if isinstance(prefer, Sequence) else ():
         yield from _at(item, names.no_provider(str(plain(item))))
+    elsewhere = layer.get("elsewhere")
+    for item in elsewhere.items if isinstance(elsewhere, Sequence) else ():
+        yield from _at(item, names.no_tier(str(plain(item))))
     for _, entry in _entries(layer.get("intents")):
         for key, one in _entries(entry.value):
             if key == "provider":

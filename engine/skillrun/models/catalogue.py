@@ -154,6 +154,7 @@ class Catalogue:
     models: Mapping[str, Mapping[str, Any]]
     embedded: Embedded | None = None
     retry: Retry = Retry()
+    elsewhere: Sequence[str] = ()
 
     @classmethod
     def of(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
@@ -183,6 +184,7 @@ class Catalogue:
             models=config.get("models", {}),
             embedded=Embedded(**config["embedded"]) if config.get("embedded") else None,
             retry=Retry(**config.get("retry", {})),
+            elsewhere=config.get("elsewhere", ()),
         )
 
     def located(self, environ: Mapping[str, str]) -> Catalogue:
@@ -284,6 +286,21 @@ class Catalogue:
 
     def _followed(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
         """The exact model, or the intent whose provider's list decides, to which a name leads, and by which way."""
+        last, why = self._way(name, environ, override)
+        if override or name.casefold() not in map(str.casefold, self.elsewhere):
+            return last, why
+        own = last.provider if isinstance(last, Intent) else last.partition(":")[0]
+        if own not in self.prefer:
+            return last, why
+        other = self._stand_in(environ, but=own)
+        if other is None:
+            return last, [*why, "there is no key of another provider"]
+        tier = other.fast if isinstance(last, Intent) and last.tier == "fast" and other.fast else other.strong
+        last, way = self._way(tier, environ, "")
+        return last, [f"another provider than {own}, as {other.key} is set", tier, *way]
+
+    def _way(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
+        """Where a name leads by itself."""
         symbols = {**self.tiers, **self.aliases}
         why: list[str] = []
         seen = [name]
@@ -313,9 +330,10 @@ class Catalogue:
                 raise SkillrunError(f"the model name `{name}` leads back to itself: {' -> '.join((*seen, name))}")
             seen.append(name)
 
-    def _stand_in(self, environ: Mapping[str, str]) -> Provider | None:
-        others = (self.providers[name] for name in self.prefer if name in self.providers)
-        return next((other for other in others if other.strong and other.key and other.ready(environ)), None)
+    def _stand_in(self, environ: Mapping[str, str], but: str = "") -> Provider | None:
+        others = (self.providers[name] for name in self.prefer if name in self.providers and name != but)
+        open_to = (other for other in others if other.strong and other.key and not (but and other.barred))
+        return next((other for other in open_to if other.ready(environ)), None)
 
     def _exact(self, name: str) -> str:
         provider, colon, model = name.partition(":")

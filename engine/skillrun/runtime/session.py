@@ -381,13 +381,24 @@ def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
 async def _pin(run: Run) -> None:
     """Settle what each tier and each input means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
-    await run.settle([*session.catalogue.tiers, *models_in(session.program, state.inputs)])
+    tiers = _tiers(session)
+    await run.settle([*tiers, *models_in(session.program, state.inputs)])
     for provider, place in session.catalogue.places(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     typed = {name: value for name, value in state.inputs.items() if name in session.typed}
-    used = [*session.catalogue.tiers, *models_in(session.program, typed)]  # a default may be of no use in this run
+    used = [*tiers, *models_in(session.program, typed)]  # a default may be of no use in this run
     if any(run.resolve(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
+
+
+def _tiers(session: Session) -> list[str]:
+    """The tiers, and of those that are elsewhere only what a role of the workflow asks for: no provider is told of that
+    nobody uses."""
+    library = session.program.library
+    read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
+    wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
+    elsewhere = set(map(str.casefold, session.catalogue.elsewhere)) - wanted
+    return [tier for tier in session.catalogue.tiers if tier.casefold() not in elsewhere]
 
 
 async def _interruptible(work: Any) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,37 @@ def test_with_no_key_every_tier_alias_and_intent_is_the_embedded_model(name: str
 def test_the_tiers_follow_the_keys_that_are_set(environ: dict[str, str], strong: str, fast: str) -> None:
     assert SHIPPED.resolve("strong", environ).model == strong
     assert SHIPPED.resolve("fast", environ).model == fast
+
+
+@pytest.mark.row("Q2", "S8")
+@pytest.mark.parametrize(
+    ("environ", "critic", "said"),
+    [
+        (CLAUDE, "anthropic:claude-opus-5-5", "there is no key of another provider"),
+        (GPT, "openai:gpt-6.1-sol", "there is no key of another provider"),
+        ({**CLAUDE, **GPT}, "openai:gpt-6.1-sol", "another provider than anthropic, as OPENAI_API_KEY is set"),
+        ({**GPT, "GEMINI_API_KEY": "c"}, "google:gemini-3.1-pro-preview", "another provider than openai"),
+        ({}, "embedded:smollm2-135m", "no provider key is set"),
+    ],
+)
+def test_a_critic_is_of_another_provider_where_it_has_a_key(environ: dict[str, str], critic: str, said: str) -> None:
+    found = SHIPPED.resolve("critic", environ)
+    assert found.model == critic
+    assert said in found.why
+    assert SHIPPED.resolve("Critic", environ).model == critic
+    assert SHIPPED.resolve("critic", environ, "opus").model == SHIPPED.resolve("opus", environ).model
+
+
+@pytest.mark.row("Q2")
+def test_a_critic_stays_where_somebody_keeps_all_to_one_place() -> None:
+    keys = {**CLAUDE, **GPT}
+    local = Catalogue.of(
+        {**shipped(), "tiers": {"strong": "scripted:mine", "fast": "scripted:mine", "critic": "strong"}}
+    )
+    assert local.resolve("critic", keys).model == "scripted:mine"
+    assert replace(SHIPPED, elsewhere=[]).resolve("critic", keys).model == "anthropic:claude-opus-5-5"
+    barred = SHIPPED.barring({"openai": "not trusted"})
+    assert barred.resolve("critic", keys).model == "anthropic:claude-opus-5-5"
 
 
 @pytest.mark.row("S8")

@@ -1,0 +1,3 @@
+"""Things that neighbours lend to each other."""
+
+__version__ = "0.4"
