@@ -16,7 +16,6 @@ ARTIFACTS = {
     "plan.md",
     "test-plan.md",
     "coverage.md",
-    "assets.md",
     "tasks.md",
     "summary.md",
 }
