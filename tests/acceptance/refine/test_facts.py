@@ -134,8 +134,8 @@ def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobo
     refine.fill()
     assert refine.resume([prd(text), mended(better, points=4)]).code == 0, refine.done.out
     (task,) = map(points, refine.prompts(MENDED))
-    assert "Nobody can test it without a case (Given …, when …, then …): - R-2" in task
-    assert "It is neither must, should nor could: - R-3: It is warm" in task
+    assert "Nobody can test without a case below it (Given …, when …, then …): R-2.\n" in task
+    assert "Neither must, should nor could: R-3.\n" in task
     assert "R-1 is a must and stands under what is dropped first." in task
     assert "Nobody decides it, and by no day: | A-2 | Who locks up?" in task
     assert task.count("- P-") == 4, task
