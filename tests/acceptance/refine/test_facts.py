@@ -111,7 +111,13 @@ OPEN = """
 | A-1 | Who pays? | the owner, 9 March | guests | R-1 | [D-1] |
 | A-2 | Who locks up? |  | the last | R-2 | [D-2] |
 
-It is so [A-1, A-2].
+It is so: `[Call]`, then `[Take back]` [A-1, A-2].
+
+### States and buttons
+
+| State | Buttons | Rests on |
+| --- | --- | --- |
+| Waiting | `[Call]` | [R-1] |
 
 > Come in
 """
@@ -126,19 +132,21 @@ def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobo
         "R-2 (should): A lamp is lit. [D-1]", "R-2 (should): A lamp is lit. [D-1]\n  - Given dusk, then light."
     )
     better = (
-        better.replace("- R-3:", "- R-3 (could):")
+        better.replace("| `[Call]` |", "| `[Call]`, `[Take back]` |")
+        .replace("- R-3:", "- R-3 (could):")
         .replace("1. R-1 [D-1]\n2.", "1.")
         .replace("|  | the last", "| the owner, 1 May | the last")
     )
     refine.begin()
     refine.fill()
-    assert refine.resume([prd(text), mended(better, points=4)]).code == 0, refine.done.out
+    assert refine.resume([prd(text), mended(better, points=5)]).code == 0, refine.done.out
     (task,) = map(points, refine.prompts(MENDED))
     assert "Nobody can test without a case below it (Given …, when …, then …): R-2.\n" in task
     assert "Neither must, should nor could: R-3.\n" in task
     assert "R-1 is a must and stands under what is dropped first." in task
     assert "Nobody decides it, and by no day: | A-2 | Who locks up?" in task
-    assert task.count("- P-") == 4, task
+    assert "Buttons that no row of `States and buttons` has: `[Take back]`." in task
+    assert task.count("- P-") == 5, task
     assert refine.warnings("draft") == []
     summary = refine.text("summary.md").partition("## To decide first")[2]
     assert "| A-1 | Who pays? | the owner, 9 March | guests |" in summary
