@@ -52,8 +52,10 @@ def question(section: str, text: str = "", priority: str = "CRITICAL", **more: A
 QUESTIONS = [question(section) for section in SECTIONS]
 CITED = "[D-1, D-2, D-3, D-4, D-5, D-6]"
 PRD = "# Quiet\n\n" + "\n".join(
-    f"## {name}\n\nText {CITED}.\n" for name in ("Executive Summary", "Decisions", *SECTIONS)
+    f"## {name}\n\nText {CITED}.\n" for name in ("Executive Summary", "Decisions", *SECTIONS, "Delivery")
 )
+RESCORED = "refine/draft/mending#*/rescored/*"
+CORRECTED = "refine/draft/mending#2/corrected/*"
 REASON = {"place": "Workflows", "wrong": "Nobody knows what a late guest does.", "settled_by": "Say it."}
 
 
@@ -75,14 +77,22 @@ def mended(text: str = PRD, *kept: str, points: int = 1) -> Rule:
     return {"address": "refine/draft/mending#*/mended/*", "text": text, "record": {"answers": answers}}
 
 
+def corrected(*changes: tuple[str, str], points: int = 1) -> Rule:
+    """What is left after the mending, put right by the document's own words."""
+    answers = [{"id": f"P-{number}", "done": "changed", "how": "It is put right."} for number in range(1, points + 1)]
+    made = [{"says": says, "instead": instead} for says, instead in changes]
+    return {"address": CORRECTED, "text": "It is put right.", "record": {"corrections": made, "answers": answers}}
+
+
 STRAIGHT: Sequence[Rule] = (
     {"address": "refine/questions/proposals/*", "data": {"questions": QUESTIONS}},
     {"address": "refine/questions/merged/*", "data": {"questions": QUESTIONS}},
     {"address": "refine/answers/missing/*", "data": missing()},
     {"address": "refine/draft/prd/*", "text": PRD},
     {"address": "refine/draft/scores/*", "data": scores(4)},
-    {"address": "refine/draft/rescored/*", "data": scores(4)},
+    {"address": RESCORED, "data": scores(4)},
     mended(),
+    {"address": CORRECTED, "text": "Nothing was left to put right.", "record": {"corrections": [], "answers": []}},
 )
 """Replies with which nothing is asked twice and the document is ready; the rules of a test stand before them."""
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.acceptance.refine.conftest import IDEA, NAME, PRD, Refinement, mended, question, scores, skillrun
+from tests.acceptance.refine.conftest import IDEA, NAME, PRD, Refinement, corrected, mended, question, scores, skillrun
 
 NOT_READY = [{"address": "refine/draft/scores/*", "data": scores(1)}]
 ONE = {"questions": [question("Workflows", "Who locks up at night?")]}
@@ -202,7 +202,7 @@ def test_a_decision_that_is_cited_and_not_there_is_a_warning(refine: Refinement)
     refine.begin()
     refine.fill()
     wrong = f"{PRD}\nIt is so [D-77, D-2].\n"
-    assert refine.resume([{"address": "refine/draft/prd/*", "text": wrong}, mended(wrong)]).code == 0
+    assert refine.resume([{"address": "refine/draft/prd/*", "text": wrong}, mended(wrong), corrected()]).code == 0
     assert refine.warnings("draft") == ["PRD.md cites decisions that are not there: D-77."]
     assert "D-77" in refine.text("summary.md")
 

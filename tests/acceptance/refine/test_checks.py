@@ -11,9 +11,11 @@ from tests.acceptance.refine.conftest import (
     NAME,
     PRD,
     QUESTIONS,
+    RESCORED,
     SECTIONS,
     Refinement,
     Rule,
+    corrected,
     mended,
     question,
     scores,
@@ -95,7 +97,8 @@ def test_after_the_draft_each_check_warns_and_the_run_completes(
 ) -> None:
     refine.begin()
     refine.fill()
-    done = refine.resume([{"address": "refine/draft/prd/*", "text": document}, mended(document, points=len(warnings))])
+    left = [mended(document, points=len(warnings)), corrected(points=len(warnings))]
+    done = refine.resume([{"address": "refine/draft/prd/*", "text": document}, *left])
     assert done.code == 0
     assert refine.warnings("draft") == warnings
     assert all(one in refine.text("summary.md") for one in warnings)
@@ -123,7 +126,7 @@ def test_a_document_without_decisions_is_warned_about(refine: Refinement) -> Non
 def test_the_verdict_follows_the_points_out_of_twenty(refine: Refinement, points: dict[str, Any], verdict: str) -> None:
     refine.begin()
     refine.fill()
-    refine.resume([{"address": f"refine/draft/{one}/*", "data": points} for one in ("scores", "rescored")])
+    refine.resume([{"address": one, "data": points} for one in ("refine/draft/scores/*", RESCORED)])
     summary = refine.summary("draft")
     assert summary["outputs"]["decision"] == verdict
     assert summary["flags"]["validation_score"] == sum(one for one in points.values() if isinstance(one, int))
@@ -134,7 +137,7 @@ def test_thresholds_come_from_the_configuration(refine: Refinement) -> None:
     refine.config(scoring={"prd_readiness": {"ready": 20, "conditional": 19}})
     refine.begin()
     refine.fill()
-    low = [{"address": f"refine/draft/{one}/*", "data": scores(3)} for one in ("scores", "rescored")]
+    low = [{"address": one, "data": scores(3)} for one in ("refine/draft/scores/*", RESCORED)]
     done = refine.resume(low, next_mode="keep this draft")
     assert done.code == 0
     assert refine.summary("draft")["outputs"]["decision"] == "NOT_READY"

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.refine.conftest import IDEA, NAME, QUESTIONS, SECTIONS, Refinement, missing, scores, skillrun
+from tests.acceptance.refine.conftest import (
+    IDEA,
+    NAME,
+    QUESTIONS,
+    RESCORED,
+    SECTIONS,
+    Refinement,
+    missing,
+    scores,
+    skillrun,
+)  # fmt: skip
 from tests.acceptance.terminal import Terminal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="terminals of its own are POSIX")
@@ -279,7 +289,7 @@ def test_a_document_that_is_not_ready_at_max_rounds_is_forced_or_goes_on(refine:
     refine.config(limits={"max_rounds": 1})
     refine.begin()
     refine.fill()
-    rules = [{"address": f"refine/draft/{one}/*", "data": scores(1)} for one in ("scores", "rescored")]
+    rules = [{"address": one, "data": scores(1)} for one in ("refine/draft/scores/*", RESCORED)]
     done = refine.resume(rules)
     assert "Round 1 of 1, and the document is not ready (5 of 20" in done.out
     assert refine.resume(rules, breaker="force the draft").code == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, Refinement, mended, question, scores
+from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, RESCORED, Refinement, mended, question, scores
 
 LATER = [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]
 
@@ -31,7 +31,7 @@ def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Ref
     refine.fill(2, "A lamp goes out.")
     better = PRD.replace("Text", "A lamp goes out")
     rules = [{"address": "refine/draft/prd/*", "text": better}, mended(better)]
-    low = [{"address": f"refine/draft/{one}/*", "data": scores(3, users=1)} for one in ("scores", "rescored")]
+    low = [{"address": one, "data": scores(3, users=1)} for one in ("refine/draft/scores/*", RESCORED)]
     done = refine.resume([*rules, *low])
     assert done.code == 0, done.out
     assert refine.summary("draft")["outputs"]["decision"] == "CONDITIONAL"
@@ -42,7 +42,7 @@ def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Ref
 
 
 @pytest.mark.row("Q7")
-@pytest.mark.parametrize(("mode", "calls"), [("rapid", 4), ("standard", 9)])
+@pytest.mark.parametrize(("mode", "calls"), [("rapid", 4), ("standard", 10)])
 def test_a_straight_refinement_makes_so_many_calls_and_rules_fill_all_records(
     refine: Refinement, mode: str, calls: int
 ) -> None:
