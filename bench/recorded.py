@@ -1,4 +1,4 @@
-"""The replies of a run as a script, with which the scripted model answers the same prompts: `python -m bench.recorded RUN`.
+"""The replies of a run as a script, with which the scripted model answers it again: `python -m bench.recorded RUN`.
 
 Prints the YAML that `--script` takes: a rule for each reply, in the order in which they came.
 """
