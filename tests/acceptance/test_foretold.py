@@ -149,3 +149,26 @@ def test_what_is_wrong_with_the_sizes_is_said_at_its_place(project: Path, text: 
     done = skillrun("validate")
     assert done.code == 1
     assert said in done.out + done.err
+
+
+def test_code_that_prompts_will_show_is_expected_as_long_as_it_was(project: Path) -> None:
+    shown = """---
+kind: phase
+steps:
+  - {id: places, find: "{{ paths_in(inputs.request) }}", show: 500}
+  - {id: text, agent: looker, writes: text.md, material: {The code: "{{ places.texts }}"}}
+---
+## text
+Write.
+"""
+    (project / "skills/w/write.md").write_text(shown, encoding="utf-8")
+    before = ran("--dry-run", "--json").json["phases"]["write"]["input"]
+    sizes = project / "config/sizes.yaml"
+    sizes.write_text(sizes.read_text() + "  w/write/places: {reply: 3000}\n")
+    told = ran("--dry-run", "--json").json["phases"]["write"]["input"]
+    assert 4 * 2700 <= told - before <= 4 * 3300, "in the call and in three turns with tools"
+    flags = ("--repo", ".", "--name", "real", "--model", "scripted:x", "--unattended", "--answers", "answers.yaml")
+    done = skillrun("w", "See `code/a.py:1-9`.", *flags)
+    assert done.code == 0, done.err
+    measured = skillrun("sizes", "real").out
+    assert "w/write/places: {reply: " in measured

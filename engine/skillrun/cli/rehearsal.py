@@ -177,7 +177,13 @@ async def rehearsed(
     expected = Expectation.of(loaded.program)
     said = expected if straight else Expectation({}, Size(0))
     gateway = LongWinded(said, script, price=loaded.catalogue.price)
-    told: dict[str, Any] = {"override": override, "typed": typed, "straight": straight, "runs": runs}
+    told: dict[str, Any] = {
+        "override": override,
+        "typed": typed,
+        "straight": straight,
+        "runs": runs,
+        "sizes": expected.known,
+    }
     session = loaded.session(gateway, person or StandIn(), heard, **told)
     outcome = await rehearse(session, inputs)
     places = loaded.catalogue.places(models.values())

@@ -1,4 +1,5 @@
-"""Measures finished runs by their journals: how long the replies of each step were, and what was looked up before."""
+"""Measures finished runs by their journals: how long the replies of each step were, and what was looked up before; of a
+`find` with `show` how long what it showed was."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ def sizes_of(journals: Iterable[Journal]) -> dict[str, Size]:
         results: defaultdict[str, int] = defaultdict(int)
         for entry in journal.entries("tool"):
             results[entry.address.rpartition("/")[0]] += estimate_tokens(str(entry.body.get("result", "")))
+            if shown := entry.body.get("excerpts"):
+                replies[step_of(f"{entry.address}/-/-")].append(sum(map(estimate_tokens, shown.values())))
         looked: defaultdict[str, int] = defaultdict(int)
         for entry in journal.entries("reply"):
             step, reply = step_of(entry.address), Reply.from_dict(entry.body)
@@ -33,6 +36,6 @@ def sizes_of(journals: Iterable[Journal]) -> dict[str, Size]:
                 replies[step].append(estimate_tokens(reply.text))
                 turns[step].append(looked[attempt])
     return {
-        step: Size(median_low(sizes), median_low(turns[step]), median_low(found[step] or [0]))
+        step: Size(median_low(sizes), median_low(turns[step] or [0]), median_low(found[step] or [0]))
         for step, sizes in replies.items()
     }

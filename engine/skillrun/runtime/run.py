@@ -13,6 +13,7 @@ from skillrun.language.configuration import Feature, resolve_features
 from skillrun.language.definitions import Phase, Prompt, Step
 from skillrun.language.expressions import ABSENT, Absent
 from skillrun.language.schemas import Shape, shown
+from skillrun.language.sizes import Size
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import StepFailed
@@ -78,6 +79,7 @@ class Session:
     cache: Path | None = None
     keeps_reads: bool = True
     estimate: Mapping[str, Any] | None = None
+    sizes: Mapping[str, Size] = field(default_factory=dict)  # of what a rehearsal only makes up, by step
     straight: bool = False  # nothing goes back: a rehearsal's replies say nothing about whether a real run would
     typed: Collection[str] = ()  # inputs that the user gave, other than by default
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer

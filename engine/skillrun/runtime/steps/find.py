@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from posixpath import normpath
 from typing import Any, Final, Literal
 
+from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.absent import Absent
 from skillrun.language.definitions import Step
 from skillrun.language.diagnostics import SkillrunError
 from skillrun.language.schemas import shown
+from skillrun.language.sizes import step_of
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.looked import looked
 from skillrun.runtime.run import Frame, Run
@@ -24,6 +26,7 @@ from skillrun.tools.tree import LONGEST
 from skillrun.tools.wildcards import NoPattern, wildcard
 
 MOST: Final = 1_000  # paths that one step looks for
+LINE: Final = "     1\tof the code base that nobody has read yet"
 _CLOSED: Final = (errno.EACCES, errno.EPERM)
 
 Verdict = Literal["found", "missing", "withheld"]
@@ -50,7 +53,8 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
     for item, path in zip(items, paths, strict=True):
         result[seen.get("paths", {}).get(path, "missing")].append(item)
     if most:
-        result["texts"] = [{"path": path, "text": text} for path, text in seen.get("excerpts", {}).items()]
+        texts = seen.get("excerpts", {}) or _expected(frame.run, step_of(f"{frame.at(step)}/-/-"))
+        result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]
         result["left_out"] = list(seen.get("left_out", []))
     return result
 
@@ -66,6 +70,12 @@ def _path(step: Step, frame: Frame, item: Any) -> str:
     if not isinstance(path, str) or not path:
         raise StepFailed(f"`find` takes paths, or records with a `path`; here is {shown(str(item))}", frame.at(step))
     return path
+
+
+def _expected(run: Run, step: str) -> dict[str, str]:
+    """For a rehearsal a text as long as what was shown in runs that were measured."""
+    size = run.session.sizes.get(step)
+    return {} if size is None else {"…": "\n".join([LINE] * (size.reply // estimate_tokens(LINE)))}
 
 
 def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[Range]]:
