@@ -100,6 +100,7 @@ def _wait(error: Exception) -> float | None:
 
 
 def _kind(error: Exception) -> ErrorKind:
+    import httpx2
     from pydantic_ai import exceptions as ai
 
     if any(words in str(getattr(error, "body", ""))[:_LOOKED_AT] for words in _TOO_LONG):
@@ -120,6 +121,8 @@ def _kind(error: Exception) -> ErrorKind:
     for kind, types in kinds.items():
         if isinstance(error, types):
             return kind
+    if _cause(error, httpx2.TransportError) is not None:  # of an SDK that is asked by itself, for its list of models
+        return "timeout" if _cause(error, httpx2.TimeoutException) is not None else "connection"
     status = getattr(error, "status_code", 0)
     return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")
 

@@ -62,7 +62,7 @@ def test_a_list_that_cannot_be_had_is_said_and_not_kept(tmp_path: Path) -> None:
 
 def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
     resolved = resolve(catalogue(anthropic={"base_url": "http://127.0.0.1:9"}), "strong", tmp_path)
-    assert "could not be had" in resolved.why
+    assert "could not be had (anthropic cannot be reached at http://127.0.0.1:9 (" in resolved.why
 
 
 @pytest.mark.parametrize("name", ["claude-opus-5-5", "embedded", "scripted:strong"])
