@@ -376,13 +376,23 @@ def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
 
 
 @pytest.mark.row("Q3")
-def test_a_limit_of_the_request_that_got_lost_is_found(plan: Plans) -> None:
-    rules = [{"address": "plan/clarify/spec/*", "text": SPEC.replace("250", "some")}, *WRITTEN]
-    run = plan("rapid", rules, request=REQUEST)
-    assert (
-        "The request says 250 rows; neither the specification nor a task does."
-        in run.prompts("plan/completion/*/mended/*")[0]
+def test_a_limit_of_the_request_that_got_lost_is_asked_for_and_then_told(plan: Plans) -> None:
+    lost = "The request says 250 rows; neither the specification nor a task does."
+    vague = {"address": "plan/clarify/spec/*", "text": SPEC.replace("250", "some")}
+    run = plan("rapid", [vague, *WRITTEN], request=REQUEST)
+    assert "The request says 250 rows, and the specification does not" in run.prompt("plan/completion/tasks/*")
+    assert run.asked("plan/completion/*/mended/*") == [], "it may be no limit, and is no reason for a call"
+    assert lost in str(run.summary("completion")["quality_warnings"])
+    kept = {
+        **WRITTEN[3],
+        "record": {"corrections": [{"document": "specification", "says": "some rows are", "instead": "250 rows are"}]},
+    }
+    assert lost not in str(
+        plan("rapid", [vague, kept, *WRITTEN], request=REQUEST).summary("completion")["quality_warnings"]
     )
+    broken = {**WRITTEN[3], "text": TASKS.replace("AC-2, ", "")}
+    run = plan("rapid", [vague, broken, *WRITTEN], request=REQUEST)
+    assert lost in run.prompts("plan/completion/*/mended/*")[0], "with other points it goes along"
 
 
 @pytest.mark.row("Q3")
