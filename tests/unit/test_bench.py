@@ -37,7 +37,7 @@ def test_the_ideal_cache_serves_what_has_been_sent_before() -> None:
 
 def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
     found = asyncio.run(plans.plan("rapid", 1, tmp_path, embedded=False))
-    assert (found["status"], found["calls"], found["rounds"]) == ("completed", 14, 1)
+    assert (found["status"], found["calls"], found["rounds"]) == ("completed", 15, 1)
     assert 0 < found["cached"] < found["input"]
 
 
