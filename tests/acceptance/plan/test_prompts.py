@@ -95,7 +95,7 @@ def test_long_replies_still_fit_the_small_model(plan: Plans, mode: str) -> None:
 
 
 def test_in_a_window_that_is_too_small_material_is_shortened_and_the_summary_says_so(plan: Plans) -> None:
-    models = 'models: {"embedded:smollm2-135m": {window: 4450}}\n'
+    models = 'models: {"embedded:smollm2-135m": {window: 4380}}\n'
     run = plan("standard", rules=WRITTEN, files={"config/models.yaml": models}, flags=SMALL)
     assert run.done.code == 0, run.done.err
     told = run.summary("completion")["left_out"]
