@@ -1,0 +1,93 @@
+"""The finished run that comes with the documentation: looked at, rendered and developed on without a key."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_dev import told
+
+Call = Callable[..., Any]
+SHIPPED = Path(__file__).parents[2] / "docs" / "finished"
+RUN = "reminders"
+FLAGS = (
+    "--repo",
+    "shelf",
+    "--mode",
+    "standard",
+    "--name",
+    RUN,
+    "--script",
+    "replies.yaml",
+    "--model",
+    "scripted:reader",
+)
+
+pytestmark = pytest.mark.row("Q9")
+
+
+@pytest.fixture
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "finished"
+    shutil.copytree(SHIPPED, folder)
+    os.chmod(folder / "runs" / RUN / ".run", 0o700)  # noqa: PTH101 -- a clone has it as its umask says
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def documents(run: Path) -> dict[str, str]:
+    names = ("plan", "spec", "design", "test-plan", "tasks")
+    return {name: (run / f"{name}.md").read_text("utf-8") for name in names}
+
+
+def test_it_is_small_and_tells_nothing_of_the_machine_that_made_it() -> None:
+    files = [path for path in SHIPPED.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 2_000_000
+    texts = [path.read_text("utf-8") for path in files if path.suffix in (".md", ".yaml", ".ndjson")]
+    assert not re.search(r"/(?:tmp|work|root)/", "\n".join(texts))
+
+
+def test_it_is_shown_and_its_prompts_are_rendered(finished: Path, skillrun: Call) -> None:
+    shown = skillrun("show", RUN)
+    assert shown.code == 0, shown.err
+    assert "completed" in shown.out.splitlines()[0]
+    assert "plan.md" in shown.out
+    request = (finished / "request.md").read_text("utf-8").strip()
+    prompt = skillrun("render", "plan", "architecture", "draft", "-i", f"request={request}", "-i", "repo=shelf")
+    assert prompt.code == 0, prompt.err
+    assert "Nobody is reminded of a thing more often than every 7 days" in prompt.out
+
+
+def test_its_replies_make_the_same_documents_again(finished: Path, skillrun: Call) -> None:
+    before = documents(finished / "runs" / RUN)
+    shutil.rmtree(finished / "runs")
+    request = (finished / "request.md").read_text("utf-8").strip()
+    done = skillrun("plan", request, *FLAGS, "--unattended")
+    assert done.code == 0, done.err
+    assert documents(finished / "runs" / RUN) == before, "see its README on how it is made again"
+
+
+def test_a_prompt_is_edited_on_it_without_a_key(finished: Path) -> None:
+    request = (finished / "request.md").read_text("utf-8").strip()
+    command = [sys.executable, "-u", "-m", "skillrun", "dev", "plan", request, *FLAGS, "--unattended"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        try:
+            first = told(run)
+            assert re.search(r"completed in .*; \d+ reused, 0 asked, 0 artifacts changed", first[-1]), first[-1]
+            role = finished / "roles" / "judge.md"
+            role.parent.mkdir()
+            shipped = Path(__file__).parents[2] / "roles" / "judge.md"
+            role.write_text(shipped.read_text("utf-8") + "\nYou are brief.\n", encoding="utf-8")
+            edited = told(run)
+            asked = [line for line in edited if line.startswith("asking ")]
+            assert asked
+            assert all("judge:" in line for line in asked)
+            assert "0 artifacts changed" in edited[-1]
+        finally:
+            run.terminate()
