@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.row("Q9")
 
 
 @pytest.fixture
-def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "finished"
     shutil.copytree(SHIPPED, folder)
     os.chmod(folder / "runs" / RUN / ".run", 0o700)  # noqa: PTH101 -- a clone has it as its umask says
