@@ -103,20 +103,6 @@ def test_a_mistake_behind_such_a_description_has_its_place(library: Library, ski
     assert "roles/asker.md:4:14: error[yaml]: a value with `: ` in it must be quoted" in done.out
 
 
-@pytest.mark.finding("FL17")
-def test_the_readmes_sample_is_what_a_run_prints(project: Call, skillrun: Call) -> None:
-    project()
-    sample = (TOP / "README.md").read_text("utf-8").partition("```console\n")[2].partition("```")[0]
-    command = re.search(r'^\$ skillrun plan ("[^"]+") (.*)$', sample, re.MULTILINE)
-    assert command
-    flags = [*command[2].split(), "--unattended", "--model", "scripted:default"]
-    done = skillrun("plan", json.loads(command[1]), *flags)
-    lines = [line for line in sample.splitlines() if line.startswith(("setup: ", "starting "))]
-    assert lines
-    for line in lines:
-        assert re.search("^" + re.escape(line).replace("…", ".*") + "$", done.out, re.MULTILINE), line
-
-
 def test_the_model_that_was_typed_holds_in_a_workflow_inside_another_after_resume(
     library: Library, skillrun: Call
 ) -> None:

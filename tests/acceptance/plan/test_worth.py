@@ -164,6 +164,35 @@ def test_a_case_that_breaks_the_design_goes_to_its_author_before_anybody_judges_
     assert "- TWO at once Stays, because: Nobody does." in run.artifact("plan.md")
 
 
+@pytest.mark.row("Q2", "Q6")
+def test_what_a_rewrite_decides_anew_stands_in_place_of_what_was_decided(plan: Plans) -> None:
+    def deciding(text: str) -> dict[str, Any]:
+        return {"key_decisions": [{"id": "D-1", "decision": text, "rationale": "So.", "confidence": "HIGH"}]}
+
+    rules = [
+        {"address": "plan/architecture/draft/*", "text": DESIGN, "record": {**NOTHING, **deciding("A cookie.")}},
+        {"address": "plan/architecture/tried/*", "data": breaking("TWO at once")},
+        {
+            "address": "plan/architecture/mended/rewritten/*",
+            "text": DESIGN,
+            "record": {**changed("CASE-1"), **deciding("A locked cookie.")},
+        },
+        judged("NO way back."),
+        {
+            "address": "plan/expert-review/mended/rewritten/*",
+            "text": DESIGN,
+            "record": {**changed("P-1"), **deciding("A profile.")},
+        },
+        *WRITTEN,
+    ]
+    run = plan("standard", rules, request=REQUEST)
+    assert run.done.code == 0, run.done.err
+    assert [one["decision"] for one in run.summary("architecture")["key_decisions"]] == ["A locked cookie."]
+    told = run.artifact("summary.md").partition("## What the ids stand for")[2]
+    assert "A profile." in told
+    assert "cookie" not in told
+
+
 @pytest.mark.row("Q2", "Q4")
 def test_what_still_breaks_the_rewritten_design_is_put_right_with_the_tests(plan: Plans) -> None:
     mended = {"address": "plan/expert-review/mended/rewritten/*", "text": DESIGN, "record": changed("P-1")}
