@@ -25,6 +25,9 @@ def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int)
     left_out: list[str] = []
     room = MOST
     for path, ranges in wanted.items():
+        if most <= 0 or room <= 0:
+            left_out.append(path)
+            continue
         try:
             lines = lines_of(content_of(folder, path))
         except TimeoutError:

@@ -38,8 +38,8 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
     items = _items(frame.main(step))
     paths = [_path(step, frame, one) for one in items]
     wanted = list(dict.fromkeys(paths))
-    most = frame.whole(step, "show", 0)
-    places = _places(items, paths) if most else {}
+    most = max(0, frame.whole(step, "show", 0)) if "show" in step.values else None
+    places = _places(items, paths) if most is not None else {}
     if len(wanted) > MOST:
         raise StepFailed(f"`find` looks for at most {MOST:,} paths, and here are {len(wanted):,}", frame.at(step))
     folder = str(frame.open.names["repository"])
@@ -47,12 +47,12 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
     async def look() -> dict[str, Any]:
         return await asyncio.to_thread(_look, frame.run, folder, wanted, places, most)
 
-    question = ["find", folder, wanted] if not most else ["find", folder, wanted, list(places.items()), most]
+    question = ["find", folder, wanted] if most is None else ["find", folder, wanted, list(places.items()), most]
     seen = await looked(step, frame, json.dumps(question), look)
     result: dict[str, list[Any]] = {"found": [], "missing": [], "withheld": []}
     for item, path in zip(items, paths, strict=True):
         result[seen.get("paths", {}).get(path, "missing")].append(item)
-    if most:
+    if most is not None:
         texts = seen.get("excerpts", {}) or _expected(frame.run, step_of(f"{frame.at(step)}/-/-"))
         result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]
         result["left_out"] = list(seen.get("left_out", []))
@@ -82,7 +82,7 @@ def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[Range]
     """The lines of each path that its records name; none where one of them names no lines, and means all."""
     found: dict[str, list[Range]] = {}
     whole = set()
-    for item, path in zip(items, paths, strict=True):
+    for item, path in zip(items, map(normpath, paths), strict=True):
         lines = [_range(one) for one in item.get("lines") or ()] if isinstance(item, Mapping) else []
         found.setdefault(path, []).extend(one for one in lines if one)
         if not any(lines):
@@ -96,7 +96,9 @@ def _range(value: Any) -> Range | None:
     return (first, last) if 1 <= first <= last else None
 
 
-def _look(run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[Range]], most: int) -> dict[str, Any]:
+def _look(
+    run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[Range]], most: int | None
+) -> dict[str, Any]:
     """What is to be said of each path, and so many lines of them. Raises SkillrunError without a repository, and where
     it takes too long."""
     if not folder:
@@ -104,9 +106,9 @@ def _look(run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list
     try:
         with opened_repository(run, folder) as repository:
             verdicts = {path: _verdict(repository, path) for path in paths}
-            if not most:
+            if most is None:
                 return {"paths": verdicts}
-            files = {path: lines for path, lines in places.items() if _is_file(repository, path, verdicts[path])}
+            files = {path: lines for path, lines in places.items() if _is_file(repository, path)}
             texts, left_out = excerpts(repository, files, most)
             return {"paths": verdicts, "excerpts": texts, "left_out": left_out}
     except TimeoutError:
@@ -134,14 +136,14 @@ def _verdict(repository: Readable, path: str) -> Verdict:
     return "found" if any(each in name for each in "*?[") and _matches(repository, name) else "missing"
 
 
-def _is_file(repository: Readable, path: str, verdict: Verdict) -> bool:
-    """Whether a path is that of one file, and no folder or pattern."""
+def _is_file(repository: Readable, path: str) -> bool:
+    """Whether a path is that of one file that models may read, and no folder or pattern."""
     try:
         with repository.opened(path) as found:
-            return verdict == "found" and not found.is_folder
+            return not found.is_folder
     except TimeoutError:
         raise
-    except (OSError, SkillrunError):
+    except (OSError, ValueError, SkillrunError):
         return False
 
 
