@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,6 +91,11 @@ def count_of(content: bytes) -> int:
 
 def short(line: str, most: int = MAX_LINE) -> str:
     return line if len(line) <= most else f"{line[:most]} […{len(line) - most} more characters]"
+
+
+def numbered(lines: Iterable[str], first: int) -> list[str]:
+    """Lines of a file as they are shown, each behind its number."""
+    return [f"{number:>6}\t{short(line)}" for number, line in enumerate(lines, first)]
 
 
 def counted(number: int, noun: str) -> str:

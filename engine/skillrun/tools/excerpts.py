@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from skillrun.language.diagnostics import SkillrunError
-from skillrun.tools.answers import Failed, content_of, lines_of, short
+from skillrun.tools.answers import Failed, content_of, lines_of, numbered
 from skillrun.tools.readable import Readable
 
 MOST: Final = 400_000  # characters of all excerpts
@@ -38,7 +38,7 @@ def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int)
         parts = []
         for first, last in _within(_joined(ranges), len(lines)):
             ends = min(last, first + most - 1)
-            kept = _fitting([f"{number:>6}\t{short(lines[number - 1])}" for number in range(first, ends + 1)], room)
+            kept = _fitting(numbered(lines[first - 1 : ends], first), room)
             most -= len(kept)
             room -= sum(len(line) + 1 for line in kept)
             if kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skillrun.language.schemas import shown
-from skillrun.tools.answers import Failed, Room, content_of, lines_of, short
+from skillrun.tools.answers import Failed, Room, content_of, lines_of, numbered
 from skillrun.tools.outline import below
 from skillrun.tools.readable import Readable
 
@@ -24,10 +24,10 @@ def read(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | 
     if offset > len(lines):
         raise Failed(f"{shown(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
-    numbered = [f"{number:>6}\t{short(line)}" for number, line in enumerate(wanted, offset)]
-    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(numbered)
-    if limit is None and len(kept) < len(numbered):
-        kept = room.less(NOTE).fitting(numbered)
+    told = numbered(wanted, offset)
+    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(told)
+    if limit is None and len(kept) < len(told):
+        kept = room.less(NOTE).fitting(told)
     if not kept:
         raise Failed(f"there is no room left for line {offset} of {shown(path)}; answer with what you have")
     last = offset + len(kept) - 1

@@ -499,3 +499,10 @@ def test_the_deepest_path_of_standard_stays_within_its_calls(plan: Plans) -> Non
     assert run.done.code == 0, run.done.err
     assert len([one for one in run.asked() if not one.endswith("/2.1")]) <= 32
     assert len(plan("rapid").calls) <= 9
+
+
+@pytest.mark.row("Q2", "Q7")
+def test_a_model_too_small_to_follow_cases_is_not_asked_and_that_is_said(plan: Plans) -> None:
+    run = plan("rapid", WRITTEN, request=REQUEST, files={"config/planning.yaml": "tried: {window: 1000000}\n"})
+    assert run.asked("plan/*/tried/*") == []
+    assert "The design is not tried on cases" in run.done.out
