@@ -10,19 +10,19 @@ from typing import Any
 
 from bench.subject import Work, main
 from skillrun.dev.cycle import turn
-from skillrun.language.check import Program, check_workflow
-from skillrun.language.diagnostics import render
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
+from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.lock import hold
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin, checked_inputs, resume
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.lock import hold
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")

@@ -21,9 +21,9 @@ import platformdirs
 
 from bench.ours import UNLIMITED
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.check import check_workflow
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
+from skillrun.language.check.program import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request, Usage

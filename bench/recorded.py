@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.records_yaml import as_yaml
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.records_yaml import as_yaml
 
 
 def rules(run: Path) -> Iterator[dict[str, Any]]:

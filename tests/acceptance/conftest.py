@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.language.check import check_library
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
+from skillrun.language.check.program import check_library
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
 
@@ -25,7 +25,9 @@ def _shipped_files_are_read_once() -> Iterator[None]:
     shipped = Library([Root(package_library(), "skillrun:", "library")])
     check_library(shipped)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skillrun.language.library.Library", lambda roots, earlier=shipped: Library(roots, earlier))
+        patch.setattr(
+            "skillrun.language.library.library.Library", lambda roots, earlier=shipped: Library(roots, earlier)
+        )
         yield
 
 

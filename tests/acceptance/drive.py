@@ -17,17 +17,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check import check_workflow
-from skillrun.language.diagnostics import render
-from skillrun.language.library import Library
-from skillrun.language.roots import search_path
+from skillrun.language.check.program import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
-from skillrun.runtime import checkpoints, session
-from skillrun.runtime.journal import Journal
+from skillrun.runtime import session
 from skillrun.runtime.run import Session
+from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.journal import Journal
 
 NAME = "run"
 MOST = 4  # processes; a run needs one more for each kill

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skillrun.language import source as nodes
-from skillrun.language.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.diagnostics import Problems
-from skillrun.language.document import parse_config, parse_document
-from skillrun.language.kinds import VERBS
-from skillrun.language.source import Source, plain
+from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
+from skillrun.language.files.kinds import VERBS
+from skillrun.language.text import source as nodes
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.document import parse_config, parse_document
+from skillrun.language.text.source import Source, plain
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.records_yaml import from_frontmatter
-from skillrun.runtime.seal import own_key
+from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.seal import own_key
 from tests.property.runs import folder
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.check import check_workflow
-from skillrun.language.library import Library
-from skillrun.language.roots import search_path
+from skillrun.language.check.program import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.lock import hold
-from skillrun.runtime.opening import open_journal
 from skillrun.runtime.run import Session
+from skillrun.runtime.store.lock import hold
+from skillrun.runtime.store.opening import open_journal
 from tests.acceptance.conftest import Call, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")

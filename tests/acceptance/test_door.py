@@ -23,8 +23,9 @@ import pytest
 
 from skillrun.models.messages import Attempts, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime import checkpoints, limits
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.calls import limits
+from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.journal import Journal
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked, Wire, serve

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.records_yaml import from_frontmatter
 
 Call = Callable[..., Any]
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.check import check_library
-from skillrun.language.diagnostics import render
-from skillrun.language.library import Library
-from skillrun.language.roots import search_path
+from skillrun.language.check.program import check_library
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.diagnostics import render
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())

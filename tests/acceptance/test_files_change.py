@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime import checkpoints
-from skillrun.runtime.lock import hold, is_held
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.lock import hold, is_held
 from tests.acceptance.conftest import Call, Done, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.store.journal import Journal
 
 Call = Callable[..., Any]
 pytestmark = pytest.mark.row("Q3")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.runtime.lock import hold
+from skillrun.runtime.store.lock import hold
 from skillrun.tools.tree import Tree
 
 Call = Callable[..., Any]
@@ -368,7 +368,7 @@ def test_a_workflow_named_like_a_command_is_a_problem(project: Call, skillrun: C
 
 
 def _sent(folder: Any, address: str) -> dict[str, Any]:
-    from skillrun.runtime.journal import Journal
+    from skillrun.runtime.store.journal import Journal
 
     journal = Journal.open(folder)
     try:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.results import FAILURES, STATUSES
+from skillrun.language.check.results import FAILURES, STATUSES
 from skillrun.models.messages import ERROR_KINDS
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.reads import Lines, merged
+from skillrun.runtime.calls.reads import Lines, merged
+from skillrun.runtime.store.journal import Journal
 from tests.acceptance.test_outcomes import laid, phase, summary, workflow
 
 Call = Callable[..., Any]

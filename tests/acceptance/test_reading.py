@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.store.journal import Journal
 
 Call = Callable[..., Any]
 CANARY = "CANARY-of-the-home"

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.files import digest
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.lock import hold
+from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.lock import hold
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.mounts import mounted
 

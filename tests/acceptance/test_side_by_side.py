@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from skillrun.runtime import session
-from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.records_yaml import from_frontmatter
 
 Call = Callable[..., Any]
 SCRIPTED = ("--model", "scripted:default")

@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from skillrun.language.check import check_library, check_workflow
-from skillrun.language.diagnostics import Problem
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
+from skillrun.language.check.program import check_library, check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+from skillrun.language.text.diagnostics import Problem
 from tests.acceptance.slips import Slip, read, same, slips, words
 
 MOST: Final = 2 * int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.language.check import check_workflow
-from skillrun.language.diagnostics import render
-from skillrun.language.library import Library
-from skillrun.language.roots import search_path
+from skillrun.language.check.program import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person

@@ -15,11 +15,8 @@ from typing import Any, Final
 import atheris
 
 with atheris.instrument_imports(include=["skillrun.language", "skillrun.collaboration"]):
-    from skillrun.language.diagnostics import GivenUp, Problems
-    from skillrun.language.document import parse_document
-    from skillrun.language.expressions import RenderError, compile_string
-    from skillrun.language.inference import Inference
-    from skillrun.language.parse import (
+    from skillrun.language.check.inference import Inference
+    from skillrun.language.files.parse import (
         parse_agent_skill,
         parse_bank,
         parse_phase,
@@ -27,10 +24,13 @@ with atheris.instrument_imports(include=["skillrun.language", "skillrun.collabor
         parse_role,
         parse_workflow,
     )
-    from skillrun.language.replies import parse_reply
-    from skillrun.language.schemas import Shape
-    from skillrun.language.source import Document, Source
-    from skillrun.language.types import ANY
+    from skillrun.language.replies.values import parse_reply
+    from skillrun.language.templates.expressions import RenderError, compile_string
+    from skillrun.language.text.diagnostics import GivenUp, Problems
+    from skillrun.language.text.document import parse_document
+    from skillrun.language.text.source import Document, Source
+    from skillrun.language.types.schemas import Shape
+    from skillrun.language.types.types import ANY
 
 REPOSITORY: Final = Path(__file__).parents[2]
 FOUND: Final = REPOSITORY / ".chaos"

@@ -18,8 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.journal import Journal
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.journal import Journal
 from tests.faults.processes import Done, Forks
 
 PROJECT: Final = Path(__file__).with_name("project")

@@ -17,22 +17,23 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check import Program, check_workflow
-from skillrun.language.diagnostics import render
-from skillrun.language.library import Library
-from skillrun.language.roots import search_path
+from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import Asking
 from skillrun.people.prepared import Read
-from skillrun.runtime import checkpoints, session
-from skillrun.runtime.folder import RunFolder
+from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.lock import hold
-from skillrun.runtime.records_yaml import from_frontmatter
 from skillrun.runtime.run import Session
+from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.lock import hold
+from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.property.workflows import Workflows
 
 NAME = "run"

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.diagnostics import Problems, SkillrunError, render
-from skillrun.language.document import read_yaml
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
-from skillrun.language.source import plain
-from skillrun.language.wishes import origins
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+from skillrun.language.library.wishes import origins
+from skillrun.language.text.diagnostics import Problems, SkillrunError, render
+from skillrun.language.text.document import read_yaml
+from skillrun.language.text.source import plain
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import ModelError, Usage
 from skillrun.models.scripted import ScriptedGateway, check_script

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.check import check_library
-from skillrun.language.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.diagnostics import Problems, render
-from skillrun.language.document import parse_document
-from skillrun.language.expressions import FILTERS, FUNCTIONS, TESTS
-from skillrun.language.kinds import SUMMARY_KEYS, VERBS
-from skillrun.language.library import Library
-from skillrun.language.parse import parse_phase
-from skillrun.language.roots import search_path
-from skillrun.language.source import read_source
+from skillrun.language.check.program import check_library
+from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
+from skillrun.language.files.kinds import SUMMARY_KEYS, VERBS
+from skillrun.language.files.parse import parse_phase
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, TESTS
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
+from skillrun.language.text.diagnostics import Problems, render
+from skillrun.language.text.document import parse_document
+from skillrun.language.text.source import read_source
 
 TOP = Path(__file__).parents[2]
 README, MANUAL = TOP / "README.md", TOP / "docs" / "language.md"

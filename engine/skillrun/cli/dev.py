@@ -16,15 +16,15 @@ from skillrun.cli.words import counted, line_of, standing
 from skillrun.cli.workflow import RESUMED, Job, prepare, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
-from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
-from skillrun.language.library import Library
+from skillrun.language.library.library import Library
+from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
 from skillrun.models.messages import Gateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
-from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.lock import hold
-from skillrun.runtime.opening import new_folder, open_journal
-from skillrun.runtime.state import STATE
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.lock import hold
+from skillrun.runtime.store.opening import new_folder, open_journal
+from skillrun.runtime.store.state import STATE
 from skillrun.tools.tree import Tree
 
 BROKEN: Final = "the last good version stays in force; mend the file and save it"

@@ -18,7 +18,7 @@ import click
 from skillrun.cli.printing import Output
 
 if TYPE_CHECKING:
-    from skillrun.language.library import Library
+    from skillrun.language.library.library import Library
 
 SECONDS: Final = 1.5  # until it gives up
 LARGEST: Final = 1_000_000  # bytes of a prompt
@@ -31,7 +31,7 @@ LONGEST: Final = 300  # characters of the line
 @click.argument("prompt", nargs=-1)
 @click.option("--workflow", default="", metavar="NAME", help="Only this workflow; otherwise the first that has a line.")
 def hint(prompt: tuple[str, ...], workflow: str) -> int:
-    from skillrun.language.diagnostics import UsageError
+    from skillrun.language.text.diagnostics import UsageError
 
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     if not prompt and stdin.isatty():
@@ -64,7 +64,7 @@ def _line(prompt: str, workflow: str) -> str:
 
 def _of_workflow(library: Library, name: str, prompt: str) -> str:
     from skillrun.cli.workflow import first_input
-    from skillrun.runtime.given import given_values
+    from skillrun.language.library.given import given_values
 
     workflow = library.workflow(name)
     first = first_input(workflow) if workflow is not None else None

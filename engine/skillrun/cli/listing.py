@@ -15,7 +15,7 @@ import click
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
-from skillrun.language.roots import leads_out, open_file, search_path
+from skillrun.language.library.roots import leads_out, open_file, search_path
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 BEGINNING: Final = 4_000  # bytes of a file in which its description stands, as a rule
@@ -71,9 +71,9 @@ def _description(path: Path, inside: Path | None) -> str:
 
 def _read(path: Path, inside: Path | None) -> str:
     """The description of a file whose frontmatter has to be read as YAML for it."""
-    from skillrun.language.diagnostics import Problems
-    from skillrun.language.document import frontmatter
-    from skillrun.language.source import MAX_PROSE, Scalar, read_source
+    from skillrun.language.text.diagnostics import Problems
+    from skillrun.language.text.document import frontmatter
+    from skillrun.language.text.source import MAX_PROSE, Scalar, read_source
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.words import duration, line_of, spent
-from skillrun.language.diagnostics import hanging, printable
-from skillrun.language.places import items_of
+from skillrun.language.files.places import items_of
+from skillrun.language.text.diagnostics import hanging, printable
 from skillrun.models.messages import Usage
 from skillrun.runtime.events import (
     Answered,

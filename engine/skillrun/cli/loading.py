@@ -15,10 +15,10 @@ from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 
 if TYPE_CHECKING:
-    from skillrun.language.check import Program
-    from skillrun.language.diagnostics import Problem
-    from skillrun.language.library import Library
-    from skillrun.language.wishes import Wish
+    from skillrun.language.check.program import Program
+    from skillrun.language.library.library import Library
+    from skillrun.language.library.wishes import Wish
+    from skillrun.language.text.diagnostics import Problem
     from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.models.messages import Gateway
     from skillrun.runtime.events import Listener
@@ -29,8 +29,8 @@ NOTHING: Final = "Nothing was run and nothing was spent."
 
 
 def open_library(project: Path | None = None) -> Library:
-    from skillrun.language.library import Library
-    from skillrun.language.roots import search_path
+    from skillrun.language.library.library import Library
+    from skillrun.language.library.roots import search_path
 
     return Library(search_path((project or Path.cwd()).resolve()))
 
@@ -40,7 +40,7 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 
     `trusted`: what the project's files want is taken as trusted.
     """
-    from skillrun.language.wishes import origins
+    from skillrun.language.library.wishes import origins
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
@@ -60,7 +60,7 @@ def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
 
 def untrusted(library: Library) -> tuple[Wish, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
-    from skillrun.language.wishes import digest, wishes
+    from skillrun.language.library.wishes import digest, wishes
 
     wanted = wishes(library)
     if not wanted:
@@ -92,9 +92,9 @@ class Loaded:
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
-        from skillrun.language.diagnostics import SkillrunError, UsageError
-        from skillrun.language.lookups import Lookups
-        from skillrun.runtime.given import models_in
+        from skillrun.language.library.given import models_in
+        from skillrun.language.library.lookups import Lookups
+        from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.wrong(override)):
             raise UsageError(wrong.message, wrong.hint)
@@ -157,7 +157,7 @@ def load(
     name: str, out: Output, library: Library | None = None, said: str = NOTHING, *, trusted: bool = False
 ) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
-    from skillrun.language.check import check_workflow
+    from skillrun.language.check.program import check_workflow
 
     library = library or open_library()
     look_for(name, library)
@@ -170,7 +170,7 @@ def load(
 
 def look_for(name: str, library: Library) -> None:
     """Raises UsageError when there is no such workflow."""
-    from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
+    from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
 
     if library.locate(f"workflows/{name}.md") is None:
         known = library.names("workflows")
@@ -182,7 +182,7 @@ def elsewhere(name: str) -> str:
     """What to type where a workflow is that of the project whose subfolder one is in; empty where it is not."""
     from shlex import quote
 
-    from skillrun.language.roots import enclosing_project
+    from skillrun.language.library.roots import enclosing_project
 
     project = enclosing_project(Path.cwd())
     if project is None or project == Path.cwd() or not (project / "workflows" / f"{name}.md").is_file():
@@ -193,7 +193,7 @@ def elsewhere(name: str) -> str:
 
 def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
-    from skillrun.language.diagnostics import render
+    from skillrun.language.text.diagnostics import render
 
     found = list(problems)
     for problem in found:
@@ -206,9 +206,9 @@ def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING, *, cod
 
 def read_script(path: Path | None, out: Output) -> Script:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
-    from skillrun.language.diagnostics import Problems
-    from skillrun.language.document import read_yaml
-    from skillrun.language.source import plain
+    from skillrun.language.text.diagnostics import Problems
+    from skillrun.language.text.document import read_yaml
+    from skillrun.language.text.source import plain
     from skillrun.models.scripted import check_script
 
     if path is None:

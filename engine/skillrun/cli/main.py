@@ -15,7 +15,7 @@ import click
 from skillrun import __version__
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.diagnostics import printable
+from skillrun.language.text.diagnostics import printable
 
 USAGE: Final = 2
 BUG: Final = 3
@@ -50,7 +50,7 @@ class Skillrun(click.Group):
         command = self.get_command(ctx, name)
         if command is None:
             from skillrun.cli.loading import elsewhere
-            from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
+            from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
 
             known = [*_workflows(), *COMMANDS]
             hint = elsewhere(name) or did_you_mean(name, known) or allowed(known)
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
         silence()
         return 1
     except Exception as error:  # noqa: BLE001 (what is no error of the user's is a bug: it goes to a file)
-        from skillrun.language.diagnostics import SkillrunError
+        from skillrun.language.text.diagnostics import SkillrunError
 
         if isinstance(error, SkillrunError):
             return _refused(error.message, error.next_step, error.exit_code)

@@ -15,8 +15,8 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """`calls=20,price=1.5` as numbers by name."""
-    from skillrun.language.diagnostics import allowed, did_you_mean
-    from skillrun.runtime.limits import NAMES
+    from skillrun.language.text.diagnostics import allowed, did_you_mean
+    from skillrun.runtime.calls.limits import NAMES
 
     found: dict[str, float] = {}
     for part in text.split(",") if text else ():
@@ -38,7 +38,7 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
 
     typed = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
     if not typed and runs.is_symlink() and not runs.resolve().is_relative_to(Path.cwd().resolve()):
-        from skillrun.language.diagnostics import UsageError
+        from skillrun.language.text.diagnostics import UsageError
 
         raise UsageError(f"`{runs}` is a link that leads out of the project", f"`--out {runs}` uses it all the same")
     return runs
@@ -81,7 +81,7 @@ budget = click.option(
 
 def located(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.opening import existing
+    from skillrun.runtime.store.opening import existing
 
     path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)

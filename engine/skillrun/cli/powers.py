@@ -16,7 +16,7 @@ from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import foreign_claims, refuse_undecided, told
-from skillrun.runtime.seal import CHANGE
+from skillrun.runtime.store.seal import CHANGE
 
 QUESTION: Final = "Take over what it says?"
 NO: Final = "No goes on with what holds here."

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.language.diagnostics import printable
+from skillrun.language.text.diagnostics import printable
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted, equations, money, table
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.attached import last_block
-from skillrun.language.check import Program
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.places import eaches_of
-from skillrun.language.sizes import Size, measured, step_of
+from skillrun.language.check.program import Program
+from skillrun.language.files.places import eaches_of
+from skillrun.language.library.sizes import Size, measured, step_of
+from skillrun.language.replies.attached import last_block
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.answers import DEFAULT, Question, answered, choices_of, default_of

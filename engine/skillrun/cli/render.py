@@ -14,9 +14,9 @@ from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import rehearsed
 from skillrun.cli.words import because, table
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.definitions import Workflow
-from skillrun.language.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
-from skillrun.language.places import unmarked
+from skillrun.language.files.definitions import Workflow
+from skillrun.language.files.places import unmarked
+from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
 from skillrun.models.messages import Request
 from skillrun.runtime.session import checked_inputs
 

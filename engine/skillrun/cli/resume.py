@@ -16,19 +16,19 @@ from skillrun.cli.rehearsal import StandIn
 from skillrun.cli.running import carry_out
 from skillrun.cli.story import read_state, story
 from skillrun.cli.words import counted, money
-from skillrun.language.diagnostics import UsageError
-from skillrun.language.library import Library
+from skillrun.language.library.library import Library
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.prepared import read_answers
 from skillrun.people.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
 from skillrun.runtime.interpreter import Outcome, now
-from skillrun.runtime.lock import hold
-from skillrun.runtime.migration import migrate, old_state
-from skillrun.runtime.opening import called
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
+from skillrun.runtime.store.lock import hold
+from skillrun.runtime.store.migration import migrate, old_state
+from skillrun.runtime.store.opening import called
 from skillrun.tools.tree import Tree
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."

@@ -15,15 +15,15 @@ from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import at, spent, standing
 from skillrun.cli.workflow import Job, first_input
-from skillrun.language.diagnostics import SkillrunError, hanging
+from skillrun.language.text.diagnostics import SkillrunError, hanging
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.opening import base_slug, called, new_slug
-from skillrun.runtime.records_yaml import legible
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
+from skillrun.runtime.store.opening import base_slug, called, new_slug
+from skillrun.runtime.store.records_yaml import legible
 
 
 def run_new(job: Job, out: Output) -> int:

@@ -10,8 +10,8 @@ from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.story import read_state, status_of
 from skillrun.cli.words import table
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.state import STATE
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.state import STATE
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 

@@ -12,9 +12,9 @@ from skillrun.cli.loading import open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
-from skillrun.language.definitions import TextFile
-from skillrun.language.diagnostics import UsageError, allowed, did_you_mean
-from skillrun.language.library import Library
+from skillrun.language.files.definitions import TextFile
+from skillrun.language.library.library import Library
+from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

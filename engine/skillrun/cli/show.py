@@ -12,7 +12,7 @@ from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
 from skillrun.cli.words import at, counted, duration, money, shown, spent, standing, table
-from skillrun.language.diagnostics import hanging
+from skillrun.language.text.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
 LONGEST: Final = 100  # characters of a value that is shown

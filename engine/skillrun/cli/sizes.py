@@ -17,9 +17,9 @@ from skillrun.cli.printing import Output
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-    from skillrun.runtime.bodies import fits
-    from skillrun.runtime.journal import Journal
-    from skillrun.runtime.measured import sizes_of
+    from skillrun.runtime.store.bodies import fits
+    from skillrun.runtime.store.journal import Journal
+    from skillrun.runtime.store.measured import sizes_of
 
     out = Output(json)
     with ExitStack() as stack:

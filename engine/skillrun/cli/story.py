@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.cli.words import line_of
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.fields import SLUG
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
-from skillrun.runtime.bodies import fits
-from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.journal_check import sound
-from skillrun.runtime.lock import is_held
-from skillrun.runtime.recorded import is_artifact
 from skillrun.runtime.run import Spent
-from skillrun.runtime.state import State
+from skillrun.runtime.store.bodies import fits
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.journal_check import sound
+from skillrun.runtime.store.lock import is_held
+from skillrun.runtime.store.recorded import is_artifact
+from skillrun.runtime.store.state import State
+from skillrun.runtime.store.transcript import KINDS, Record, events
 from skillrun.runtime.summaries import NEEDS_INPUT
-from skillrun.runtime.transcript import KINDS, Record, events
 from skillrun.tools.tree import Tree
 
 Paid = dict[tuple[str, int], Spent]

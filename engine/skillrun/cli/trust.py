@@ -16,12 +16,12 @@ from skillrun.cli.loading import NOTHING, Loaded, open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
-from skillrun.language.wishes import Wish, digest, wishes
+from skillrun.language.library.wishes import Wish, digest, wishes
 from skillrun.people import consent
 from skillrun.people.person import has_terminal
 
 if TYPE_CHECKING:
-    from skillrun.language.library import Library
+    from skillrun.language.library.library import Library
 
 NONE = "this project wants nothing that any project may not have; there is nothing to trust"
 

@@ -17,10 +17,10 @@ from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import told
 from skillrun.cli.words import counted
-from skillrun.language.check import check_library
-from skillrun.language.diagnostics import Problem, UsageError, render
-from skillrun.language.library import Library
-from skillrun.language.roots import enclosing_project
+from skillrun.language.check.program import check_library
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import enclosing_project
+from skillrun.language.text.diagnostics import Problem, UsageError, render
 
 FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 

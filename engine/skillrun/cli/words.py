@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.language.diagnostics import hanging
+from skillrun.language.text.diagnostics import hanging
 
 Data = Mapping[str, Any]
 

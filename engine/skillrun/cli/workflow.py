@@ -12,12 +12,12 @@ from click.core import ParameterSource
 
 from skillrun.cli import options
 from skillrun.cli.printing import Output
-from skillrun.language.diagnostics import printable
+from skillrun.language.text.diagnostics import printable
 
 if TYPE_CHECKING:
     from skillrun.cli.loading import Loaded, Script
-    from skillrun.language.definitions import Workflow
-    from skillrun.language.fields import Field
+    from skillrun.language.files.definitions import Workflow
+    from skillrun.language.types.fields import Field
     from skillrun.people.prepared import Prepared
 
 GIVEN: Final = "input_"
@@ -102,7 +102,7 @@ def workflow_command(name: str) -> click.Command:
 def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     """Check the workflow and what was typed; ends the command with every problem."""
     from skillrun.cli.loading import load, read_script
-    from skillrun.runtime.given import models_in
+    from skillrun.language.library.given import models_in
     from skillrun.runtime.session import checked_inputs
 
     loaded = load(name, out)
@@ -152,7 +152,7 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
 def _go_on(name: str, run: str, values: Mapping[str, Any]) -> int:
     """As `skillrun resume RUN`, with a run of this workflow. Raises UsageError for what only a new run takes."""
     from skillrun.cli.resume import go_on
-    from skillrun.language.diagnostics import UsageError
+    from skillrun.language.text.diagnostics import UsageError
 
     source = click.get_current_context().get_parameter_source
     new = (key for key in values if key.startswith(GIVEN) or key in NEW_ONLY)
@@ -171,8 +171,8 @@ def _given(field: Field, value: Any, out: Output) -> Any:
     import io
     import sys
 
-    from skillrun.language.diagnostics import UsageError
-    from skillrun.language.source import MAX_BYTES
+    from skillrun.language.text.diagnostics import UsageError
+    from skillrun.language.text.source import MAX_BYTES
 
     if field.type.kind == "path":
         hint = "write it to a file first, and type that file's path; `./-` is a file of that name"
@@ -215,7 +215,7 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
 
 
 def _metavar(field: Field, names: Names) -> str:
-    from skillrun.language.diagnostics import SkillrunError
+    from skillrun.language.text.diagnostics import SkillrunError
 
     if field.type.kind == "enum":
         try:
@@ -230,7 +230,7 @@ def _metavar(field: Field, names: Names) -> str:
 def _words(field: Field, names: Names) -> str:
     """The description, and the default or that it has to be given."""
     from skillrun.cli.words import shown
-    from skillrun.language.diagnostics import SkillrunError
+    from skillrun.language.text.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
     words += ["may be given several times"] if field.array else []

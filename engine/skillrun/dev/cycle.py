@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
-from skillrun.runtime.folder import RunFolder
 from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.journal import Journal
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
 from skillrun.tools.tree import Tree
 
 

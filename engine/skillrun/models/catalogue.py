@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from skillrun.language.addresses import (
+from skillrun.language.library.addresses import (
     HTTP_HINT,
     KINDS,
     PROVIDER,
@@ -23,10 +23,10 @@ from skillrun.language.addresses import (
     AddressError,
     parse_address,
 )
-from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean
-from skillrun.language.model_names import MOST_STEPS
-from skillrun.language.models_yaml import TABLES
-from skillrun.language.wishes import Origin
+from skillrun.language.library.model_names import MOST_STEPS
+from skillrun.language.library.models_yaml import TABLES
+from skillrun.language.library.wishes import Origin
+from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean
 from skillrun.models import live
 from skillrun.models.messages import Usage
 

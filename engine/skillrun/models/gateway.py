@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from skillrun.language.addresses import parse_address
+from skillrun.language.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue, Provider
 from skillrun.models.failures import model_error
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request

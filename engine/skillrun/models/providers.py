@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.language.replies import MAX_REPLY
+from skillrun.language.replies.values import MAX_REPLY
 from skillrun.models.clients import sdk_client
 from skillrun.models.dialects import TOTAL, dialect
 from skillrun.models.failures import model_error

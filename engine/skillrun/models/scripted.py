@@ -14,12 +14,12 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, get_args
 
-from skillrun.language import source
-from skillrun.language.attached import attach, last_block
-from skillrun.language.diagnostics import Problems
-from skillrun.language.kinds import Key, Keys
-from skillrun.language.reader import Reader
-from skillrun.language.record_shapes import each_answered
+from skillrun.language.check.record_shapes import each_answered
+from skillrun.language.files.kinds import Key, Keys
+from skillrun.language.files.reader import Reader
+from skillrun.language.replies.attached import attach, last_block
+from skillrun.language.text import source
+from skillrun.language.text.diagnostics import Problems
 from skillrun.models.messages import (
     ERROR_KINDS,
     UNTOLD,
@@ -185,7 +185,7 @@ def _with_record(text: str, given: Any, request: Request) -> str:
 
 
 def _value(request: Request, schema: Mapping[str, Any]) -> Any:
-    from skillrun.language.samples import TAME, WILD, sample
+    from skillrun.language.types.samples import TAME, WILD, sample
 
     bounds = WILD if request.model.startswith(NOISE) else TAME
     return each_answered(sample(schema, request.fingerprint(), bounds), schema)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillrun.language.absent import Absent
-from skillrun.language.diagnostics import SkillrunError, allowed, did_you_mean, printable
+from skillrun.language.templates.absent import Absent
+from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean, printable
 
 Question = Mapping[str, Any]
 WORDED: Final = "worded during the run"

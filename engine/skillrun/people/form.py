@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.border import clean
-from skillrun.language.diagnostics import Problems, SkillrunError, printable, render
-from skillrun.language.document import outline
-from skillrun.language.source import MAX_BYTES, Source, source_of
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render
+from skillrun.language.text.document import outline
+from skillrun.language.text.source import MAX_BYTES, Source, source_of
 from skillrun.people.answers import (
     Question,
     by_default,

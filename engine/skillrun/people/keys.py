@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.language.diagnostics import printable
+from skillrun.language.text.diagnostics import printable
 from skillrun.people.answers import Question, choices_of
 
 if TYPE_CHECKING:

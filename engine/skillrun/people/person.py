@@ -14,8 +14,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from skillrun.language.border import clean
-from skillrun.language.diagnostics import UsageError
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.people.answers import ENDED, WORDED, Question, by_default, default_of
 from skillrun.people.prepared import Prepared, Read, read_answers
 from skillrun.people.terminal import Keep, Left, Terminal

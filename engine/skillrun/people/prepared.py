@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.diagnostics import Problems, SkillrunError, did_you_mean, render
-from skillrun.language.document import as_mapping, read_yaml
-from skillrun.language.kinds import Key, Keys
-from skillrun.language.places import unmarked
-from skillrun.language.reader import Reader
-from skillrun.language.source import Entry, Mapping, Node, Scalar, Sequence, plain
+from skillrun.language.files.kinds import Key, Keys
+from skillrun.language.files.places import unmarked
+from skillrun.language.files.reader import Reader
+from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render
+from skillrun.language.text.document import as_mapping, read_yaml
+from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Sequence, plain
 from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple, shown
 
 KEYS: Final[Keys] = {

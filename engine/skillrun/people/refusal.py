@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillrun.language.check import Program
-from skillrun.language.definitions import Protocol, Step, Workflow
-from skillrun.language.diagnostics import Problems
-from skillrun.language.foresight import Foresight
-from skillrun.language.library import Library
+from skillrun.language.check.foresight import Foresight
+from skillrun.language.check.program import Program
+from skillrun.language.files.definitions import Protocol, Step, Workflow
+from skillrun.language.library.library import Library
+from skillrun.language.text.diagnostics import Problems
 from skillrun.people.answers import Question, choices_of, default_of
 from skillrun.people.prepared import Prepared
 

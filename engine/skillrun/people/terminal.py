@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skillrun.language.diagnostics import hanging, printable
+from skillrun.language.text.diagnostics import hanging, printable
 from skillrun.people.answers import (
     ENDED,
     Question,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NoReturn
 
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.source import plain
-from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.opening import called
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.text.source import plain
 from skillrun.runtime.run import Session
-from skillrun.runtime.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
-from skillrun.runtime.state import State
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
+from skillrun.runtime.store.state import State
 
 FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an older skillrun"
 

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 
 
 class StepFailed(Exception):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.definitions import Step
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.expressions import RenderError, Template
+from skillrun.language.files.definitions import Step
+from skillrun.language.templates.expressions import RenderError, Template
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import PARTIAL, AgentFailed, EachFailed, StepFailed, told_of
 from skillrun.runtime.events import Said, Tripped
-from skillrun.runtime.questions import offer_retry
+from skillrun.runtime.questions.asking import offer_retry
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
 from skillrun.tools.paths import PathRefused

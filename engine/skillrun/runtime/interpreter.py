@@ -14,19 +14,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from skillrun.language.absent import Absent
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.runtime.brought import tell_late
+from skillrun.language.templates.absent import Absent
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
 from skillrun.runtime.expected import tell_way_back
-from skillrun.runtime.forms import reread
-from skillrun.runtime.lock import RunLost
-from skillrun.runtime.opening import called
 from skillrun.runtime.phases import Ended, run_phase
+from skillrun.runtime.questions.brought import tell_late
+from skillrun.runtime.questions.forms import reread
 from skillrun.runtime.recovery import lost, tell_edited, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import base_names, phase_value, truth
+from skillrun.runtime.store.lock import RunLost
+from skillrun.runtime.store.opening import called
 from skillrun.runtime.summaries import NEEDS_INPUT
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}

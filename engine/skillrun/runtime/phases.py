@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.language.definitions import PhaseUse, Step
+from skillrun.language.files.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
 from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate, failing, knowing
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said

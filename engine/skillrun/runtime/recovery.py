@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from skillrun.language.definitions import PhaseUse
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.schemas import shown
+from skillrun.language.files.definitions import PhaseUse
+from skillrun.language.library.given import given_values
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import shown
 from skillrun.runtime.events import Notice
-from skillrun.runtime.given import given_values
-from skillrun.runtime.questions import RETRY, put
+from skillrun.runtime.questions.asking import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, past
 from skillrun.runtime.summaries import FINAL, NEEDS_INPUT, record_of

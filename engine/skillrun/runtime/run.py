@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skillrun.language.check import Program
-from skillrun.language.configuration import Feature, resolve_features
-from skillrun.language.definitions import Phase, Prompt, Step
-from skillrun.language.expressions import ABSENT, Absent
-from skillrun.language.schemas import Shape, shown
-from skillrun.language.sizes import Size
+from skillrun.language.check.program import Program
+from skillrun.language.files.definitions import Phase, Prompt, Step
+from skillrun.language.library.configuration import Feature, resolve_features
+from skillrun.language.library.sizes import Size
+from skillrun.language.templates.expressions import ABSENT, Absent
+from skillrun.language.types.schemas import Shape, shown
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
+from skillrun.runtime.calls.limits import Limits
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
-from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.limits import Limits
-from skillrun.runtime.seal import seal_of
-from skillrun.runtime.state import State
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.seal import seal_of
+from skillrun.runtime.store.state import State
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
-    from skillrun.runtime.material import Piece
+    from skillrun.runtime.prompt.material import Piece
 
 
 class Person(Protocol):

@@ -1,19 +1,19 @@
-"""The values behind the names that templates read. `language/names` says the same as types."""
+"""The values behind the names that templates read. `language/check/names` says the same as types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skillrun.language.definitions import PhaseUse, Score, Step
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.expressions import ABSENT, Absent
+from skillrun.language.files.definitions import PhaseUse, Score, Step
+from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.templates.limits import Fault
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.files import digest
-from skillrun.runtime.forms import heard
+from skillrun.runtime.calls.tools import tell_repository
+from skillrun.runtime.questions.forms import heard
 from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
-from skillrun.runtime.tools import tell_repository
+from skillrun.runtime.store.files import digest
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
     "artifacts": [],

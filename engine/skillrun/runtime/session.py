@@ -16,14 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.border import clean
-from skillrun.language.check import Program
-from skillrun.language.definitions import Workflow
-from skillrun.language.diagnostics import SkillrunError, UsageError
-from skillrun.language.fields import Field
+from skillrun.language.check.program import Program
+from skillrun.language.files.definitions import Workflow
+from skillrun.language.library.given import fallen_back, given_values, models_in, unknown_names
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import SkillrunError, UsageError
+from skillrun.language.types.fields import Field
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import admitted, check_decided, shares
-from skillrun.runtime.bodies import fits
+from skillrun.runtime.calls.limits import Limits, budgets
 from skillrun.runtime.events import (
     Answered,
     CallEnded,
@@ -35,18 +36,17 @@ from skillrun.runtime.events import (
     Transcript,
     WentBack,
 )
-from skillrun.runtime.files import digest, share, tree_of
-from skillrun.runtime.folder import RunFolder
-from skillrun.runtime.given import fallen_back, given_values, models_in, unknown_names
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.journal_check import KEPT, JournalShortened
-from skillrun.runtime.limits import Limits, budgets
-from skillrun.runtime.lock import INSIDE, hold
-from skillrun.runtime.opening import called, copy_files, existing, new_folder, open_journal, scratch, undone
 from skillrun.runtime.run import Run, Session
-from skillrun.runtime.seal import is_sealed, own_key
-from skillrun.runtime.state import STATE, State
+from skillrun.runtime.store.bodies import fits
+from skillrun.runtime.store.files import digest, share, tree_of
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.journal_check import KEPT, JournalShortened
+from skillrun.runtime.store.lock import INSIDE, hold
+from skillrun.runtime.store.opening import called, copy_files, existing, new_folder, open_journal, scratch, undone
+from skillrun.runtime.store.seal import is_sealed, own_key
+from skillrun.runtime.store.state import STATE, State
 from skillrun.tools.tree import Tree
 
 EMBEDDED: Final = (

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillrun.language.absent import Absent
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.expressions import RenderError
-from skillrun.language.kinds import SUMMARY_KEYS
-from skillrun.language.schemas import Shape
-from skillrun.runtime.attached import of_phase
-from skillrun.runtime.beginning import pieces_of
-from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Asking, request_in
+from skillrun.language.files.kinds import SUMMARY_KEYS
+from skillrun.language.templates.absent import Absent
+from skillrun.language.templates.expressions import RenderError
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import Shape
+from skillrun.runtime.calls.member import Answer, Asked, answer, tell_dropped
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.material import Piece
-from skillrun.runtime.records_yaml import plain_data
+from skillrun.runtime.prompt.attached import of_phase
+from skillrun.runtime.prompt.beginning import pieces_of
+from skillrun.runtime.prompt.context import Asking, request_in
+from skillrun.runtime.prompt.material import Piece
 from skillrun.runtime.run import PhaseRun
+from skillrun.runtime.store.records_yaml import plain_data
 
 FINAL: Final = ("completed", "skipped", "failed")
 NEEDS_INPUT: Final = "needs-user-input"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.schemas import shown
+from skillrun.language.types.schemas import shown
 from skillrun.tools.readable import Readable
 
 MAX_RESULT: Final = 12_000  # characters

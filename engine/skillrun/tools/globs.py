@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from skillrun.collaboration.patterns import MAX_PATTERN
-from skillrun.language.schemas import shown
+from skillrun.language.types.schemas import shown
 from skillrun.tools.answers import Failed
 from skillrun.tools.ignored import Rules
 from skillrun.tools.readable import Readable, parts_of

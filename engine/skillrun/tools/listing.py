@@ -5,8 +5,8 @@ The size of a text is its lines, for that is what reading costs; that of a folde
 
 from __future__ import annotations
 
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.schemas import shown
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import shown
 from skillrun.tools.answers import MAX_FILE, Failed, Room, count_of, counted, is_binary, joined
 from skillrun.tools.globs import rules_of
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of

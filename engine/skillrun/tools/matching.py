@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
-from skillrun.language.schemas import shown
+from skillrun.language.types.schemas import shown
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST, Tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillrun.language.schemas import shown
+from skillrun.language.types.schemas import shown
 from skillrun.tools.answers import Failed, Room, content_of, count_of, counted, joined, lines_of
 from skillrun.tools.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
 from skillrun.tools.headings import headings

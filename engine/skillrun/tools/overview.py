@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.tools.answers import Binary, Failed, Room, content_of, counted, joined
 from skillrun.tools.globs import chosen
 from skillrun.tools.outline import Outlined, line_of, of_file, outlined

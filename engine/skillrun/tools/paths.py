@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skillrun.language.diagnostics import SkillrunError, UsageError
-from skillrun.language.fields import SLUG
-from skillrun.language.schemas import shown
+from skillrun.language.text.diagnostics import SkillrunError, UsageError
+from skillrun.language.types.fields import SLUG
+from skillrun.language.types.schemas import shown
 
 
 class PathRefused(SkillrunError):

@@ -14,8 +14,8 @@ from functools import lru_cache
 from posixpath import normpath
 from typing import Final, Self
 
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.schemas import shown
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import shown
 from skillrun.tools.ignored import Ignored, Rules
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Kind, Opened, Tree, entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillrun.language.schemas import shown
+from skillrun.language.types.schemas import shown
 from skillrun.tools.answers import Failed, Room, content_of, lines_of, numbered
 from skillrun.tools.outline import below
 from skillrun.tools.readable import Readable

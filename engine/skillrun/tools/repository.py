@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from skillrun.collaboration.patterns import MAX_PATTERN
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.schemas import Shape, shown
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import Shape, shown
 from skillrun.tools.answers import Failed, Room
 from skillrun.tools.listing import glob, listed
 from skillrun.tools.overview import outline

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from skillrun.collaboration.patterns import lines_with, refused
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.tools.answers import Binary, Failed, Room, content_of, counted, lines_of, short
 from skillrun.tools.globs import rules_of
 from skillrun.tools.grammars import grammar_of

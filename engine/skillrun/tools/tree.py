@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, Self
 
-from skillrun.language.schemas import shown
+from skillrun.language.types.schemas import shown
 from skillrun.tools.owner import is_own
 from skillrun.tools.paths import PathRefused
 

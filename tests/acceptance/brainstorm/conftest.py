@@ -17,8 +17,8 @@ from prompt_toolkit.output import DummyOutput
 
 from skillrun.cli.main import main
 from skillrun.people import person, terminal
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.acceptance.conftest import Done
 
 TOPIC = "Neighbours share their tools"

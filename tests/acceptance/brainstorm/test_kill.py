@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.check import check_workflow
-from skillrun.language.library import Library
-from skillrun.language.roots import search_path
+from skillrun.language.check.program import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
-from skillrun.runtime import checkpoints, session
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime import session
 from skillrun.runtime.run import Session
-from skillrun.runtime.seal import own_key
+from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.seal import own_key
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
 
 STORY, CONTEXT, COMPLETE = "00-brainstorming.md", "00-brainstorming.context.md", ".brainstorm-complete"

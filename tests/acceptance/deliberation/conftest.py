@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.runtime.journal import Journal
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.acceptance.conftest import Done
 
 Rule = Mapping[str, Any]

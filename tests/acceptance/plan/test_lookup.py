@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.store.journal import Journal
 from tests.acceptance.plan.conftest import Plan, Plans, Rule
 from tests.acceptance.plan.test_context import DECISION, NARROW, QUESTION, RISK
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.acceptance.plan.conftest import Plan, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
 from tests.acceptance.plan.test_windows import in_window

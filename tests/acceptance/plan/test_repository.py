@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.store.journal import Journal
 from tests.acceptance.plan.conftest import Plan, Plans
 
 CODE = {"shop/theme.py": "first\ncolour = 'light'\n", "shop/page.py": "page\n"}

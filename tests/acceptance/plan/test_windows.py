@@ -12,8 +12,8 @@ import pytest
 
 from skillrun.models.catalogue import Catalogue, Resolved
 from skillrun.models.messages import Block, Message
-from skillrun.runtime.context import LEAST_REPLY, size_of
-from skillrun.runtime.journal import Journal
+from skillrun.runtime.prompt.context import LEAST_REPLY, size_of
+from skillrun.runtime.store.journal import Journal
 from tests.acceptance.plan.conftest import REQUEST, Plan, Plans, skillrun
 
 LONG = "\n\n".join(

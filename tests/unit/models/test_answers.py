@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.replies import MAX_REPLY
+from skillrun.language.replies.values import MAX_REPLY
 from skillrun.models import transport
 from skillrun.models.messages import ModelError, Reply, ToolSpec, Usage
 from tests.servers import anthropic, openai

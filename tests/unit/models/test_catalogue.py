@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.live import ModelList
 from skillrun.models.messages import Usage

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models import gateway
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import ModelError, Untold

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.catalogue import Provider
 from skillrun.models.clients import sdk_client
 from skillrun.models.messages import ModelError

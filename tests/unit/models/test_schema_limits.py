@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.samples import sample
+from skillrun.language.types.samples import sample
 from skillrun.models.schema_limits import limited, size
 
 STRING: dict[str, Any] = {"type": "string"}

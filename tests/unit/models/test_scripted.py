@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from skillrun.language.diagnostics import Problems
-from skillrun.language.document import read_yaml
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.document import read_yaml
 from skillrun.models.messages import ModelError, Reply, ToolCall
 from skillrun.models.scripted import ScriptedGateway, check_script
 from tests.unit.models.settings import request

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.people.answers import shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.meaning import letter, meant_by

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.diagnostics import SkillrunError
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.people.prepared import Prepared, read_answers
 
 PREPARED = {"answered_by": "prepared"}

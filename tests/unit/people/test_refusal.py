@@ -5,10 +5,10 @@ from textwrap import dedent
 
 import pytest
 
-from skillrun.language.check import Program, check_workflow
-from skillrun.language.diagnostics import render
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, search_path
+from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, search_path
+from skillrun.language.text.diagnostics import render
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import asks, check_answers, refusal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.language.diagnostics import UsageError
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.tools.paths import checked_slug
 
 

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.diagnostics import Problems
-from skillrun.language.document import parse_document
-from skillrun.language.kinds import LOOKUP
-from skillrun.language.library import Library
-from skillrun.language.roots import Root, package_library
-from skillrun.language.secrets import secret_names
-from skillrun.language.source import read_source
+from skillrun.language.files.kinds import LOOKUP
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+from skillrun.language.library.secrets import secret_names
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.document import parse_document
+from skillrun.language.text.source import read_source
 from skillrun.tools.answers import MAX_LINE, MAX_RESULT
 from skillrun.tools.readable import Readable
 from skillrun.tools.reading import RANGE, WHOLE

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from skillrun.language.absent import Absent
+from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.limits import Fault, spend
 from skillrun.language.templates.values import kind, listed, printed
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from jinja2 import filters as jinja
 
-from skillrun.language.absent import ABSENT, Absent
+from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.functions import text_filter
 from skillrun.language.templates.limits import Fault, room, size, spend, weigh
 from skillrun.language.templates.values import bounded, compute, field, kind, listed, number, printed, to_json, whole

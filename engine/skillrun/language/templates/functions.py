@@ -19,8 +19,7 @@ from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import news as newness
 from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct
-from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.fences import Fences
+from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.amending import amended
 from skillrun.language.templates.ids import ids_in, links_between
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
@@ -28,6 +27,7 @@ from skillrun.language.templates.numbers import numbers_in
 from skillrun.language.templates.paths import paths_in
 from skillrun.language.templates.places import hits_in, named, search
 from skillrun.language.templates.values import kind, listed, number, printed, whole
+from skillrun.language.text.fences import Fences
 
 P = ParamSpec("P")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from skillrun.language.absent import Absent
+from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.limits import Fault, spend, weigh
 from skillrun.language.templates.places import MENTION_WORK, PLACE_WORK, Document, named, occurrences, read
 from skillrun.language.templates.values import kind as kind_of

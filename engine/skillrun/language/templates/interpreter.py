@@ -12,12 +12,12 @@ from typing import Any, Final
 from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.absent import ABSENT, Absent
-from skillrun.language.diagnostics import allowed, did_you_mean
+from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Budget, Fault
 from skillrun.language.templates.values import compare, compute, cut, item, joined, listed, look, number, printed
 from skillrun.language.templates.vocabulary import apply, apply_test
+from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 
 class Scope:

@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.collaboration import patterns
-from skillrun.language.absent import Absent
-from skillrun.language.fences import Fences
+from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.limits import WORK_PER_SECOND, Fault, budget, spend
 from skillrun.language.templates.values import listed, printed
+from skillrun.language.text.fences import Fences
 
 LONGEST: Final = 300  # characters of a line that a place shows
 LINE_WORK: Final = 4  # what a line counts,

@@ -14,8 +14,8 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
 
-from skillrun.language.diagnostics import allowed
 from skillrun.language.templates.limits import MAX_TEMPLATE, Fault
+from skillrun.language.text.diagnostics import allowed
 
 TAGS: Final = ("for", "if", "set")
 _ENVIRONMENT: Final = Environment()  # noqa: S701  # only reads; nothing is made into HTML

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jinja2.sandbox import SandboxedEnvironment
 
-from skillrun.language.absent import ABSENT, Absent
+from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.limits import MAX_NUMBER, MAX_TEXT, Fault, compared, room, size, spend, weigh
 
 CONTAINERS: Final = (list, tuple, Mapping)

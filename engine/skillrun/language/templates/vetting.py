@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.language.diagnostics import allowed, did_you_mean
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, place
 from skillrun.language.templates.limits import MAX_NUMBER
 from skillrun.language.templates.vocabulary import ELSEWHERE, FILTERS, NAMED_IN, TESTS
+from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 MAX_DEPTH: Final = 50  # tags and expressions inside one another
 RESERVED: Final = frozenset({*FUNCTIONS, *CONTEXT_FUNCTIONS, "loop"})

@@ -11,8 +11,8 @@ from typing import Any, Final
 from jinja2 import filters as jinja
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.absent import ABSENT, Absent
 from skillrun.language.templates import filters
+from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.functions import FUNCTIONS, text_filter
 from skillrun.language.templates.limits import Fault, size, spend
 from skillrun.language.templates.values import compare, compute, joined, kind, listed, number, whole

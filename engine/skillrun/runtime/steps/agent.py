@@ -8,22 +8,22 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from skillrun.language.definitions import Prompt, Step
-from skillrun.language.schemas import Shape
+from skillrun.language.files.definitions import Prompt, Step
+from skillrun.language.types.schemas import Shape
 from skillrun.models.messages import ToolSpec
-from skillrun.runtime.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
-from skillrun.runtime.beginning import pieces_of, worth_caching
-from skillrun.runtime.calls import Answer, Asked, answer, tell_dropped
-from skillrun.runtime.context import Said, conversation, persistent, request_for, request_going_on
+from skillrun.runtime.calls.lookup import tool_for
+from skillrun.runtime.calls.member import Answer, Asked, answer, tell_dropped
+from skillrun.runtime.calls.reads import merged
+from skillrun.runtime.calls.seating import Seated, seat_all
+from skillrun.runtime.calls.tools import tools_of
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
-from skillrun.runtime.lookup import tool_for
-from skillrun.runtime.material import Piece
-from skillrun.runtime.reads import merged
+from skillrun.runtime.prompt.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
+from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
+from skillrun.runtime.prompt.context import Said, conversation, persistent, request_for, request_going_on
+from skillrun.runtime.prompt.material import Piece
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
-from skillrun.runtime.seating import Seated, seat_all
-from skillrun.runtime.tools import tools_of
-from skillrun.runtime.writing import put_reply
+from skillrun.runtime.steps.writing import put_reply
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:

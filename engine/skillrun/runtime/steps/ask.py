@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillrun.language.absent import Absent
-from skillrun.language.definitions import Step
-from skillrun.language.schemas import shown
+from skillrun.language.files.definitions import Step
+from skillrun.language.templates.absent import Absent
+from skillrun.language.types.schemas import shown
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.wording import one_stop
-from skillrun.runtime.brought import late, passed_over, place
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Answered, Said
-from skillrun.runtime.files import digest
-from skillrun.runtime.forms import phrases_of, record_of
-from skillrun.runtime.questions import GO_ON, paused, put, unfitting
+from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
+from skillrun.runtime.questions.brought import late, passed_over, place
+from skillrun.runtime.questions.forms import phrases_of, record_of
 from skillrun.runtime.run import Frame
+from skillrun.runtime.store.files import digest
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
 THERE: Final = "the files are there"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from skillrun.language.absent import Absent
-from skillrun.language.definitions import Step
-from skillrun.language.expressions import ABSENT
-from skillrun.language.fields import coerce
+from skillrun.language.files.definitions import Step
+from skillrun.language.library.given import projected
+from skillrun.language.templates.absent import Absent
+from skillrun.language.templates.expressions import ABSENT
+from skillrun.language.types.fields import coerce
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.given import projected
 from skillrun.runtime.run import Frame
 
 

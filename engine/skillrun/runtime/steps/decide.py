@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillrun.language.absent import Absent
-from skillrun.language.definitions import Row, Step
+from skillrun.language.files.definitions import Row, Step
+from skillrun.language.templates.absent import Absent
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.language.absent import Absent
-from skillrun.language.definitions import Step
-from skillrun.language.places import items_of as items_within
-from skillrun.language.schemas import shown
-from skillrun.runtime.branches import Fork, branch_of, take_answers, take_over
+from skillrun.language.files.definitions import Step
+from skillrun.language.files.places import items_of as items_within
+from skillrun.language.templates.absent import Absent
+from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import PARTIAL, EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
-from skillrun.runtime.items import Item, items_of
-from skillrun.runtime.records_yaml import plain_data
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import locals_of
+from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
+from skillrun.runtime.steps.items import Item, items_of
+from skillrun.runtime.store.records_yaml import plain_data
 
 AT_ONCE: Final = 5  # items at a time, where a step does not say
 MOST_NAMED: Final = 8  # failed items in a reason

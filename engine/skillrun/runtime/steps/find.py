@@ -10,15 +10,15 @@ from posixpath import normpath
 from typing import Any, Final, Literal
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.absent import Absent
-from skillrun.language.definitions import Step
-from skillrun.language.diagnostics import SkillrunError
-from skillrun.language.schemas import shown
-from skillrun.language.sizes import step_of
+from skillrun.language.files.definitions import Step
+from skillrun.language.library.sizes import step_of
+from skillrun.language.templates.absent import Absent
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import shown
+from skillrun.runtime.calls.tools import opened_repository
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.looked import looked
 from skillrun.runtime.run import Frame, Run
-from skillrun.runtime.tools import opened_repository
+from skillrun.runtime.steps.looked import looked
 from skillrun.tools.excerpts import Range, excerpts
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.readable import SECONDS, Readable, Withheld

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from skillrun.language.definitions import Step
+from skillrun.language.files.definitions import Step
 from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import Back
 from skillrun.runtime.events import Tripped
-from skillrun.runtime.questions import offer_retry
+from skillrun.runtime.questions.asking import offer_retry
 from skillrun.runtime.run import Frame
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skillrun.language.definitions import Protocol, Step
-from skillrun.runtime.beginning import pieces_of
+from skillrun.language.files.definitions import Protocol, Step
+from skillrun.language.library.given import given_values
+from skillrun.runtime.calls.seating import seat_all
 from skillrun.runtime.errors import StepFailed, Stopped
-from skillrun.runtime.given import given_values
+from skillrun.runtime.prompt.beginning import pieces_of
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, new_frame
-from skillrun.runtime.seating import seat_all
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -55,7 +55,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 
 
 def _there(value: Any) -> bool:
-    from skillrun.language.absent import Absent
+    from skillrun.language.templates.absent import Absent
 
     return not isinstance(value, Absent)
 

@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.definitions import Step
-from skillrun.language.diagnostics import SkillrunError, did_you_mean
-from skillrun.language.schemas import Shape, shown
-from skillrun.runtime.looked import looked
-from skillrun.runtime.records_yaml import from_frontmatter
+from skillrun.language.files.definitions import Step
+from skillrun.language.text.diagnostics import SkillrunError, did_you_mean
+from skillrun.language.types.schemas import Shape, shown
+from skillrun.runtime.calls.tools import below, opened_project, secret_names, typed_paths, typed_place
 from skillrun.runtime.run import Frame
-from skillrun.runtime.tools import below, opened_project, secret_names, typed_paths, typed_place
+from skillrun.runtime.steps.looked import looked
+from skillrun.runtime.store.records_yaml import from_frontmatter
 from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.readable import SECONDS, Readable, parts_of
 from skillrun.tools.tree import LONGEST, Tree

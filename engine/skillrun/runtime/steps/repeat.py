@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillrun.language.definitions import Step
+from skillrun.language.files.definitions import Step
 from skillrun.runtime.events import Tripped
-from skillrun.runtime.questions import offer_retry
+from skillrun.runtime.questions.asking import offer_retry
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from skillrun.language.check import check_workflow
-from skillrun.language.definitions import Step
+from skillrun.language.check.program import check_workflow
+from skillrun.language.files.definitions import Step
+from skillrun.language.library.given import given_values
 from skillrun.runtime.errors import StepFailed, Waiting
-from skillrun.runtime.folder import InlineFolder
-from skillrun.runtime.given import given_values
 from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
-from skillrun.runtime.state import State
+from skillrun.runtime.store.folder import InlineFolder
+from skillrun.runtime.store.state import State
 from skillrun.runtime.summaries import degraded_of, record_of
 
 if TYPE_CHECKING:

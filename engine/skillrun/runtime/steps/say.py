@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillrun.language.definitions import Step
+from skillrun.language.files.definitions import Step
 from skillrun.people.wording import one_stop
 from skillrun.runtime.events import Said
 from skillrun.runtime.run import Frame

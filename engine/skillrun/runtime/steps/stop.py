@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from skillrun.language.definitions import Step
-from skillrun.language.diagnostics import allowed
-from skillrun.language.kinds import VERBS
-from skillrun.language.schemas import shown
+from skillrun.language.files.definitions import Step
+from skillrun.language.files.kinds import VERBS
+from skillrun.language.text.diagnostics import allowed
+from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.run import Frame
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillrun.language.definitions import Step
+from skillrun.language.files.definitions import Step
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.records_yaml import to_frontmatter
 from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
-from skillrun.runtime.writing import put_text
+from skillrun.runtime.steps.writing import put_text
+from skillrun.runtime.store.records_yaml import to_frontmatter
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Where a value of the config stands that an expression reads, and whether a workflow's `checks` of it hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jinja2 import nodes
+
+from skillrun.language.check.facts import fact
+from skillrun.language.check.scope import Scope
+from skillrun.language.files.definitions import Check
+from skillrun.language.library.lookups import Settings
+from skillrun.language.templates.expressions import RenderError, Template
+from skillrun.language.text.source import Entry, Mapping, Node, Span
+from skillrun.language.types.types import identifier
+
+if TYPE_CHECKING:
+    from skillrun.language.check.program import Checker
+
+
+def check_config(checker: Checker, checks: tuple[Check, ...], settings: Settings) -> None:
+    """Report each check that does not hold, at what the strongest layer of the config says of it."""
+    problems = checker.problems
+    for one in checks:
+        before = len(list(problems))
+        scope = Scope(checker, settings, {"config": settings.config}, problems)
+        scope.condition(one.must)
+        if one.say is not None:
+            scope.needed(one.say, "say")
+        if one.must is None or one.say is None or settings.data is None or len(list(problems)) > before:
+            continue
+        names = {"config": settings.data}
+        try:
+            if not one.must.render(names):
+                problems.report(config_place(one.must, settings) or one.span, "check", str(one.say.evaluate(names)))
+        except RenderError as error:
+            problems.report(one.span, "check", f"this cannot be worked out: {error.message}")
+
+
+def config_place(template: Template, settings: Settings) -> Span | None:
+    """Where the config says what the expression reads first, in the strongest of its files; None where none does."""
+    paths = list(_paths(template.expression)) if template.expression is not None else []
+    for layer in settings.layers:
+        for path in paths:
+            if (entry := _entry(layer, path)) is not None:
+                return entry.value.span
+    return None
+
+
+def _paths(expression: nodes.Expr) -> Iterator[list[str]]:
+    """The paths below `config` that an expression reads, each as far as it goes, in the order in which they stand."""
+    inner: set[int] = set()
+    found = expression.find_all((nodes.Getattr, nodes.Getitem))
+    for node in [*([expression] if isinstance(expression, nodes.Getattr | nodes.Getitem) else []), *found]:
+        if id(node) not in inner:
+            inner.update(id(one) for one in node.find_all((nodes.Getattr, nodes.Getitem)))
+            owner, *path = fact(node).split(".")
+            if owner == "config" and path:
+                yield path
+
+
+def _entry(layer: Mapping, path: list[str]) -> Entry | None:
+    entry: Entry | None = None
+    node: Node = layer
+    for name in path:
+        entries = node.entries if isinstance(node, Mapping) else {}
+        entry = next((one for key, one in entries.items() if identifier(key) == name), None)
+        if entry is None:
+            return None
+        node = entry.value
+    return entry

@@ -1,0 +1,186 @@
+"""What is declared and what is handed over: inputs and state, members and seats, what `with` gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.language.check.config_checks import config_place
+from skillrun.language.check.names import MEMBER, VARIANT, of_fields
+from skillrun.language.check.scope import Scope
+from skillrun.language.files.definitions import Protocol, Step
+from skillrun.language.library.configuration import places_of_second
+from skillrun.language.library.lookups import Settings
+from skillrun.language.templates.expressions import Template, Value
+from skillrun.language.text import source as nodes
+from skillrun.language.text.diagnostics import suggest
+from skillrun.language.types.fields import Field, coerce
+from skillrun.language.types.types import ANY, Type, identifier, record
+
+if TYPE_CHECKING:
+    from skillrun.language.check.program import Checker
+
+_NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
+
+
+def member_of(members: Type) -> Type:
+    """A member; where every one that can be is known to have a variant, so has it a lens."""
+    known = _named(members)
+    return VARIANT if known and all(isinstance(one, str) and ":" in one for one in known) else MEMBER
+
+
+def check_members(scope: Scope, step: Step, members: Type) -> None:
+    """Report members that there are not, where they are written: in the step, or in the config."""
+    if step.main is not None:
+        _check_named(scope, "member", step.main, members)
+
+
+def _check_named(scope: Scope, kind: str, value: Value, found: Type) -> None:
+    """Report the members or models that a value can name and that there are not."""
+    look = _look(scope, kind)
+    for written in _named(found) if look is not None else ():
+        if look is not None and written is not None:
+            for span in scope.lookups.places(value, written, scope.settings):
+                look(written, span)
+
+
+def _look(scope: Scope, kind: str) -> Callable[[str, nodes.Span], None] | None:
+    """What reports that there is no such member or model, for a value of that kind."""
+    return {"member": scope.lookups.member, "model": scope.lookups.model}.get(kind)
+
+
+def _named(members: Type) -> list[Any]:
+    """Every member that a value can name."""
+    found: list[Any] = []
+    for value in members.values or ():
+        found.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value])
+    return found
+
+
+def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> None:
+    """Report members that do not fit the seats, where both are known."""
+    value, seats, name = step.main, protocol.seats, protocol.name
+    for several in members.values or () if value is not None else ():
+        assert value is not None
+        if isinstance(several, Mapping):
+            unknown = [seat for seat in several if seat not in seats.names]
+            for seat in unknown:
+                span = value.keys.get(seat, value.span)
+                scope.lookups.unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
+            if not unknown and (empty := [seat for seat in seats.names if seat not in several]):
+                scope.report(value.span, "seats", f"nobody sits on `{empty[0]}` of the protocol `{name}`")
+        elif not seats.names:
+            count = len(several) if isinstance(several, list) else 1
+            if count and not seats.least <= count <= seats.most:
+                message = f"the protocol `{name}` seats {seats.least} to {seats.most} members; here are {count}"
+                scope.report(value.span, "seats", message)
+
+
+def check_twice(scope: Scope, step: Step, members: Type) -> None:
+    """Report a list that names one member twice, where it is written: in the step, or in the config."""
+    for several in members.values or () if step.main is not None else ():
+        assert step.main is not None
+        listed = several if isinstance(several, list) else []
+        for one in [one for place, one in enumerate(listed) if one in listed[:place]][:1]:
+            here = [item.span for item in step.main.items or () if item.literal == one][1:2]
+            spans = here or places_of_second(scope.settings.layers, several, one) or [step.main.span]
+            for span in spans:
+                hint = "a variant or a model tells members apart"
+                scope.report(span, "duplicate-member", f"`{one}` is seated twice", hint)
+
+
+def check_given(
+    scope: Scope,
+    step: Step,
+    fields: Mapping[str, Field],
+    label: str,
+    types: Type,
+    *,
+    all_of_them: bool = True,
+) -> None:
+    """Check what `with` hands over against what is declared; `all_of_them`: whether nothing required may lack.
+
+    `types` are those of what is handed over: of what the config has, the value is known.
+    """
+    value = step.values.get("with", Value(step.span))
+    given = value.entries or {}
+    named = set(map(identifier, given))
+    for name, one in given.items():
+        field = fields.get(identifier(name))
+        if field is not None:
+            _check_known(scope, field, one, types.fields.get(name, ANY))
+        else:
+            hint = suggest(name, fields) or "it takes none"
+            has = "has an" if label.startswith("none") else "has no"
+            scope.report(value.keys[name], "unknown-input", f"{label} {has} input `{name}`", hint)
+    for name, field in fields.items() if all_of_them else ():
+        if field.required and field.default is None and name not in named:
+            hint = f"give it in `with: {{{field.name}: …}}`"
+            scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
+
+
+def _check_known(scope: Scope, field: Field, value: Value, one: Type) -> None:
+    """Whether a value fits its field: one that is written out, or the one that the config has."""
+    known = one.values or ()
+    if not check_literal(scope, field, value) or value.template is None or value.literal is not None or len(known) != 1:
+        return
+    if field.type.kind in ("integer", "number") and (error := coerce(replace(field, fallback=None), known[0]).error):
+        scope.report(config_place(value.template, scope.settings) or value.span, "type", error)
+
+
+def check_literal(scope: Scope, field: Field, value: Value) -> bool:
+    """Whether a value that is written out is of its field's type; a problem where it is not."""
+    literal = value.literal
+    error = coerce(replace(field, fallback=None), literal).error if literal is not None else ""
+    if error:
+        scope.report(value.span, "type", error)
+    elif literal is not None:
+        _check_named(scope, field.type.kind, value, scope.value(value))
+    return not error
+
+
+def declared(
+    checker: Checker,
+    document: nodes.Document,
+    label: str,
+    fields: tuple[Field, ...],
+    settings: Settings,
+    inputs: Type | None = None,
+    reads: set[str] | None = None,
+) -> Type:
+    """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
+    names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
+    scope = Scope(checker, settings, names, checker.problems)
+    choices = {one.name: scope.infer(one.type.values) for one in fields if isinstance(one.type.values, Template)}
+    for one in fields:
+        if one.default is not None:
+            _check_named(scope, one.type.kind, one.default, scope.value(one.default))
+        for template in one.type.templates() if one.type.kind == "object" else ():
+            scope.infer(template)
+    if reads is not None:
+        reads |= scope.reads
+    found = of_fields(fields, label, choices).fields
+    node = document.front.get(label)
+    kinds = {identifier(one.name): one.type.kind for one in fields}
+    written: dict[str, nodes.Node] = {}
+    if isinstance(node, nodes.Mapping):
+        written = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}
+    for name, declaration in written.items():
+        if name in found and isinstance(declaration, nodes.Mapping):
+            _check_choices(checker, found[name], declaration)
+            fallback = declaration.get("fallback")
+            if isinstance(fallback, nodes.Scalar) and (look := _look(scope, kinds.get(name, ""))):
+                look(str(fallback.value), fallback.span)
+    return record({**dict.fromkeys(written, ANY), **found}, label)
+
+
+def _check_choices(checker: Checker, one: Type, declaration: nodes.Mapping) -> None:
+    """The literal default and fallback are among the values that a template yields."""
+    known = [str(value) for value in one.values or ()] if one.tunable else []
+    for name in ("default", "fallback"):
+        node = declaration.get(name)
+        literal = node.value if isinstance(node, nodes.Scalar) and isinstance(node.value, str) else ""
+        if node is not None and known and literal not in ("", *known) and "{{" not in literal:
+            checker.problems.report(node.span, "default", f"`{name}` is `{literal}`", suggest(literal, known))

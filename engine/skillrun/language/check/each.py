@@ -1,0 +1,115 @@
+"""Checks an `each`: what its items are, what its steps may set and write, and what its id gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from jinja2 import nodes
+
+from skillrun.language.check.comparisons import KINDS
+from skillrun.language.check.scope import Scope
+from skillrun.language.files.definitions import Step
+from skillrun.language.templates.expressions import Value
+from skillrun.language.text.diagnostics import suggest
+from skillrun.language.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, record
+
+GIVEN: Final = "id"
+"""What a record of `.done` has beside the item and what its steps gave."""
+
+
+def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scope, Iterable[Step]], None]) -> Type:
+    """What the id gives: the items that succeeded, with what the steps gave for each, and those that failed."""
+    place = step.main.span if step.main is not None else step.span
+    if main.kind not in ("any", "list", "none"):
+        scope.report(place, "type", f"`each` takes a list, not {KINDS[main.kind]}", "write `[…]` around it")
+    item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
+    name = identifier(step.item)
+    _check_name(scope, step, name)
+    _check_ids(scope, step, item)
+    before = {**scope.names, name: item}
+    inner = replace(scope, names=dict(before), loop="each", outside=frozenset(scope.names))
+    check_steps(inner, step.steps)
+    scope.writes_elsewhere |= inner.writes_elsewhere
+    own = {name, *(identifier(one) for one in _bound(step))}
+    for one in (each for inside in step.steps for each in inside.walk()):
+        for what in (one.artifact, one.values.get("form")):
+            _check_apart(scope, what, own, _called(step, item))
+        if one.verb == "run":
+            _check_run(scope, one)
+    scope.inside.update(dict.fromkeys(map(identifier, _bound(step)), step.id or ""))
+    found = {key: one for key, one in inner.names.items() if before.get(key) is not one and key != "pass"}
+    label = step.id or "each"
+    done = record({**found, GIVEN: TEXT, name: item}, f"{label}.done")
+    failed = record({GIVEN: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
+    return record({"done": list_of(done), "failed": list_of(failed), "degraded": BOOLEAN}, label)
+
+
+def _check_name(scope: Scope, step: Step, name: str) -> None:
+    """The item's name means nothing else where the steps are."""
+    span = step.place("as")
+    if name in scope.names or name in map(identifier, scope.local):
+        hint = "call the item something else: `as: …`"
+        scope.report(span, "duplicate-id", f"`{step.item}` is the name of something else", hint)
+    for one in _bound(step):
+        if identifier(one) == GIVEN:
+            scope.report(
+                scope.local.get(GIVEN, step.span), "reserved", f"`{GIVEN}` is that of the item", "choose another"
+            )
+
+
+def _check_ids(scope: Scope, step: Step, item: Type) -> None:
+    """The field that tells items apart is one that they have."""
+    if step.by is None:
+        return
+    span = step.place("by")
+    if item.kind == "record" and identifier(step.by) not in item.fields:
+        scope.report(span, "unknown-field", f"the items have no `{step.by}`", suggest(step.by, sorted(item.fields)))
+    elif item.kind in ("text", "number", "boolean"):
+        scope.report(span, "type", f"`by` names a field; each item is {KINDS[item.kind]}", "leave `by` out")
+
+
+def _bound(step: Step) -> list[str]:
+    """The names that the steps of one item bind."""
+    found = []
+    for one in (each for inside in step.steps for each in inside.walk()):
+        if one.id is not None:
+            found.append(one.id)
+        if one.verb == "set" and one.main is not None:
+            found += list(one.main.entries or {})
+        if one.verb == "each":
+            found.append(one.item)
+    return found
+
+
+def _called(step: Step, item: Type) -> str:
+    """How an item may be named in a text."""
+    name = identifier(step.item)
+    return f"{{{{ {f'{name} | slug' if item.kind == 'text' else f'{name}.{identifier(step.by or GIVEN)}'} }}}}"
+
+
+def _check_apart(scope: Scope, path: Value | None, own: set[str], item: str) -> None:
+    """Report a file whose name is the same for every item."""
+    if path is None or any(_reads(template.tree, own) for template in path.templates()):
+        return
+    written = path.template.text.value if path.template is not None else "name.md"
+    stem, dot, end = written.rpartition(".")
+    hint = f"let its name have the item in it, such as `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
+    scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
+
+
+def _check_run(scope: Scope, one: Step) -> None:
+    """Report a workflow that writes a file of one name whatever it is given."""
+    program = scope.checker.workflow(one.text) if one.text and not scope.checker.is_open(one.text) else None
+    for phase in program.phases.values() if program is not None else ():
+        for step in phase.walk():
+            path = step.artifact.literal if step.artifact is not None else None
+            if isinstance(path, str):
+                message = f"every item's `{one.text}` writes `{path}`"
+                hint = f"let its name come from an input of `{one.text}`"
+                scope.report(one.main.span if one.main is not None else one.span, "same-file", message, hint)
+
+
+def _reads(tree: nodes.Node, names: set[str]) -> bool:
+    return any(node.name in names for node in tree.find_all(nodes.Name))

@@ -1,0 +1,75 @@
+"""What is known where a condition holds, and where it does not: paths that are present, and the condition itself.
+
+A fact is the text of an expression, the same for the same expression wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jinja2 import nodes
+
+from skillrun.language.types.types import Facts, identifier
+
+
+def fact(node: nodes.Node) -> str:
+    """A path as `a.b.c`, anything else as the tree writes itself."""
+    if isinstance(node, nodes.Name):
+        return node.name
+    if isinstance(node, nodes.Getattr):
+        return f"{fact(node.node)}.{node.attr}"
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+        return f"{fact(node.node)}.{identifier(str(node.arg.value))}"
+    return repr(node)
+
+
+def facts(condition: nodes.Node) -> Facts:
+    """What is known when the condition holds."""
+    if isinstance(condition, nodes.And):
+        return facts(condition.left) | facts(condition.right)
+    if isinstance(condition, nodes.Or):
+        return (facts(condition.left) & facts(condition.right)) | {fact(condition)}
+    if isinstance(condition, nodes.Not):
+        return denied(condition.node) | {fact(condition)}
+    known = {fact(condition), *beginnings(condition)}
+    if isinstance(condition, nodes.Compare):
+        for side in (condition.expr, *(operand.expr for operand in condition.ops)):
+            known |= beginnings(side)
+    elif isinstance(condition, nodes.Filter) and condition.node is not None and condition.name != "default":
+        known |= facts(condition.node)
+    elif isinstance(condition, nodes.Test):  # nothing absent passes one
+        for side in (condition.node, *condition.args):
+            known |= beginnings(side)
+    return frozenset(known)
+
+
+def denied(condition: nodes.Node) -> Facts:
+    """What is known when the condition does not hold."""
+    if isinstance(condition, nodes.Not):
+        return facts(condition.node)
+    if isinstance(condition, nodes.Or):
+        return denied(condition.left) | denied(condition.right)
+    return frozenset({fact(nodes.Not(condition))})
+
+
+def conjuncts(condition: nodes.Expr | None) -> Facts:
+    """The parts of a condition that all have to hold."""
+
+    def split(node: nodes.Node) -> Iterator[str]:
+        if isinstance(node, nodes.And):
+            yield from split(node.left)
+            yield from split(node.right)
+        else:
+            yield fact(node)
+
+    return frozenset(split(condition)) if condition is not None else frozenset()
+
+
+def beginnings(node: nodes.Node) -> set[str]:
+    """The path that the node is, and each of its beginnings: all of them are present where it is."""
+    found: set[str] = set()
+    current: nodes.Node | None = node
+    while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):
+        found.add(fact(current))
+        current = None if isinstance(current, nodes.Name) else current.node
+    return found

@@ -1,0 +1,109 @@
+"""What is known of conditions before a run: whether one holds, as far as inputs, config and features tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import UndefinedError
+
+from skillrun.language.files.definitions import Workflow
+from skillrun.language.library.configuration import resolve_features
+from skillrun.language.templates import interpreter
+from skillrun.language.templates.absent import ABSENT, Absent
+from skillrun.language.templates.expressions import RenderError, Template, Value
+from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
+from skillrun.language.templates.limits import Fault, budget
+from skillrun.language.types.fields import Field, coerce
+from skillrun.language.types.types import identifier
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """The names whose values are known, and of the inputs those that are not."""
+
+    names: Mapping[str, Any]
+    unknown: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(workflow: Workflow, config: Mapping[str, Any], inputs: Foresight | None) -> Foresight:
+        """What a workflow's templates see; `inputs` is what its inputs are known to be, if anything."""
+        names: dict[str, Any] = {"config": config}
+        if inputs is None:
+            return Foresight(names)
+        names |= inputs.names
+        if "mode" not in inputs.unknown and not any(one.name == "mode" for one in workflow.state):
+            found = resolve_features(config.get("features") or {}, names["inputs"].get("mode"))
+            names["features"] = {name: feature.on for name, feature in found.items()}
+        return Foresight(names, inputs.unknown)
+
+    def rules_out(self, condition: Template | None) -> bool:
+        """Whether the condition is sure not to hold."""
+        return condition is not None and self._truth(condition.expression) is False
+
+    def handed_over(self, fields: Iterable[Field], given: Value | None) -> Foresight:
+        """What the inputs are that a step hands over in `with:`."""
+        entries = {identifier(name): value for name, value in (given.entries or {}).items()} if given else {}
+        values: dict[str, Any] = {}
+        unknown: set[str] = set()
+        for one in fields:
+            name = identifier(one.name)
+            found: Any = self.value(entries[name]) if name in entries else ABSENT
+            if isinstance(found, Absent):  # what is handed over and absent is left out
+                if one.default is None:
+                    continue
+                found = Foresight({**self.names, "inputs": values}, frozenset(unknown)).value(one.default)
+            coerced = coerce(one, found, self.names) if found is not None else None
+            if coerced is None or coerced.error:
+                unknown.add(name)
+            else:
+                values[one.name] = coerced.value
+        return Foresight({"inputs": values}, frozenset(unknown))
+
+    def value(self, value: Value) -> Any:
+        """The value; None where nobody knows it yet."""
+        if not all(template.constant or self._knows(template.tree) for template in value.templates()):
+            return None
+        try:
+            return value.evaluate(self.names)
+        except (RenderError, UndefinedError):
+            return None
+
+    def _truth(self, node: nodes.Node | None) -> bool | None:
+        match node:
+            case nodes.And() | nodes.Or():
+                decides = isinstance(node, nodes.Or)
+                sides = {self._truth(node.left), self._truth(node.right)}
+                return decides if decides in sides else None if None in sides else not decides
+            case nodes.Not():
+                inner = self._truth(node.node)
+                return None if inner is None else not inner
+        if node is None or not self._knows(node):
+            return None
+        try:
+            with budget() as left:
+                return bool(interpreter.value(node, interpreter.Scope(self.names, left, {})))
+        except (Fault, UndefinedError, RecursionError):
+            return None
+
+    def _knows(self, node: nodes.Node) -> bool:
+        """Whether every name that an expression reads is known."""
+        found = [node] if isinstance(node, nodes.Name) else []
+        calls = {id(call.node) for call in node.find_all(nodes.Call)}
+        if isinstance(node, nodes.Call):
+            calls.add(id(node.node))
+        owned = {id(one.node): one.attr for one in [*_self(node, nodes.Getattr), *node.find_all(nodes.Getattr)]}
+        for name in (*found, *node.find_all(nodes.Name)):
+            if id(name) in calls and name.name not in CONTEXT_FUNCTIONS:
+                continue
+            if name.name not in self.names:
+                return False
+            if name.name == "inputs" and self.unknown and identifier(owned.get(id(name), "")) in {"", *self.unknown}:
+                return False
+        return True
+
+
+def _self(node: nodes.Node, kind: type[nodes.Getattr]) -> list[nodes.Getattr]:
+    return [node] if isinstance(node, kind) else []

@@ -1,0 +1,101 @@
+"""What is allowed and hardly ever meant: placeholders of other notations, loops that ask the same again.
+
+Only warns, and only where a name of the file itself shows what was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from jinja2 import nodes
+
+from skillrun.language.files.definitions import Step
+from skillrun.language.templates.expressions import Template
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.source import Span
+from skillrun.language.types.fields import Field
+from skillrun.language.types.types import Type, identifier
+
+_PLACEHOLDER: Final = re.compile(
+    r"(?<![\w{<$\\])(?:\{(?P<brace>[a-zA-Z][\w-]{0,60})\}(?!\})|<(?P<angle>[a-zA-Z][\w-]{0,60})>"
+    r"|\$\{?(?P<dollar>[a-zA-Z]\w{0,60})\}?)"
+)
+_CODE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[\s\S]*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
+DECLARED: Final = ("inputs", "state")
+
+
+def warn_of_placeholders(template: Template, names: Mapping[str, Type], problems: Problems) -> None:
+    """Warn of `{change}`, `<change>` and `$change` in a prompt where `change` is an input or a variable."""
+    text = template.text.value
+    known = {name: owner for owner in reversed(DECLARED) if owner in names for name in names[owner].fields}
+    if not known or not any(sign in text for sign in "{<$"):
+        return
+    code: list[tuple[int, int]] | None = None
+    for start, part in _plain(template):
+        for found in _PLACEHOLDER.finditer(part):
+            name = next(one for one in found.groups() if one)
+            owner = known.get(identifier(name))
+            if owner is None or (found["angle"] and f"</{name}>" in text):
+                continue
+            code = [one.span() for one in _CODE.finditer(text)] if code is None else code
+            at = start + found.start()
+            if not any(begin <= at < end for begin, end in code):
+                hint = f"write `{{{{ {owner}.{identifier(name)} }}}}`; in backticks it is left alone"
+                message = f"`{found[0]}` is only text here"
+                problems.report(template.text.at(at), "placeholder", message, hint, "warning")
+
+
+def replies_printed(template: Template) -> Iterator[Span]:
+    """Where a section prints the replies of `others(…)`."""
+    for output in template.tree.find_all(nodes.Output) if template.mentions("others") else ():
+        pending: list[nodes.Node] = list(output.nodes)
+        while pending:
+            match pending.pop():
+                case nodes.Call(node=nodes.Name(name="others")) as call:
+                    yield template.span(call)
+                case nodes.Or(left=left, right=right):
+                    pending += [left, right]
+                case nodes.CondExpr(expr1=left, expr2=right):
+                    pending += [one for one in (left, right) if one is not None]
+
+
+def unread(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
+    """The inputs that none of the names read is; `inputs.*` is all of them."""
+    return [one for one in inputs if not {"inputs.*", f"inputs.{identifier(one.name)}"} & {*reads}]
+
+
+def _plain(template: Template) -> Iterator[tuple[int, str]]:
+    """What stands outside of tags, and where."""
+    if template.constant:
+        yield 0, template.text.value
+    else:
+        yield from ((data.lineno, data.data) for data in template.tree.find_all(nodes.TemplateData))
+
+
+def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
+    """Whether a loop asks models, and nothing of what it asks can differ from one pass to the next.
+
+    `texts` are the sections of its steps and what else stands in their prompts.
+    """
+    inside = [one for step in steps for one in step.walk()]
+    asking = [step for step in inside if step.verb in ("agent", "panel")]
+    if not asking or any("session" in step.values for step in asking):
+        return False
+    if any(step.verb in ("run", "ask", "read", "find", "goto", "") for step in inside):
+        return False
+    bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
+    bound |= {identifier(step.item) for step in inside if step.verb == "each"}
+    for step in inside:
+        if step.verb == "set" and step.main is not None:
+            bound |= {identifier(name) for name in step.main.entries or {}} | {"state", "features"}
+    conditions = [step.when for step in inside if step.when is not None]
+    values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
+    templates = [*texts, *conditions, *(template for value in values for template in value.templates())]
+    return not any(_reads(template, bound) for template in templates)
+
+
+def _reads(template: Template, names: set[str]) -> bool:
+    found = template.tree.find_all(nodes.Name) if not template.constant else ()
+    return any(node.name in names for node in found)

@@ -1,0 +1,258 @@
+"""What is known at one point of a phase or protocol: names, facts, and how templates are inferred against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from jinja2 import nodes
+
+from skillrun.collaboration.patterns import refused
+from skillrun.language.check.facts import conjuncts
+from skillrun.language.check.habits import replies_printed, warn_of_placeholders
+from skillrun.language.check.inference import Inference
+from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
+from skillrun.language.check.results import constant
+from skillrun.language.files.definitions import Prompt, Workflow
+from skillrun.language.library.lookups import Lookups, Settings
+from skillrun.language.templates.expressions import Template, Value
+from skillrun.language.text.diagnostics import Problems, close_to
+from skillrun.language.text.source import Span
+from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
+
+if TYPE_CHECKING:
+    from skillrun.language.check.program import Checker
+
+SEARCHES: Final = {**dict.fromkeys(("hits_in", "ids_in", "matches", "paths_in"), 1), "new_in": 4}
+"""Which argument are regular expressions."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a workflow the steps of a phase stand."""
+
+    workflow: Workflow
+    phase: str
+
+    @property
+    def earlier(self) -> frozenset[str]:
+        return self.workflow.ancestors(self.phase)
+
+    def explain(self, path: str) -> str:
+        """Why a phase that exists cannot be read."""
+        name = next((one for one in self.workflow.phases if path == f"phases.{identifier(one)}"), None)
+        if name is None:
+            return ""
+        if name == self.phase:
+            return "a phase does not read itself; earlier rounds are in `history`"
+        return f"`{self.phase}` does not follow `{name}`: give it `after: [{name}]`, or read it later"
+
+
+@dataclass
+class Scope:
+    """The names so far, and what holds here.
+
+    `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
+    `around` are the texts that every prompt of the phase carries;
+    `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
+    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
+    steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
+    before whose steps bind it.
+    """
+
+    checker: Checker
+    settings: Settings
+    names: dict[str, Type]
+    problems: Problems
+    known: Facts = NOTHING
+    depends: Facts = NOTHING
+    place: Place | None = None
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    ids: dict[str, Span] = field(default_factory=dict)
+    local: Mapping[str, Span] = field(default_factory=dict)
+    loop: str = ""
+    outside: frozenset[str] | None = None
+    inside: dict[str, str] = field(default_factory=dict)
+    writes_elsewhere: bool = False
+    reads: set[str] = field(default_factory=set)
+    protocols: tuple[str, ...] = ()
+    around: tuple[Template, ...] = ()
+    headings: frozenset[str] = frozenset()
+
+    @property
+    def lookups(self) -> Lookups:
+        return self.checker.lookups
+
+    def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
+        self.problems.report(span, code, message, hint)
+
+    def fit(self, span: Span, given: Type, expected: Type, what: str) -> None:
+        """Report fields that a record, or the records of a list, should have and do not."""
+        if given.kind == expected.kind == "list" and given.item is not None and expected.item is not None:
+            self.fit(span, given.item, expected.item, f"each of {what}")
+        elif expected.kind == "record" and given.kind in ("text", "number", "boolean"):
+            self.report(span, "type", f"{what} is no record", f"it has {', '.join(expected.fields)}")
+        elif given.kind == expected.kind == "record":
+            for name in expected.fields.keys() & given.fields.keys():
+                self.fit(span, given.fields[name], expected.fields[name], f"`{name}`")
+            others = given.fields.keys() - expected.fields.keys()
+            for name in expected.fields.keys() - given.fields.keys():
+                near = close_to(name, others)
+                if near or expected.fields[name].unless is None:
+                    hint = f"is `{near}` misspelt?" if near else f"it has {', '.join(expected.fields)}"
+                    self.report(span, "missing-field", f"{what} has no `{name}`", hint)
+
+    def fit_records(self, outputs: Mapping[str, Value], types: Mapping[str, Type]) -> None:
+        """Check the outputs that become part of summaries."""
+        for name, expected in {**RECORDS, "flags": FLAGS}.items():
+            if name in outputs:
+                self.fit(outputs[name].span, types[name], expected, f"`{name}`")
+
+    # templates
+
+    def infer(self, template: Template, extra: Mapping[str, Type] | None = None) -> Type:
+        return self._inference(template, extra, Inference.result)
+
+    def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
+        """Check a template whose text is used, also where it is a single expression."""
+        self._inference(template, extra, Inference.shown)
+
+    def prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
+        """Check a text that a prompt carries."""
+        self.printed(template, extra)
+        for span in replies_printed(template):
+            hint = 'write `material: {What the others said: "{{ others(…) }}"}` at the step'
+            self.report(span, "material", "replies are handed over, not printed in a section", hint)
+        warn_of_placeholders(template, self.names, self.problems)
+
+    def condition(self, template: Template | None) -> Facts:
+        """Check a condition; the facts that hold where it does."""
+        return self._inference(template, None, Inference.holding) if template is not None else NOTHING
+
+    def value(self, value: Value, extra: Mapping[str, Type] | None = None) -> Type:
+        """The type of a value; parts of lists and mappings are inferred one by one."""
+        if value.template is not None and not value.template.constant:
+            return self.infer(value.template, extra)
+        if value.items is not None:
+            items = [self.value(item, extra) for item in value.items]
+            several = [item.values[0] for item in items if item.values] if all(map(_single, items)) else None
+            values = known(several) if several is not None else None
+            return list_of(merged(items), filled=bool(items))._replace(values=values)
+        if value.entries is not None:
+            fields = {key: self.value(one, extra) for key, one in value.entries.items()}
+            parts = {key: one.values[0] for key, one in fields.items() if one.values}
+            return record(fields, "the mapping", known(parts) if all(map(_single, fields.values())) else None)
+        return of_value(value.plain, "")
+
+    def needed(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
+        """As `value`, for a place where an absent one cannot be used."""
+        found = self.value(value, extra)
+        template = value.template
+        if found.unless is not None and template is not None and template.expression is not None:
+            hint = f"`{what}` needs a value: give the step a `when`, or the value a `default`"
+            expression = template.expression
+            self._inference(template, extra, lambda inference: inference.needed(expression, found, hint))
+        return found
+
+    def _inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
+        """What is asked of the inference of a template against what is known here."""
+        names = {**self.names, **(extra or {})}
+        inference = Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
+        answer = ask(inference)
+        self.reads |= inference.reads
+        for name, arguments, types in inference.calls:
+            if name == "bank" and arguments:
+                self._bank(template, arguments, types)
+            elif name == "model" and arguments:
+                for model in dict.fromkeys(_texts(types[0].values or ())):
+                    self.lookups.model(model, self._written(template, arguments[0], model)[0])
+            elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
+                self._patterns(template, arguments[place], types[place])
+                if name == "ids_in" and len(arguments) > place + 1:
+                    self._homes(template, arguments[place + 1], types[place + 1], types[place])
+        return answer
+
+    def _explain(self, path: str) -> str:
+        if path in self.inside:
+            return f"it is known for each item alone: read it from `{identifier(self.inside[path])}.done`"
+        if path in self.local:
+            return f"`{path}` is first known behind line {self.local[path].line}"
+        return (self.place.explain(path) if self.place is not None else "") or ELSEWHERE.get(path, "")
+
+    def _bank(self, template: Template, arguments: list[nodes.Expr], types: list[Type]) -> None:
+        """Check the names of the question banks that it may be, and the groups that are asked of them."""
+        for name in types[0].values or ():
+            bank = self.lookups.bank(str(name), self._written(template, arguments[0], name)[0])
+            for group in types[1].values or () if bank is not None and len(types) > 1 else ():
+                if identifier(str(group)) not in map(identifier, bank or ()):
+                    span, hint = template.span(arguments[1]), f"add `## {group}` to `skills/{name}.md`"
+                    self.lookups.unknown(span, "group", str(group), bank or (), hint)
+
+    def _patterns(self, template: Template, argument: nodes.Expr, patterns: Type) -> None:
+        """Check the regular expressions that are searched for."""
+        for pattern in _texts(patterns.values or ()):
+            if reason := refused(pattern):
+                for span in self._written(template, argument, pattern):
+                    self.report(span, "pattern", reason)
+
+    def _homes(self, template: Template, argument: nodes.Expr, homes: Type, patterns: Type) -> None:
+        """Check that what a document alone may define is a kind of id that is looked for."""
+        for kind in homes.fields if homes.kind == patterns.kind == "record" and patterns.fields else ():
+            if kind not in patterns.fields:
+                self.lookups.unknown(template.span(argument), "kind of id", kind, patterns.fields)
+
+    def _written(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
+        """Where a text that an expression yields is written: here, or in the config."""
+        there = self.settings.written.get(value) if constant(node) != value else None
+        return there or [template.span(node)]
+
+    # facts and names
+
+    @contextmanager
+    def under(self, when: Template | None, known: Facts = NOTHING) -> Iterator[None]:
+        """What stands under a condition: it may rely on it, and what it binds depends on it."""
+        before = self.known, self.depends
+        self.known = self.known | known
+        if when is not None:
+            self.known = self.known | self.condition(when)
+            self.depends = self.depends | conjuncts(when.expression)
+        yield
+        self.known, self.depends = before
+
+    @contextmanager
+    def knowing(self, failure: Type | None) -> Iterator[None]:
+        """What may be read of why a step failed; with None it stays what is known around it."""
+        around = self.names.get("failure")
+        if failure is not None:
+            self.names["failure"] = failure
+        yield
+        self.names.pop("failure", None)
+        if around is not None:
+            self.names["failure"] = around
+
+    def bind(self, name: str, one: Type) -> None:
+        self.names[identifier(name)] = one
+
+    def bind_local(self, name: str, one: Type) -> None:
+        """Bind what `set` names: on top of what it was, or present only where this is reached."""
+        before = self.names.get(identifier(name))
+        if before is None:
+            self.bind(name, one.maybe(self.depends) if self.depends else one)
+        else:
+            self.bind(name, merged([before, one]))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(one)
+
+
+def _single(one: Type) -> bool:
+    return one.values is not None and len(one.values) == 1

@@ -1,0 +1,340 @@
+"""The check of one workflow: its phases in an order that respects what each follows, then its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING, Final
+
+from skillrun.language.check.config_checks import check_config
+from skillrun.language.check.contracts import declared
+from skillrun.language.check.facts import conjuncts
+from skillrun.language.check.habits import unread
+from skillrun.language.check.inference import HISTORY, SUMMARY
+from skillrun.language.check.names import base_names, history_type, phase_type
+from skillrun.language.check.results import FAILURE
+from skillrun.language.check.scope import Place, Scope
+from skillrun.language.check.verbs import check_material, check_step, check_steps
+from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
+from skillrun.language.files.kinds import SUMMARY_KEYS
+from skillrun.language.library.configuration import check_modes
+from skillrun.language.library.lookups import Settings
+from skillrun.language.templates.expressions import Value
+from skillrun.language.text.diagnostics import Problems, did_you_mean
+from skillrun.language.types.schemas import shown
+from skillrun.language.types.types import ANY, TEXT, Type, identifier, record
+
+if TYPE_CHECKING:
+    from skillrun.language.check.program import Checker
+
+PROMPTING: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
+OUTSIDE: Final = 'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
+
+
+class WorkflowCheck:
+    """`phases` are those that can be read, `traces` what each of them touches."""
+
+    def __init__(self, checker: Checker, workflow: Workflow, settings: Settings) -> None:
+        self.checker = checker
+        self.workflow = workflow
+        self.settings = settings
+        self.problems = checker.problems
+        loaded = {use.name: checker.phase(use) for use in workflow.phases.values()}
+        self.phases = {name: phase for name, phase in loaded.items() if phase is not None}
+        self.traces: dict[str, Trace] = {}
+        self._read: set[str] = set()  # the names that anything in the workflow reads
+        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
+        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs, self._read)
+        self._base = base_names(inputs, state, settings.config, settings.features)
+        modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
+        for layer in settings.layers if modes is not None else ():
+            check_modes(layer, modes or (), self.problems)
+        self.top_reads: frozenset[str] = frozenset()
+        self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
+        breakers = settings.part("breakers").items()
+        self._skipped = frozenset(name for name, one in breakers if isinstance(one, dict) and one.get("then") == "skip")
+
+    def run(self) -> None:
+        for name in ordered(self.workflow, self.problems):
+            if name in self.phases:
+                self._phase(self.workflow.phases[name], self.phases[name])
+        check_config(self.checker, self.workflow.checks, self.settings)
+        self._material()
+        check_parallel(self.workflow, self.traces, self.problems)
+        self._top()
+        self._unused()
+        self._written_over()
+
+    def reads(self) -> dict[str, frozenset[str]]:
+        """The phases that each phase reads."""
+        names = {f"phases.{identifier(name)}": name for name in self.workflow.phases}
+        return {
+            name: frozenset(names[one] for one in found.reads & names.keys()) for name, found in self.traces.items()
+        }
+
+    def summarised(self) -> frozenset[str]:
+        """The phases whose record a later one of the same round reads: in its prompts, or where it says so."""
+        if SUMMARY in self.top_reads:
+            return frozenset(self.workflow.phases)
+        readers = {
+            name
+            for name, one in self.traces.items()
+            if SUMMARY in one.reads or any(step.verb in PROMPTING for step in self.steps(name))
+        }
+        return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
+
+    def records(self) -> bool:
+        """Whether any phase can put a decision, a question or a risk on record; one that declares none does not."""
+        return any(self._records(name) for name in self.workflow.phases)
+
+    def _records(self, name: str) -> bool:
+        given = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
+        asking = any(step.verb in PROMPTING or step.verb == "run" for step in self.steps(name))
+        return any(asking if one is None else one.items != () for one in given)
+
+    def remembered(self) -> frozenset[str]:
+        """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""
+        if not any(HISTORY in one.reads for one in self.traces.values()):
+            return frozenset()
+        going = [name for name in self.traces if any(step.verb == "goto" for step in self.steps(name))]
+        return frozenset(
+            name
+            for name in self.workflow.phases
+            if any(name == source or source not in self.workflow.ancestors(name) for source in going)
+        )
+
+    def steps(self, name: str) -> Iterator[Step]:
+        """The steps of a phase, and what stands in for it."""
+        yield from self.phases[name].walk()
+        if (other := self.workflow.phases[name].otherwise) is not None:
+            yield from other.walk()
+
+    def _phase(self, use: PhaseUse, phase: Phase) -> None:
+        before = self._visible(self.workflow.ancestors(use.name))
+        names = {**self._base, "phases": before, "history": history_type(self.workflow.phases)}
+        scope = Scope(
+            self.checker,
+            self.settings,
+            names,
+            self.problems,
+            place=Place(self.workflow, use.name),
+            prompts=phase.prompts,
+            local=phase.local,
+            headings=phase.headings,
+            around=tuple(one for one in (phase.acceptance, self.workflow.preamble) if one is not None),
+        )
+        if use.retry is not None:
+            self.checker.lookups.breaker(use.retry, use.place("retry"), self.settings)
+        with scope.under(use.when):
+            scope.depends = frozenset()  # who reads the phase depends on its condition, not what is inside
+            for reference in phase.references:
+                with scope.under(reference.when):
+                    self._reference(reference, scope)
+            if phase.acceptance is not None:
+                scope.prompt(phase.acceptance)
+            check_steps(scope, phase.steps)
+            outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
+            scope.fit_records(phase.outputs, outputs)
+            if use.otherwise is not None:
+                with scope.knowing(FAILURE):
+                    check_step(scope, use.otherwise)
+        written = list(artifacts(phase.steps, self._skipped))
+        writes: dict[str, Step] = {one.path: one.step for one in written if one.path is not None}
+        certain = {one.path for one in written if one.certain}
+        is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
+        known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
+        self._types[use.name] = phase_type(use.name, outputs, known)
+        self.traces[use.name] = trace(phase, scope.reads, writes, [path for path in certain if path is not None])
+        self._read |= scope.reads
+
+    def _visible(self, phases: frozenset[str]) -> Type:
+        """What is known of phases: one with a condition, or one that may fail, may be absent."""
+        found: dict[str, Type] = {}
+        for name in phases:
+            use, one = self.workflow.phases[name], self._types[name]
+            if use.when is not None:
+                one = one.maybe(conjuncts(use.when.expression))
+            if use.otherwise is not None or use.retry in self._skipped:
+                one = one.maybe()
+            found[name] = one
+        return record(found, "phases")
+
+    def _reference(self, reference: Reference, scope: Scope) -> None:
+        if reference.agent_skill:
+            self.checker.lookups.agent_skill(reference.skill, reference.span)
+        elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
+            scope.prompt(text.template)
+            scope.around += (text.template,)
+
+    def _material(self) -> None:
+        """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
+        phases = self._visible(frozenset(self.workflow.phases))
+        absent = phases._replace(fields={name: one.maybe() for name, one in phases.fields.items()})
+        scope = Scope(self.checker, self.settings, {**self._base, "phases": absent}, self.problems)
+        material = self.workflow.material
+        if material is not None:
+            check_material(scope, material, scope.value(material))
+        for name, one in self.traces.items():
+            if any(step.verb in ("agent", "panel") for step in self.phases[name].walk()):
+                before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
+                read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
+                self.traces[name] = replace(one, reads=one.reads | read)
+            for step in self.phases[name].walk():
+                self._titled_twice(material, step.material)
+        self._read |= scope.reads
+
+    def _titled_twice(self, everywhere: Value | None, handed: Value | None) -> None:
+        titles = (everywhere.keys if everywhere is not None else {}).items()
+        for title, span in titles if handed is not None else ():
+            if handed is not None and title in handed.keys:
+                message = f"`{title}` stands in every prompt already"
+                hint = f"line {span.line} of the workflow hands it over; leave it out here, or take another title"
+                self.problems.report(handed.keys[title], "duplicate-title", message, hint)
+
+    def _top(self) -> None:
+        """What stands in the workflow's own file."""
+        workflow = self.workflow
+        scope = Scope(self.checker, self.settings, self._base, self.problems)
+        if workflow.preamble is not None:
+            scope.prompt(workflow.preamble)
+        if workflow.repository is not None:
+            scope.value(workflow.repository)
+            check_repository(workflow.repository, self.problems)
+        if workflow.hint is not None:  # no run is there yet
+            before = {name: self._base[name] for name in ("inputs", "config")}
+            Scope(self.checker, self.settings, before, self.problems, reads=self._read).value(workflow.hint)
+        scope.bind("phases", self._visible(frozenset(workflow.phases)))
+        for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
+            scope.value(value)
+        self.top_reads = frozenset(scope.reads)
+        self._read |= scope.reads
+
+    def _written_over(self) -> None:
+        """Warn of a file that a phase writes for sure and a later one writes over, where nobody reads it between."""
+        read = self._read | {path for one in self.traces.values() for path in one.reads}
+        if self.problems.errors or "phases.*" in read:
+            return
+        certain = {name: one for name, one in self.traces.items() if self.workflow.phases[name].when is None}
+        patterns = [step.text for name in certain for step in self.phases[name].walk() if step.verb == "read"]
+        for first, second in permutations(certain, 2):
+            if first not in self.workflow.ancestors(second) or f"phases.{identifier(first)}" in read:
+                continue
+            for path in sorted(certain[first].surely & certain[second].surely):
+                if not any(not one or fnmatchcase(path, one) for one in patterns):
+                    message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
+                    step = certain[second].writes[path]
+                    self.problems.report(step.span, "written-over", message, "choose another name", "warning")
+
+    def _unused(self) -> None:
+        """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
+        request = next((one for one in self.workflow.inputs if one.required), None)
+        known = {"mode"} if self.settings.part("features") else set()
+        optional = [one for one in self.workflow.inputs if one is not request and one.name not in known]
+        if self.phases.keys() == self.workflow.phases.keys():
+            self.checker.unused += unread(optional, self._read)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
+
+    `surely` are those that it writes in any case.
+    """
+
+    sets: Mapping[str, Value]
+    reads: frozenset[str]
+    writes: Mapping[str, Step]
+    surely: frozenset[str]
+
+
+def trace(phase: Phase, reads: set[str], writes: Mapping[str, Step], surely: Collection[str]) -> Trace:
+    sets = {
+        identifier(name): value
+        for step in phase.walk()
+        if step.verb == "set" and step.main is not None
+        for name, value in (step.main.entries or {}).items()
+    }
+    return Trace(sets, frozenset(reads), writes, frozenset(surely) & writes.keys())
+
+
+def ordered(workflow: Workflow, problems: Problems) -> list[str]:
+    """The phases, each behind what it follows; unknown names, cycles and what they cut off are reported."""
+    phases = workflow.phases
+    for use in phases.values():
+        for after, span in use.after.items():
+            if after not in phases:
+                message = f"`{use.name}` follows `{after}`, which is no phase"
+                problems.report(span, "unknown-phase", message, did_you_mean(after, phases))
+    done: dict[str, None] = {}
+    pending = list(phases)
+    while ready := [name for name in pending if all(one in done or one not in phases for one in phases[name].after)]:
+        done |= dict.fromkeys(ready)
+        pending = [name for name in pending if name not in done]
+    for name in pending:
+        around = workflow.ancestors(name)
+        if name in around:
+            hint = f"through {', '.join(sorted(around - {name})) or 'its own `after`'}"
+            problems.report(phases[name].span, "cycle", f"`{name}` follows itself", hint)
+        else:
+            problems.report(phases[name].span, "unreachable", f"`{name}` is never reached: it follows a cycle")
+    return list(done)
+
+
+def check_repository(value: Value, problems: Problems) -> None:
+    """A folder that is written out lies in the project; where links lead is seen when it is opened."""
+    folder = value.literal
+    if not isinstance(folder, str):
+        return
+    depth = 0
+    for part in folder.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if depth < 0 or folder.startswith("/"):
+            message = f"the folder {shown(folder)} is not in the project"
+            problems.report(value.span, "repository", message, OUTSIDE)
+            return
+
+
+def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Problems) -> None:
+    """Two phases that may run at the same time must not set, or set and read, one variable, or write one file."""
+    state = {identifier(one.name) for one in workflow.state}
+
+    def report(value: Value | Step, first: str, second: str, what: str) -> None:
+        message = f"{what}, and neither follows the other"
+        problems.report(value.span, "unordered", message, f"give `{second}` `after: [{first}]`")
+
+    for first, second in combinations(traces, 2):
+        if first in workflow.ancestors(second) or second in workflow.ancestors(first):
+            continue
+        one, other = traces[first], traces[second]
+        for name in one.sets.keys() & other.sets.keys() & state:
+            report(other.sets[name], first, second, f"`{first}` and `{second}` both set `state.{name}`")
+        for path in one.writes.keys() & other.writes.keys():
+            report(other.writes[path], first, second, f"`{first}` and `{second}` both write `{path}`")
+        for setter, reader in permutations((first, second)):
+            for name in (traces[setter].sets.keys() & state) - traces[reader].sets.keys():
+                if f"state.{name}" in traces[reader].reads:
+                    what = f"`{setter}` sets `state.{name}`, which `{reader}` reads"
+                    report(traces[setter].sets[name], setter, reader, what)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A file that a step writes; no path where only the run knows it, not `certain` where it may stay unwritten."""
+
+    path: str | None
+    step: Step
+    certain: bool
+
+
+def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
+    """What the steps themselves write. `skipped` are the breakers that skip."""
+    for step in steps:
+        sure = certain and step.when is None and step.otherwise is None and step.retry not in skipped
+        if (value := step.artifact) is not None:
+            path = value.literal
+            yield Artifact(path if isinstance(path, str) else None, step, sure)
+        yield from artifacts(step.steps, skipped, certain=sure)
+        if step.otherwise is not None:
+            yield from artifacts((step.otherwise,), skipped, certain=False)

@@ -1,0 +1,268 @@
+"""The library: where files are found, which one wins, and what each of them says.
+
+Loads on demand, each file once, and collects the problems of each. The first root that has a file wins; YAML config
+merges key by key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from skillrun.language.files.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
+from skillrun.language.files.parse import (
+    Bank,
+    check_kind,
+    parse_agent_skill,
+    parse_bank,
+    parse_phase,
+    parse_protocol,
+    parse_role,
+    parse_text,
+    parse_workflow,
+)
+from skillrun.language.library.configuration import merge
+from skillrun.language.library.model_names import check_names
+from skillrun.language.library.models_yaml import Layers, merged, vetted
+from skillrun.language.library.roots import Root, leads_out
+from skillrun.language.text import source as nodes
+from skillrun.language.text.diagnostics import GivenUp, Problem, Problems
+from skillrun.language.text.document import parse_config, parse_document, parse_foreign
+from skillrun.language.text.source import MAX_BYTES, MAX_PROSE, Document, Source, leading_out, plain, read_source
+
+T = TypeVar("T")
+
+FOLDERS: Final = ("workflows", "skills", "roles", "config")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A merged config file: its data, and the files it came from with the shipped one last; whose each is."""
+
+    name: str
+    data: dict[str, Any]
+    layers: tuple[nodes.Mapping, ...]
+    roots: tuple[str, ...] = ()
+
+
+@dataclass
+class ReadFile:
+    """A file as it was read: what it was then, what has been made of it, and what is wrong with it."""
+
+    stamp: tuple[int, ...]
+    source: Source | None
+    parsed: dict[str, Any] = field(default_factory=dict)
+    problems: Problems = field(default_factory=Problems)
+
+
+class Library:
+    """What the files on the search path say. Every finding about them is in `problems`."""
+
+    def __init__(self, roots: Iterable[Root], earlier: Library | None = None) -> None:
+        """What has not changed since `earlier` read it is taken from there."""
+        self.roots = tuple(roots)
+        self.problems = Problems()
+        self.files: dict[tuple[str, str], Source] = {}  # by root and path
+        self.read: dict[Path, ReadFile] = {}
+        self._places = _places(self.roots, self.problems)
+        self._earlier: Mapping[Path, ReadFile] = earlier.read if earlier is not None else {}
+        self._configs: dict[str, Config | None] = {}
+        self._found: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
+
+    @property
+    def project(self) -> Path:
+        """The folder of the project: the first that is searched."""
+        return self.roots[0].path
+
+    def locate(self, relative: str) -> tuple[Root, Path] | None:
+        return next(iter(self._places.get(relative, ())), None)
+
+    def own(self, part: str) -> list[str]:
+        """The files of the project that count, in a part of it: a folder, or a file; all of them for `.`."""
+        own = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
+        return own if part == "." else [name for name in own if name == part or name.startswith(f"{part}/")]
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder of any root, sorted."""
+        return self._names.get(folder, [])
+
+    def skills(self) -> list[str]:
+        """Every `area/name` below `skills/`, and the Agent Skills by their folder's name."""
+        return self._skills
+
+    @cached_property
+    def _skills(self) -> list[str]:
+        below = (one.removeprefix("skills/").removesuffix(".md") for one in self._places if one.startswith("skills/"))
+        return sorted(name.removesuffix("/SKILL") for name in below)
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for relative in sorted(self._places):
+            folder, _, name = relative.rpartition("/")
+            found.setdefault(folder, []).append(name.rpartition(".")[0])
+        return found
+
+    # one method for each kind of file: None where there is none, or where it cannot be read
+
+    def workflow(self, name: str) -> Workflow | None:
+        return self._parsed(f"workflows/{name}.md", name, "workflow", parse_workflow)
+
+    def role(self, name: str) -> Role | None:
+        return self._parsed(f"roles/{name}.md", name, "role", parse_role)
+
+    def phase(self, name: str) -> Phase | None:
+        return self._parsed(f"skills/{name}.md", name, "phase", parse_phase)
+
+    def protocol(self, name: str) -> Protocol | None:
+        return self._parsed(f"skills/protocols/{name}.md", name, "protocol", parse_protocol)
+
+    def text(self, name: str, kind: str = "template") -> TextFile | None:
+        """A reference or template by `area/name`."""
+        return self._parsed(f"skills/{name}.md", name, kind, parse_text)
+
+    def bank(self, name: str) -> Bank | None:
+        return self._parsed(f"skills/{name}.md", name, "questions", parse_bank)
+
+    def agent_skill(self, name: str) -> AgentSkill | None:
+        return self._parsed(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
+
+    def config(self, name: str) -> Config | None:
+        """`config/<name>.yaml` of every root, merged; None where no root has it."""
+        if name not in self._configs:
+            places = self._places.get(f"config/{name}.yaml", ())
+            found = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
+            named = tuple((root, layer) for root, layer in found if layer is not None)
+            self._configs[name] = self._merged(name, named) if named else None
+        return self._configs[name]
+
+    def _merged(self, name: str, named: Layers) -> Config | None:
+        try:
+            if name == "models":
+                named = vetted(named, self.problems)
+            roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
+            data = (merged if name == "models" else merge)(layers, self.problems)
+            if name == "models":
+                check_names(layers, data, self.problems)
+            return Config(name, data, layers, roots)
+        except GivenUp:
+            return None
+
+    def skill(self, name: str) -> Document | None:
+        """The file of the skill `area/name`, of whatever kind."""
+        return self._document(f"skills/{name}.md")
+
+    def kind(self, name: str) -> str | None:
+        """What the file of the skill `area/name` says it is."""
+        document = self.skill(name)
+        node = document.front.get("kind") if document is not None else None
+        return str(plain(node)) if node is not None else None
+
+    # loading
+
+    def _parsed(
+        self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
+    ) -> T | None:
+        """What is made of a file that says it is of the kind; files of some kinds need not say it. Looked up once."""
+        if (kind, relative) not in self._found:
+            self._found[kind, relative] = self._made_of_kind(relative, name, kind, parse)
+        found: T | None = self._found[kind, relative]
+        return found
+
+    def _made_of_kind(
+        self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
+    ) -> T | None:
+        place = self.locate(relative)
+
+        def parsed(_: Source, problems: Problems) -> T | None:
+            document = self._document(relative)
+            if document is None or (kind in SKILL_KINDS and not check_kind(document, kind, problems)):
+                return None
+            return parse(document, name, problems)
+
+        return self._made(*place, f"{kind} ", parsed) if place is not None else None
+
+    def _document(self, relative: str) -> Document | None:
+        place = self.locate(relative)
+        foreign = relative.startswith("roles/") or relative.endswith("/SKILL.md")
+        return self._made(*place, "document", parse_foreign if foreign else parse_document) if place else None
+
+    def _made(self, root: Root, path: Path, what: str, make: Callable[[Source, Problems], T | None]) -> T | None:
+        """What `make` makes of a file's source, made once."""
+        file = self._file(root, path)
+        if file.source is None:
+            return None
+        if what not in file.parsed:
+            try:
+                file.parsed[what] = make(file.source, file.problems)
+            except GivenUp:
+                file.parsed[what] = None
+            self._collect(file.problems)
+        found: T | None = file.parsed[what]
+        return found
+
+    def _file(self, root: Root, path: Path) -> ReadFile:
+        if path not in self.read:
+            relative = path.relative_to(root.path).as_posix()
+            stamp = _stamp(path)
+            file = self._earlier.get(path)
+            if file is None or file.stamp != stamp:
+                problems = Problems()
+                most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
+                source = read_source(path, root.shown + relative, problems, most, root.inside)
+                file = ReadFile(stamp, source, problems=problems)
+            self.read[path] = file
+            if file.source is not None:
+                self.files[root.name, relative] = file.source
+            self._collect(file.problems)
+        return self.read[path]
+
+    def _collect(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self.problems.add(problem)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _places(roots: Iterable[Root], problems: Problems) -> dict[str, list[tuple[Root, Path]]]:
+    """Every file that counts by its path below a root, and where it is: the root that wins first."""
+    places: dict[str, list[tuple[Root, Path]]] = {}
+    for root in roots:
+        for relative in _files(root, problems):
+            places.setdefault(relative, []).append((root, root.path / relative))
+    return places
+
+
+def _files(root: Root, problems: Problems) -> Iterator[str]:
+    for folder in FOLDERS:
+        inside = [folder]
+        if folder == "skills":
+            inside = [f"{folder}/{name}" for name, is_dir in _entries(root, folder, problems) if is_dir]
+        suffix = ".yaml" if folder == "config" else ".md"
+        for one in inside:
+            for name, is_dir in _entries(root, one, problems):
+                if not is_dir and name.endswith(suffix) and name != "README.md":
+                    yield f"{one}/{name}"
+
+
+def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
+    """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
+    path = root.path / folder
+    if leads_out(path, root.inside):
+        problems.add(leading_out(root.shown + folder))
+        return []
+    try:
+        with os.scandir(path) as found:
+            return [(entry.name, entry.is_dir()) for entry in found if not entry.name.startswith(".")]
+    except OSError:
+        return []

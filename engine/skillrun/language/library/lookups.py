@@ -1,0 +1,211 @@
+"""What one file says of others: looked up in the library, and reported where there is no such thing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from skillrun.language.check.record_shapes import RecordPart
+from skillrun.language.files.definitions import SKILL_KINDS, Role, TextFile, Workflow
+from skillrun.language.files.kinds import TOOLS
+from skillrun.language.files.parse import Bank
+from skillrun.language.library.configuration import check_switches
+from skillrun.language.library.library import Library
+from skillrun.language.library.model_names import ModelNames, Wrong
+from skillrun.language.templates.expressions import Value
+from skillrun.language.text import source
+from skillrun.language.text.diagnostics import did_you_mean, suggest
+from skillrun.language.text.source import Span
+from skillrun.language.types.fields import MemberError, parse_member
+from skillrun.language.types.picoschema import ShapeSpec
+from skillrun.language.types.types import ANY, BOOLEAN, Type, of_value, record
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A workflow's config as its templates see it; `data` is None where nobody knows it."""
+
+    data: Mapping[str, Any] | None = None
+    layers: tuple[source.Mapping, ...] = ()
+
+    @cached_property
+    def config(self) -> Type:
+        return ANY if self.data is None else of_value(self.data, "config", tunable=True)
+
+    @cached_property
+    def features(self) -> Type:
+        return ANY if self.data is None else record(dict.fromkeys(self.part("features"), BOOLEAN), "features")
+
+    @cached_property
+    def written(self) -> Mapping[str, list[Span]]:
+        """Everywhere in the config where a value is a text, by the text."""
+        found = defaultdict[str, list[Span]](list)
+        for layer in self.layers:
+            for one in source.scalars(layer):
+                if isinstance(one.value, str):
+                    found[one.value].append(one.span)
+        return found
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        found = (self.data or {}).get(name)
+        return found if isinstance(found, Mapping) else {}
+
+    def place(self, fact: str) -> Span | None:
+        """Where the config lacks what the fact says."""
+        owner, *path = fact.split(".")[:-1] or [""]
+        found = (layer.place(*path) for layer in self.layers if owner == "config")
+        return next((span for span in found if span is not None), None)
+
+
+NO_CONFIG: Final = Settings({})
+UNKNOWN: Final = Settings()
+
+
+class Lookups:
+    """Looks things up in one library; each role and config is checked once."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.problems = library.problems
+        self._roles: dict[str, Role | None] = {}
+        self._settings: dict[str, Settings] = {}
+
+    def unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
+        """Report that there is no such thing: with the name that is near, or else what to do or what there is."""
+        code = f"unknown-{what.rpartition(' ')[2]}"
+        self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
+
+    # config
+
+    def settings(self, workflow: Workflow) -> Settings:
+        """The workflow's config."""
+        name = workflow.config
+        if name is not None and self.library.locate(f"config/{name}.yaml") is None:
+            span = workflow.document.front.entries["config"].value.span
+            self.unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
+            return UNKNOWN
+        return self.config(name) if name is not None else NO_CONFIG
+
+    def config(self, name: str) -> Settings:
+        """A config with its switches checked; unknown where it is not there or cannot be read."""
+        if name not in self._settings:
+            config = self.library.config(name)
+            self._settings[name] = UNKNOWN if config is None else Settings(config.data, config.layers)
+            for layer in config.layers if config is not None else ():
+                check_switches(layer, config.data if config is not None else {}, self.problems)
+        return self._settings[name]
+
+    def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
+        found = settings.part("breakers").get(name)
+        if found is None and settings.data is not None:
+            known = settings.part("breakers")
+            self.unknown(span, "breaker", name, known, "" if known else "breakers are named in the workflow's config")
+        return found if isinstance(found, Mapping) else {}
+
+    # skills
+
+    def agent_skill(self, name: str, span: Span) -> None:
+        if self.library.agent_skill(name) is None and self.library.locate(f"skills/{name}/SKILL.md") is None:
+            self.unknown(span, "skill", name, (one for one in self.library.skills() if "/" not in one))
+
+    def text(self, name: str, span: Span, kind: str) -> TextFile | None:
+        """A reference or a template."""
+        return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
+
+    def spec(self, spec: ShapeSpec | None) -> ShapeSpec | None:
+        """The shape as it is written out, in a step or in the template that it names; None where there is none."""
+        if spec is None or not spec.name:
+            return spec
+        text = self.text(spec.name, spec.span, "template")
+        if text is not None and (text.output is None or text.output.name):
+            hint = "give it a shape that is written out"
+            self.problems.report(spec.span, "shape", f"the template `{spec.name}` has no `output`", hint)
+            return None
+        return text.output if text is not None else None
+
+    def shape_of(self, part: RecordPart) -> ShapeSpec | None:
+        """The shape that a part of `record:` is."""
+        text = self.text(part.name, part.span, "template") if part.name else None
+        if text is not None and text.output is None:
+            self.problems.report(part.span, "shape", f"the template `{part.name}` has no `output`", "give it a shape")
+        return part.found(self.library)
+
+    def bank(self, name: str, span: Span) -> Bank | None:
+        return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None
+
+    def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
+        """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
+        library = self.library
+        if library.locate(f"skills/{name}.md") is None:
+            near = [one for one in library.skills() if "/" in one and library.kind(one) == kind]
+            hint = f"{close} Or make `skills/{name}.md`" if (close := did_you_mean(name, near)) else ""
+            self.unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
+            return False
+        found = library.kind(name)
+        if found in SKILL_KINDS and found != kind:
+            message = f"`{name}` is of the kind `{found}`; a {what or kind} belongs here"
+            self.problems.report(span, "kind", message)
+            return False
+        return True
+
+    # roles and members
+
+    def role(self, name: str) -> Role | None:
+        """The role, after checking the skills, tools and the model that it names."""
+        if name not in self._roles:
+            role = self._roles[name] = self.library.role(name)
+            if role is not None:
+                self._check_role(role)
+        return self._roles[name]
+
+    def _check_role(self, role: Role) -> None:
+        for skill, span in role.skills.items():
+            self.agent_skill(skill, span)
+        for tool, span in role.tools.items():
+            if tool not in TOOLS:
+                message = f"there is no tool `{tool}`; the role does without it"
+                self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
+        node = role.document.front.get("model")
+        if node is not None:
+            self.model(role.model, node.span)
+
+    def model(self, name: str, span: Span) -> None:
+        """Report a name that no tier, alias, intent, provider or listed model has."""
+        if wrong := self.models.wrong(name):
+            self.problems.report(span, *wrong)
+
+    @cached_property
+    def models(self) -> ModelNames:
+        return ModelNames.of(self.config("models").data or {})
+
+    def places(self, value: Value, written: Any, settings: Settings) -> list[Span]:
+        """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
+        parts = (value, *(value.items or ()), *(value.entries or {}).values())
+        here = [one.span for one in parts if one.literal == written]
+        there = settings.written.get(written) if isinstance(written, str) else None
+        return here or there or [value.span]
+
+    def member(self, written: Any, span: Span) -> None:
+        """Report what is wrong with a member."""
+        for wrong in self.wrong_member(written):
+            self.problems.report(span, *wrong)
+
+    def wrong_member(self, written: Any) -> Iterator[Wrong]:
+        """Why there is no such member: it is none, or its role, variant or model is unknown."""
+        try:
+            member = parse_member(written)
+        except MemberError as error:
+            yield Wrong("member", str(error), "write `role`, `role:variant`, `role@model` or `role:variant@model`")
+            return
+        role = self.role(member.role)
+        if role is None and self.library.locate(f"roles/{member.role}.md") is None:
+            hint = suggest(member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
+            yield Wrong("unknown-role", f"there is no role `{member.role}`", hint)
+        elif role is not None and member.variant and member.variant not in role.variants:
+            hint = suggest(member.variant, role.variants) or "it has no variants"
+            yield Wrong("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
+        if member.model and (wrong := self.models.wrong(member.model)):
+            yield wrong

@@ -1,0 +1,300 @@
+"""An author's file and everything found in it, each with its exact place: texts, YAML nodes, sections.
+
+Owns the values and the reading of a file; `yaml` and `document` parse it.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from skillrun.language.library.roots import LeadsOut, NotAFile, open_file
+from skillrun.language.text.diagnostics import Problem, Problems
+
+MAX_BYTES: Final = 1_000_000
+MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else
+
+_SAVE: Final = "save the file with the encoding UTF-8"
+
+# (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
+Runs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file as text with `\\n` line ends; `shown` is its name in messages."""
+
+    path: Path
+    shown: str
+    text: str = field(repr=False)
+    _hidden: set[int] = field(default_factory=set, repr=False)
+
+    @staticmethod
+    def of(text: str, shown: str = "<text>") -> Source:
+        """A source that is no file."""
+        return Source(Path(shown), shown, _normalised(text))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from 1."""
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The line as problems quote it: empty where it is hidden."""
+        return "" if number in self._hidden else self._lines[number - 1]
+
+    def hide(self, number: int) -> None:
+        """Quote the line in no problem any more: it may hold a secret."""
+        self._hidden.add(number)
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *accumulate(len(line) + 1 for line in self._lines[:-1])]
+
+
+class Span(NamedTuple):
+    """A place in a file."""
+
+    source: Source
+    offset: int
+
+    @property
+    def path(self) -> str:
+        return self.source.shown
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.offset)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.position(self.offset)[1]
+
+
+class Text:
+    """A string and the place in the file of each of its characters."""
+
+    __slots__ = ("_runs", "source", "value")
+
+    def __init__(self, value: str, source: Source, runs: Runs | Callable[[], Runs]) -> None:
+        """Runs that take work to find are given as a function, called when a place is first asked for."""
+        self.value = value
+        self.source = source
+        self._runs = runs
+
+    @staticmethod
+    def of(value: str) -> Text:
+        """A text that stands in no file: its places are its own lines and columns."""
+        return Text(value, Source(Path("<text>"), "<text>", value), ((0, 0),))
+
+    @staticmethod
+    def pieces(source: Source, pieces: Iterable[tuple[int, int]]) -> Text:
+        """The given stretches of the file, (start, end) each, one after the other."""
+        runs: list[tuple[int, int]] = []
+        parts: list[str] = []
+        length = 0
+        for start, end in pieces:
+            runs.append((length, start))
+            parts.append(source.text[start:end])
+            length += end - start
+        assert runs, "a text without pieces has no place"
+        return Text("".join(parts), source, tuple(runs))
+
+    def at(self, offset: int) -> Span:
+        """The place of the character at an offset; an offset at or past the end is the place after the last one."""
+        runs = self.runs
+        offset = max(0, min(offset, len(self.value)))
+        start, place = runs[bisect_right(runs, offset, key=_run_start) - 1]
+        return Span(self.source, place + offset - start)
+
+    def part(self, start: int, end: int) -> Text:
+        """The stretch from start to end as a text of its own, its places unchanged."""
+        inside = [(offset - start, place) for offset, place in self.runs if start < offset < end]
+        return Text(self.value[start:end], self.source, ((0, self.at(start).offset), *inside))
+
+    @property
+    def runs(self) -> Runs:
+        if callable(self._runs):
+            self._runs = self._runs()
+        return self._runs
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Text({self.value!r})"
+
+
+class Scalar(NamedTuple):
+    """A single value; `text` is there when it is a string."""
+
+    value: str | int | float | bool | None
+    text: Text | None
+    span: Span
+
+
+class Sequence(NamedTuple):
+    """A YAML list."""
+
+    items: tuple[Node, ...]
+    span: Span
+
+
+class Entry(NamedTuple):
+    """A key of a mapping and what it holds."""
+
+    key: Scalar
+    value: Node
+
+
+class Mapping(NamedTuple):
+    """A YAML mapping with its entries in the order of the file."""
+
+    entries: dict[str, Entry]
+    span: Span
+
+    def get(self, name: str) -> Node | None:
+        entry = self.entries.get(name)
+        return entry.value if entry else None
+
+    def place(self, *path: str) -> Span | None:
+        """Where the key stands to which a path of keys leads."""
+        node: Node = self
+        span = None
+        for name in path:
+            entry = node.entries.get(name) if isinstance(node, Mapping) else None
+            if entry is None:
+                return None
+            node, span = entry.value, entry.key.span
+        return span
+
+    def value_place(self, *path: str) -> Span | None:
+        """Where the value stands to which a path of keys leads."""
+        *parents, last = path
+        node: Node | None = self
+        for name in parents:
+            node = node.get(name) if isinstance(node, Mapping) else None
+        found = node.get(last) if isinstance(node, Mapping) else None
+        return found.span if found is not None else None
+
+
+Node = Scalar | Sequence | Mapping
+
+
+class Section(NamedTuple):
+    """A `## name` of a body, and the text under it: from the next line on, without blank lines at the end."""
+
+    name: str
+    heading: Span
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A markdown file: `preface` is what stands before the first section, `body` everything below the frontmatter."""
+
+    source: Source
+    front: Mapping
+    preface: Text
+    sections: tuple[Section, ...]
+    body: Text
+
+
+def scalars(node: Node) -> Iterator[Scalar]:
+    """Every single value in a node."""
+    if isinstance(node, Scalar):
+        yield node
+        return
+    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
+        yield from scalars(child)
+
+
+def sequences(node: Node) -> Iterator[Sequence]:
+    """Every list in a node, the outer ones first."""
+    if isinstance(node, Sequence):
+        yield node
+    elif isinstance(node, Scalar):
+        return
+    for child in node.items if isinstance(node, Sequence) else [entry.value for entry in node.entries.values()]:
+        yield from sequences(child)
+
+
+def plain(node: Node) -> Any:
+    """The node as dicts, lists and single values."""
+    match node:
+        case Scalar():
+            return node.value
+        case Sequence():
+            return [plain(item) for item in node.items]
+        case Mapping():
+            return {name: plain(entry.value) for name, entry in node.entries.items()}
+
+
+def read_source(
+    path: Path, shown: str, problems: Problems, most: int = MAX_BYTES, inside: Path | None = None
+) -> Source | None:
+    """Read a UTF-8 file of at most so many bytes; whatever is in the way is a problem, and then there is no source.
+
+    With `inside`, a link that leads out of that folder is in the way.
+    """
+    try:
+        with open_file(path, inside) as file:
+            size = min(os.fstat(file.fileno()).st_size, most) + 1
+            content = file.read(size)  # with a room that is no larger than it has to be, which takes half the time
+            if len(content) == size:  # it has grown
+                content += file.read(most + 1 - size)
+    except LeadsOut:
+        problems.add(leading_out(shown))
+        return None
+    except NotAFile:
+        problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
+        return None
+    except OSError as error:
+        problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
+        return None
+    return source_of(content, path, shown, problems, most)
+
+
+def source_of(content: bytes, path: Path, shown: str, problems: Problems, most: int = MAX_BYTES) -> Source | None:
+    """The source of a file that has been read: at most `most` bytes of it, and one more where it is larger."""
+    if len(content) > most:
+        message = f"the file is larger than {most:,} bytes"
+        problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))
+        return None
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = _normalised(content[: error.start].decode("utf-8"))
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
+        problems.add(Problem(shown, line, column, "encoding", message, _SAVE))
+        return None
+    if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
+        problems.add(Problem(shown, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
+        return None
+    return Source(path, shown, _normalised(text))
+
+
+def leading_out(shown: str) -> Problem:
+    """What is wrong with a file or folder of the project that is a link to somewhere else."""
+    hint = "put what it leads to into the project; your own config folder may have links"
+    return Problem(shown, 1, 1, "outside", "this leads out of the project", hint)
+
+
+def _normalised(text: str) -> str:
+    text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _run_start(run: tuple[int, int]) -> int:
+    return run[0]

@@ -1,0 +1,283 @@
+"""Declared inputs and variables: `name: type, description`, or a mapping with `type` or `shape` and more.
+
+Reads declarations, and tells whether a value fits one: from the command line, from YAML, from a template. What the name
+of a model or member stands for is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from skillrun.language.templates.expressions import Value, read_value
+from skillrun.language.text.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.text.source import Mapping, Node, Scalar, Span, plain
+from skillrun.language.types.picoschema import (
+    KeyNotation,
+    Names,
+    Type,
+    parse_shape,
+    read_choices,
+    read_key,
+    read_type,
+)
+from skillrun.language.types.schemas import Shape, shown
+
+TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
+KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
+SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+MEMBER: Final = re.compile(
+    r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
+)
+
+_NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
+_WRITTEN: Final = {
+    "slug": (SLUG, "small letters, digits and `-`, at most 64, not starting with `-`"),
+    "member": (MEMBER, "a member: role, role:variant, role@model or role:variant@model"),
+    "path": (_NAME, "a path"),
+    "model": (_NAME, "the name of a model"),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A declared input or variable; of an `array`, `type` is that of an item. Texts in it may be templates."""
+
+    name: str
+    required: bool
+    type: Type
+    array: bool
+    default: Value | None
+    fallback: Any
+    description: str
+    span: Span
+    length: tuple[int, int] | None = None  # of an array
+
+
+@dataclass(frozen=True)
+class Coerced:
+    """A value of its field's type, or the error; `warnings` say what `fallback` replaced."""
+
+    value: Any = None
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
+    """The fields that `inputs:` or `state:` declares; one that is wrong is left out and reported."""
+    if not isinstance(node, Mapping):
+        hint = "for example `request: string, what to do`"
+        problems.report(node.span, "type", "expected a mapping of names to types", hint)
+        return ()
+    fields: dict[str, Field] = {}
+    for entry in node.entries.values():
+        key = read_key(entry.key, problems)
+        found = _declared(key, entry.value, problems) if key else None
+        if found and fields.setdefault(found.name.replace("-", "_"), found) is not found:
+            problems.report(entry.key.span, "duplicate", f"`{found.name}` is there already")
+    return tuple(fields.values())
+
+
+def coerce(field: Field, value: Any, names: Names | None = None) -> Coerced:
+    """The value as the field's type: from the command line (always text) or from YAML and templates.
+
+    `names` is what the field's own templates read; without it, values that a template gives are not checked.
+    """
+    if isinstance(value, str) and field.type.kind == "object":
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return Coerced(error=f"`{field.name}` is {shown(value)}; expected JSON")
+    elif isinstance(value, str) and field.array:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not field.array:
+        return _one(field, value, field.name, names)
+    if not isinstance(value, (list, tuple)):
+        return Coerced(error=f"`{field.name}` is {shown(value)}; expected a list")
+    if field.length is not None and not field.length[0] <= len(value) <= field.length[1]:
+        least, most = field.length
+        return Coerced(error=f"`{field.name}` has {len(value)} items; expected {least} to {most}")
+    items = [_one(field, item, f"{field.name}[{place}]", names) for place, item in enumerate(value)]
+    wrong = "; ".join(item.error for item in items if item.error)
+    warnings = tuple(warning for item in items for warning in item.warnings)
+    return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
+
+
+def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
+    """The field with what stands beside its type; its default and fallback are checked where they are literal."""
+    found = _type(key, node, problems)
+    if found is None:
+        return None
+    beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
+    default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
+    told = found.description or key.description
+    words = told.text if told is not None else None
+    if isinstance(description, Scalar) and description.text is not None:
+        words = description.text
+    elif description is not None:
+        problems.report(description.span, "type", "`description` is text")
+    field = Field(
+        name=key.name,
+        required=not key.optional and default is None,
+        type=found,
+        array=key.form == "array",
+        length=key.length,
+        default=read_value(default, problems) if default is not None else None,
+        fallback=None,
+        description=words.value if words else "",
+        span=key.span,
+    )
+    if field.default is not None:
+        _check(field, field.default, "default", problems)
+    if fallback is not None:
+        _check(replace(field, array=False), read_value(fallback, problems), "fallback", problems)
+        return replace(field, fallback=plain(fallback))
+    return field
+
+
+def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
+    """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
+    if not isinstance(node, Mapping):
+        return _enum(Type("enum"), node, problems) if key.form == "enum" else _named(key, node, None, problems)
+    known = True
+    for name, entry in node.entries.items():
+        if name not in KEYS:
+            hint = did_you_mean(name, KEYS) or f"a record stands under `shape:`; {allowed(KEYS)}"
+            problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
+            known = False
+    kind, shape = node.get("type"), node.get("shape")
+    if key.form not in ("", "array") or (kind and shape):
+        hint = f"write `{key.name}: {{type: …}}` or `{key.name}: {{shape: …}}`"
+        problems.report(key.span, "type", f"`{key.name}` has its type twice", hint)
+    elif shape:
+        spec = parse_shape(shape, problems)
+        if spec is not None and spec.task:
+            problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
+        return spec.type if spec is not None and not spec.task else None
+    elif kind:
+        return _named(key, kind, node.get("values"), problems)
+    elif known:
+        problems.report(key.span, "missing-key", f"`{key.name}` has no `type`", allowed(TYPES))
+    return None
+
+
+def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
+    """The type that is written out, with the values beside it where it is an enum."""
+    if not isinstance(kind, Scalar) or kind.text is None:
+        hint = "write `name: string, what it is`, or `name: {type: string, default: …}`; a record stands under `shape:`"
+        problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
+        return None
+    found = read_type(kind.text, TYPES, problems)
+    if found is None or (found.kind == "enum") == (values is not None):
+        return _enum(found, values, problems) if found is not None and values is not None else found
+    hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
+    problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
+    return None
+
+
+def _enum(found: Type, values: Node, problems: Problems) -> Type | None:
+    choices = read_choices(values, problems)
+    return None if choices is None else replace(found, values=choices)
+
+
+def _check(field: Field, value: Value, name: str, problems: Problems) -> None:
+    """Report a literal value that does not fit its field."""
+    if field.array and value.items is not None:
+        for item in value.items:
+            _check(replace(field, array=False), item, name, problems)
+    elif not value.computed:
+        error = coerce(field, value.evaluate({})).error
+        if error:
+            problems.report(value.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
+
+
+def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
+    given, expected = _checked(field.type, value, names)
+    if not expected:
+        return Coerced(given)
+    error = f"`{label}` is {shown(value)}; {expected}"
+    if field.fallback is not None and value != field.fallback:
+        return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
+    return Coerced(error=error)
+
+
+def _checked(found: Type, value: Any, names: Names | None) -> tuple[Any, str]:
+    """The value as the type and "", or anything and what is expected."""
+    match found.kind:
+        case "object":
+            errors = Shape(found.schema(names)).check(value)
+            return value, "; ".join(f"{one.path}: {one.message}" if one.path else one.message for one in errors)
+        case "integer" | "number":
+            number = _number(value, found.kind)
+            lower, upper = found.lower, found.upper
+            if number is not None and (lower is None or upper is None or lower <= number <= upper):
+                return number, ""
+            wanted = "a whole number" if found.kind == "integer" else "a number"
+            return None, f"expected {wanted}" if lower is None else f"expected {wanted} from {lower} to {upper}"
+        case "boolean":
+            given = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
+            return given, "" if given is not None else "allowed: true, false"
+        case "enum":
+            choices = found.choices(names)
+            if choices is None:
+                return value, "" if isinstance(value, (str, int, float)) else "expected text"
+            meant = [one for one in choices if value == one or (isinstance(value, str) and value == str(one))]
+            known = [str(choice) for choice in choices]
+            return (meant[0], "") if meant else (None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip())
+    if not isinstance(value, str):
+        return None, "expected text"
+    if found.lower is not None and found.upper is not None and not found.lower <= len(value) <= found.upper:
+        return None, f"expected {found.lower} to {found.upper} characters; it has {len(value)}"
+    pattern, words = _WRITTEN.get(found.kind, (None, ""))
+    return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
+
+
+def _number(value: Any, kind: str) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            try:
+                value = float(value)
+            except ValueError:
+                return None
+    if isinstance(value, float):
+        return value if kind == "number" and math.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class MemberError(ValueError):
+    """The text names no member."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A role, perhaps in one of its variants, perhaps on a model of its own."""
+
+    role: str
+    variant: str | None = None
+    model: str | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """The written form."""
+        variant = f":{self.variant}" if self.variant else ""
+        return f"{self.role}{variant}{f'@{self.model}' if self.model else ''}"
+
+
+def parse_member(written: Any) -> Member:
+    """The member that `written` names. Raises MemberError."""
+    member = _member(written) if isinstance(written, str) else None
+    if member is None:
+        raise MemberError(f"`{written}` is no member")
+    return member
+
+
+@lru_cache(maxsize=256)  # before every call
+def _member(written: str) -> Member | None:
+    match = MEMBER.fullmatch(written.strip())
+    return Member(**match.groupdict()) if match is not None else None

@@ -1,0 +1,127 @@
+"""The one door for calls: budget, a journal that can be written, the place at the provider, `sent`, then the wire.
+
+What the journal answers does not come this far. Nothing is sent that is not on record, and nothing else sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from skillrun.models.messages import REFUSED_KINDS, ModelError, Reply, Request, Usage
+from skillrun.runtime.calls.limits import Held
+from skillrun.runtime.events import CallEnded, CallStarted
+from skillrun.runtime.prompt.context import size_of
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.store.checkpoints import reached
+from skillrun.runtime.store.journal import JournalUnwritable
+
+FATAL: Final = frozenset({"budget"})  # an account without credit: whoever is asked next is refused as well
+MOST_TOKENS: Final = 10**12  # more than any prompt has
+
+
+async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
+    """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
+    run = phase.run
+    fingerprint = request.fingerprint()
+    phase.prompts += 1
+    from_journal = run.answers(address)
+    known = run.journal.find("reply", address, fingerprint) if from_journal else None
+    if known is not None:
+        reply = Reply.from_dict(known)
+        phase.count_again(address, request, reply)
+        run.emit(_ended(phase, address, member, reply, replayed=True))
+        return reply
+    failed = run.journal.find("failed", address, fingerprint) if from_journal else None
+    if failed is not None:
+        raise ModelError.from_dict(failed)
+    refused = run.refused.get(request.model)
+    held = await run.limits.let_in(partial(_most, run, request))
+    try:
+        run.asked.add(address)
+        run.journal.check()
+        attempts = OnRecord(phase, address, member, request, held, refused)
+        try:
+            reply = await run.session.gateway.send(request, address, attempts)
+        except ModelError as error:
+            run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
+            if error.kind not in FATAL | REFUSED_KINDS:
+                await run.journal.record("failed", address, fingerprint, error.to_dict())
+            raise
+        run.heard.add(request.model)
+        reached("call: after")
+        await run.journal.record("reply", address, fingerprint, reply.to_dict())
+        run.limits.answered(held, reply.usage, reply.price)
+    finally:
+        run.limits.end(held)
+    phase.count(reply.usage, reply.price, goes_on=request.goes_on)
+    run.emit(_ended(phase, address, member, reply, replayed=False))
+    return reply
+
+
+@dataclass(frozen=True)
+class OnRecord:
+    """Puts every attempt of a call on record: `sent` before it goes out, `tried` when it got no reply.
+
+    A call is held back where its model has refused another one and has answered none yet, or has refused one since this
+    one was made (`refused` is the last refusal until then): the same key would be refused again.
+    """
+
+    phase: PhaseRun
+    address: str
+    member: str
+    request: Request
+    held: Held
+    refused: ModelError | None
+
+    async def sent(self, number: int) -> None:
+        """Raises BudgetSpent, JournalUnwritable or ModelError, and then it does not go out."""
+        run = self.phase.run
+        since = run.refused.get(self.request.model)
+        if since is not None and (since is not self.refused or self.request.model not in run.heard):
+            raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
+        run.limits.check_minutes()
+        run.journal.check()
+        attempt = {"attempt": number} if number > 1 else {}
+        try:
+            body = {**self.request.to_dict(), **self.phase.later(), **attempt}
+            await run.journal.record("sent", self.address, self.request.fingerprint(), body)
+        except (asyncio.CancelledError, JournalUnwritable):  # what is on record as sent has gone out, or is said not to
+            with suppress(JournalUnwritable):
+                await self._tried({"message": "it was held back", **attempt})
+            raise
+        if number == 1:
+            run.limits.sent(self.held)
+            run.emit(CallStarted(self.address, self.phase.name, self.member, self.request.model))
+        reached("call: before")
+
+    async def failed(self, number: int, error: ModelError) -> None:
+        model = self.request.model
+        scripted = model.startswith("scripted:")  # its rules are for single calls
+        if error.kind in FATAL | REFUSED_KINDS and not scripted:
+            self.phase.run.refused[model] = error
+        await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
+
+    async def _tried(self, body: dict[str, Any]) -> None:
+        await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
+
+
+def _most(run: Run, request: Request, exactly: bool) -> Held:
+    """What a call may use at most: its input, and a reply as long as it may be."""
+    catalogue = run.session.catalogue
+    provider = catalogue.providers.get(request.model.partition(":")[0])
+    output = request.max_tokens + (provider.thinking if provider is not None else 0)
+    enough = 0 if exactly else MOST_TOKENS
+    used = size_of(request.system, request.messages, request.schema, enough)
+    used += len(str(request.tools)) if request.tools else 0
+    return Held(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
+
+
+def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
+    usage, price = reply.usage.to_dict(), reply.price
+    return CallEnded(
+        address, phase.name, member, reply.model, replayed, reply.seconds, usage, price, reply.text, reply.stop
+    )

@@ -1,0 +1,212 @@
+"""Budgets of a run: calls, tokens, price and minutes. A spent one pauses the run; nothing is cut off midway.
+
+A call holds what it may use at most from when it is let in until its answer is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from skillrun.language.library.library import Library
+from skillrun.language.text.source import plain
+from skillrun.models.messages import Usage
+from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.store.journal import Journal
+
+NAMES: Final = ("calls", "tokens", "price", "minutes")
+WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
+
+
+def budgets(library: Library) -> dict[str, float]:
+    """What a run may spend without a flag, by name. A project may lower what the user and the library say."""
+    config = library.config("skillrun")
+    layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
+    own: dict[str, float] = {}
+    projects: dict[str, float] = {}
+    for root, layer in layers:  # the strongest first
+        written = plain(layer).get("budgets") or {}
+        found = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
+        if root == "project":
+            projects = found
+        else:
+            own = {**found, **own}
+    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
+
+
+@dataclass
+class Held:
+    """What a call may use at most, until it is known what it has used; the call itself, until it is sent."""
+
+    calls: float = 1
+    tokens: float = 0
+    price: float = 0
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A call that finds no room while others may leave some."""
+
+    held: Held
+    let_in: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Limits:
+    """What may still be spent. Counts new calls only: what the journal answers is free.
+
+    A call is let in when all that is under way, at its most, and its own most fit below every limit. Where they do not
+    it waits until the others have ended; alone it is let in as long as anything is left, so that a small budget does
+    not stop a run by what its calls could use and do not. Those that wait are let in in the order in which they came.
+    """
+
+    def __init__(self, budget: Mapping[str, Any], journal: Journal) -> None:
+        self.budget = {name: float(budget[name]) for name in NAMES if isinstance(budget.get(name), int | float)}
+        self.spent = dict.fromkeys(NAMES, 0.0)
+        self.spent["calls"] = journal.calls
+        self._under_way: set[int] = set()
+        self._held = Held(calls=0)
+        self._waiting: deque[Waiting] = deque()
+        self._kept_back = 0
+        self._started = time.monotonic()
+        for entry in journal.entries("reply"):
+            self._add(Usage(**entry.body["usage"]), entry.body["price"])
+
+    async def let_in(self, most: Callable[[bool], Held]) -> Held:
+        """Room for one call, to be given back by `end`. Raises BudgetSpent where there will be none.
+
+        `most` says what it may use: quickly and perhaps too much, or exactly.
+        """
+        self.check_minutes()
+        held = most(False)
+        if self._waiting or not self._fits(held):
+            held = most(True)
+        if self._waiting or not self._fits(held):
+            if not self._under_way:
+                self._refuse_spent()
+            else:
+                return await self._turn(held)
+        return self._take(held)
+
+    def sent(self, held: Held) -> None:
+        """The call goes out: it counts, whatever becomes of it."""
+        self.spent["calls"] += held.calls
+        self._held.calls -= held.calls
+        held.calls = 0
+
+    def answered(self, held: Held, usage: Usage, price: float | None) -> None:
+        """The call has used this, and holds no more."""
+        self._held.tokens -= held.tokens
+        self._held.price -= held.price
+        held.tokens = held.price = 0
+        self._add(usage, price)
+
+    def end(self, held: Held) -> None:
+        """The call is over; whoever waits may have room now."""
+        self._under_way.discard(id(held))
+        self._hold(held, -1)
+        if not self._under_way:
+            self._held = Held(calls=0)  # without what rounding has left
+        while self._waiting:
+            first = self._waiting[0]
+            over = bool(self._over())
+            if not over and self._under_way and not self._fits(first.held):
+                return
+            self._waiting.popleft()
+            if first.let_in.done():
+                continue
+            if over:
+                first.let_in.set_exception(self._refusal())
+            else:
+                self._take(first.held)
+                first.let_in.set_result(None)
+
+    def check_minutes(self) -> None:
+        """Raises BudgetSpent when the time is over."""
+        if self._minutes() >= self.budget.get("minutes", math.inf):
+            raise self._refusal()
+
+    def _minutes(self) -> float:
+        return (time.monotonic() - self._started) / 60
+
+    def next_step(self) -> str:
+        """The command that goes on with the run, with limits that leave room for as much again and for what was kept
+        back."""
+        raised = []
+        for name in self._over():
+            limit, spent = self.budget[name], self.spent[name] if name != "minutes" else 0
+            kept_back = self._kept_back if name == "calls" else 0
+            raised.append(f"{name}={_number(name, max(2 * max(limit, spent), spent + kept_back) or 1)}")
+        more = f" --budget {','.join(raised)}" if raised else ""
+        return f"go on with `skillrun resume RUN{more}`"
+
+    async def _turn(self, held: Held) -> Held:
+        waiting = Waiting(held)
+        self._waiting.append(waiting)
+        try:
+            await waiting.let_in
+        except asyncio.CancelledError:
+            if waiting.let_in.done() and not waiting.let_in.cancelled() and waiting.let_in.exception() is None:
+                self.end(held)
+            raise
+        return held
+
+    def _take(self, held: Held) -> Held:
+        self._under_way.add(id(held))
+        self._hold(held, 1)
+        return held
+
+    def _hold(self, held: Held, sign: int) -> None:
+        whole = self._held
+        whole.calls += sign * held.calls
+        whole.tokens += sign * held.tokens
+        whole.price += sign * held.price
+
+    def _fits(self, held: Held) -> bool:
+        """Whether a call fits below every limit with all that is under way."""
+        most, spent, others = self.budget, self.spent, self._held
+        return (
+            spent["calls"] + others.calls + held.calls <= most.get("calls", math.inf)
+            and spent["tokens"] + others.tokens + held.tokens <= most.get("tokens", math.inf)
+            and spent["price"] + others.price + held.price <= most.get("price", math.inf)
+        )
+
+    def _over(self) -> list[str]:
+        """The limits that leave no room for one call more, when nothing else is under way."""
+        self.spent["minutes"] = self._minutes()
+        least = {"calls": self.spent["calls"] + 1 > self.budget.get("calls", math.inf)}
+        return [name for name, limit in self.budget.items() if least.get(name, self.spent[name] >= limit)]
+
+    def _refuse_spent(self) -> None:
+        if self._over():
+            raise self._refusal()
+
+    def _refusal(self) -> BudgetSpent:
+        """What is said of a call that is kept back."""
+        self._kept_back += 1
+        spent = [_counted(name, self.budget[name]) for name in self._over()]
+        return BudgetSpent(f"the budget of {' and '.join(spent)} is spent", self.next_step())
+
+    def _add(self, usage: Usage, price: float | None) -> None:
+        self.spent["tokens"] += usage.input + usage.output
+        self.spent["price"] += price or 0.0
+
+
+def _number(name: str, amount: float) -> str:
+    """An amount as `--budget` takes it, rounded up."""
+    if name in ("calls", "tokens"):
+        return str(math.ceil(amount))
+    return _plain(math.ceil(amount * 100) / 100 if name == "price" else amount)
+
+
+def _counted(name: str, amount: float) -> str:
+    number = _plain(amount)
+    return f"{number} {WORDS[name].removesuffix('s') if number == '1' else WORDS[name]}"
+
+
+def _plain(amount: float) -> str:
+    return f"{amount:.6f}".rstrip("0").rstrip(".")

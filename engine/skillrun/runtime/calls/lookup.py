@@ -1,0 +1,119 @@
+"""The tool `Lookup`: what is on record under an id, also where a prompt has no room for it or it is settled.
+
+Whoever has tools has it where something is on record that their prompt does not hold. Reads the summaries alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skillrun.collaboration.compaction import KINDS, clip
+from skillrun.language.files.kinds import LOOKUP
+from skillrun.language.types.schemas import shown
+from skillrun.models.messages import ToolSpec
+from skillrun.runtime.run import PhaseRun
+
+MOST: Final = 20  # ids in one call
+MOST_TOLD: Final = 60  # ids that there are
+PARAMETERS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+_WORDS: Final = {"key_decisions": "decision", "open_questions": "question", "risks_identified": "risk"}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A record of an earlier phase, and what has become of it."""
+
+    phase: str
+    kind: str
+    record: Mapping[str, Any]
+    standing: str
+
+    @property
+    def id(self) -> str:
+        return str(self.record["id"])
+
+    def __str__(self) -> str:
+        head = f"{self.id}: {_WORDS[self.kind]} of {self.phase}{f', {self.standing}' if self.standing else ''}"
+        rest = (f"  {key}: {_text(value)}" for key, value in self.record.items() if key != "id" and value)
+        return "\n".join((head, *rest))
+
+
+def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
+    """The tool, where something on record is not in the prompt that was made last; nothing otherwise."""
+    dropped = {str(one["record"].get("id")) for one in phase.context_dropped}
+    if not any(one.standing or one.id in dropped for one in recorded(phase)):
+        return ()
+    from skillrun.tools.repository import specs
+
+    text = phase.run.program.library.text("system/tools")
+    sections = text.document.sections if text is not None else ()
+    wanted = {one.name: one.text.value.strip() for one in sections if one.name == LOOKUP}
+    return tuple(ToolSpec(**spec) for spec in specs(wanted, {LOOKUP: PARAMETERS}))
+
+
+def recorded(phase: PhaseRun) -> list[Recorded]:
+    """Everything with an id that earlier phases have put on record, oldest first."""
+    summaries = [
+        (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
+    ]
+    found = [(name, kind, record) for name, told in summaries for kind in reversed(KINDS) for record in _of(told, kind)]
+    settled = {
+        question: str(record["id"])
+        for _, kind, record in found
+        for question in (_ids(record.get("resolves")) if kind == "key_decisions" else ())
+    }
+    last = {(kind, record["id"]): place for place, (_, kind, record) in enumerate(found)}
+    entries = []
+    for place, (name, kind, record) in enumerate(found):
+        later = last[kind, record["id"]]
+        standing = f"replaced by that of {found[later][0]}" if later != place else ""
+        if not standing and kind in ("open_questions", "risks_identified") and record["id"] in settled:
+            standing = f"settled by {settled[record['id']]}"
+        entries.append(Recorded(name, kind, record, standing))
+    return entries
+
+
+def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
+    """What the tool answers, in at most about so many tokens; what goes wrong begins with `error:`."""
+    given = arguments.get("id")
+    if not isinstance(given, str) or not given.strip():
+        return "error: `id` is an id such as `AC-1`, or several with commas between them"
+    wanted = list(dict.fromkeys(re.findall(r"[^\s,;]+", given[:2000])))[:MOST]
+    known = recorded(phase)
+    texts: list[str] = []
+    missing: list[str] = []
+    for name in wanted:
+        records = [one for one in known if one.id.casefold() == name.casefold()]
+        texts += map(str, records)
+        missing += [] if records else [name]
+    if missing:
+        ids = list(dict.fromkeys(one.id for one in known))
+        more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
+        there = f"there are {', '.join(ids[:MOST_TOLD])}{more}"
+        texts.append(f"nothing on record has the id {', '.join(map(shown, missing))}; {there}")
+    answer = clip("\n\n".join(texts), max(0, room))
+    return answer if len(missing) < len(wanted) else f"error: {answer}"
+
+
+def _of(summary: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+    listed = summary.get(kind)
+    for record in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
+        if isinstance(record, Mapping) and isinstance(record.get("id"), str) and record["id"]:
+            yield record
+
+
+def _ids(resolves: Any) -> list[str]:
+    listed = [resolves] if isinstance(resolves, str) else resolves
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, Sequence) else []
+
+
+def _text(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

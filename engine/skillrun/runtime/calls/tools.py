@@ -1,0 +1,148 @@
+"""Which tools a member gets, and which folder they read: those its role names, where the workflow names a folder.
+
+The folder lies in the project, unless it is what the user typed for an input that is a path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import shown
+from skillrun.models.messages import ToolSpec
+from skillrun.runtime.events import Notice
+from skillrun.runtime.run import Frame, PhaseRun, Run
+
+if TYPE_CHECKING:
+    from skillrun.runtime.calls.seating import Seated
+    from skillrun.tools.readable import Readable
+    from skillrun.tools.repository import Repository
+
+TOLD: Final = 4  # names of what is withheld
+
+
+def tools_of(frame: Frame, seated: Seated) -> tuple[ToolSpec, ...]:
+    """Empty where the role names none, there is nothing to read, or the model cannot use them."""
+    run, role = frame.run, seated.role
+    if not role.tools or not frame.open.names["repository"] or not run.resolve(seated.member.model or role.model).tools:
+        return ()
+    from skillrun.tools.repository import specs
+
+    text = run.program.library.text("system/tools")
+    sections = text.document.sections if text is not None else ()
+    wanted = {one.name: one.text.value.strip() for one in sections if one.name in role.tools}
+    return tuple(ToolSpec(**spec) for spec in specs(wanted))
+
+
+def repository_of(phase: PhaseRun) -> Repository:
+    """The folder that the workflow names, for reading."""
+    from skillrun.tools.repository import Repository
+
+    return Repository(partial(opened_repository, phase.run, phase.names["repository"]))
+
+
+def opened_repository(run: Run, folder: str) -> Readable:
+    """The folder, open. Raises SkillrunError where there is none, it leads out of the project or is withheld there."""
+    from skillrun.tools.paths import PathRefused
+    from skillrun.tools.readable import Readable
+    from skillrun.tools.tree import Tree
+
+    try:
+        if is_typed_outside(run, folder):
+            return Readable(Tree(project_of(run) / folder, links=True), secret_names(run))
+        with opened_project(run) as project, project.opened(below(run, folder)) as found:
+            if not found.is_folder:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            place = project.tree.path / found.name
+            return Readable(Tree(place, links=True, descriptor=os.dup(found.descriptor)), secret_names(run))
+    except PathRefused as error:
+        raise SkillrunError(f"the repository {error.message}", _way(run)) from None
+    except SkillrunError as error:
+        raise SkillrunError(f"the repository {error.message}", error.next_step or _way(run)) from None
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise SkillrunError(f"the repository {shown(folder)} cannot be opened: {reason}") from None
+
+
+def is_typed_outside(run: Run, path: str) -> bool:
+    """Whether the user typed a path that lies outside of the project.
+
+    What was typed and lies in the project as it is written is confined to it: a link out is the project's.
+    """
+    folder = project_of(run)
+    outside = not Path(os.path.normpath(folder / path)).is_relative_to(folder)
+    return outside and path in typed_paths(run)
+
+
+def typed_place(run: Run, path: str) -> tuple[Path, str] | None:
+    """The folder, links followed, and the name or pattern in it, where a path is or begins with what the user typed and
+    lies outside of the project; None for any other."""
+    for typed in typed_paths(run):
+        if is_typed_outside(run, typed):
+            place = Path(os.path.realpath(project_of(run) / typed))
+            if path == typed:
+                return place.parent, place.name
+            if path.startswith(f"{typed.rstrip('/')}/"):
+                return place, path[len(typed.rstrip("/")) + 1 :]
+    return None
+
+
+def opened_project(run: Run) -> Readable:
+    """The folder of the project, open for reading from."""
+    from skillrun.tools.readable import Readable
+    from skillrun.tools.tree import Tree
+
+    return Readable(Tree(project_of(run), links=True), secret_names(run))
+
+
+def project_of(run: Run) -> Path:
+    return Path(run.state.project or run.session.project)
+
+
+def below(run: Run, path: str) -> str:
+    """A path from the project on, also where it is written from the root on."""
+    for base in (project_of(run), project_of(run).resolve()):
+        if path.startswith("/") and Path(path).is_relative_to(base):
+            return Path(path).relative_to(base).as_posix()
+    return path
+
+
+def secret_names(run: Run) -> tuple[str, ...]:
+    from skillrun.language.library.secrets import secret_names
+
+    return secret_names(run.program.library)
+
+
+def typed_paths(run: Run) -> set[str]:
+    """What the user typed for the run's inputs that are paths; a workflow inside a run has none of its own."""
+    outer = run.outermost
+    paths = {one.name for one in outer.program.workflow.inputs if one.type.kind == "path" and not one.array}
+    return {str(outer.state.inputs[name]) for name in outer.state.typed if name in paths and name in outer.state.inputs}
+
+
+def tell_repository(run: Run, folder: str) -> None:
+    """Say once which folder models may read, and what is withheld of it. Raises SkillrunError, as opening it does."""
+    if not folder or folder in run.told:
+        return
+    from skillrun.tools.readable import one_line
+
+    with opened_repository(run, folder) as found:
+        run.told.add(folder)
+        names = [name for name in secret_names(run) if not name.startswith("!")]
+        some = f"; {len(names)} kinds of names that hold secrets: {', '.join(names[:TOLD])}, …" if names else ""
+        place = one_line(os.path.realpath(found.tree.path))
+        run.emit(Notice(f"reads: {place} (withheld: .git; what git ignores{some})"))
+
+
+def _way(run: Run) -> str:
+    """What to type instead; the folder is not repeated, for it is not the user who wrote it."""
+    workflow = run.outermost.program.workflow
+    name = next((one.name for one in workflow.inputs if one.type.kind == "path" and not one.array), None)
+    if name is None:
+        return "a folder outside is read where the workflow has an input that is a path, and you type it"
+    flag = f"--{name.replace('_', '-')}"
+    return f"name it yourself: begin again with `skillrun {workflow.name} … {flag} FOLDER`"

@@ -1,0 +1,321 @@
+"""What a step asks for beside a document: the fields that somebody reads, and answers to points.
+
+Tells the model what to put at the end of its reply, takes that off, checks it, and says what is still missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+from skillrun.language.check.record_shapes import ANSWERS, answers, is_read, key_of, merged, only
+from skillrun.language.files.definitions import Step
+from skillrun.language.files.kinds import RECORD_KEYS
+from skillrun.language.files.places import unmarked
+from skillrun.language.replies.attached import last_block, take_off
+from skillrun.language.replies.values import parse_reply
+from skillrun.language.templates.absent import Absent
+from skillrun.language.templates.functions import untrusted
+from skillrun.language.types.schemas import Dropped, Shape, ShapeError, shown
+from skillrun.language.types.skeletons import notes, skeleton
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.prompt.beginning import template
+from skillrun.runtime.run import Frame, PhaseRun, Recorded, Run
+from skillrun.runtime.store.records_yaml import as_yaml, plain_data
+
+LONGEST_ID: Final = 80
+MOST_NAMED: Final = 8  # of the points that a warning names
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """The record that goes with a document, and the points that it answers."""
+
+    shape: Shape
+    points: tuple[Mapping[str, Any], ...] = ()
+    drop: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        return [point["id"] for point in self.points]
+
+    @property
+    def prunes(self) -> bool:
+        """Whether what does not fit is left out in the end. Answers are: one that cannot be read counts as none."""
+        return self.drop or bool(self.points)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A reply taken apart. A record with errors has its shape; what is wrong is that points are not answered in it."""
+
+    document: str
+    record: Any = None
+    errors: tuple[ShapeError, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        return "; ".join(f"{one.path}: {one.message}".removeprefix(": ") for one in self.errors[:3])
+
+
+def attachment(step: Step, frame: Frame) -> Attachment | None:
+    """What is asked for beside the step's document: what somebody reads, and answers where there are points."""
+    points = _points(step, frame)
+    library = frame.run.program.library
+    specs = [spec for part in step.record if (spec := part.found(library)) is not None]
+    schema = merged(spec.resolve(frame.names).schema for spec in specs)
+    read = frame.run.program.recorded.get(key_of(step), frozenset())
+    phase = _for_the_phase(frame.open)
+    schema = only(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
+    if points:
+        schema = merged([schema, answers(one["id"] for one in points)])
+    if not schema["properties"]:
+        return None
+    return Attachment(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
+
+
+def _for_the_phase(phase: PhaseRun) -> set[str]:
+    """The fields of the phase's record that are read and that no output gives."""
+    program = phase.run.program
+    read = phase.name in program.summarised | program.remembered
+    return {name for name in RECORD_KEYS if read and name not in phase.phase.outputs}
+
+
+def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
+    """The points as records, each with an id of its own. Raises StepFailed."""
+    given = frame.value(step, "points", None)
+    if given is None or isinstance(given, Absent):
+        return ()
+    if not isinstance(given, list | tuple):
+        raise StepFailed(f"`points` is {shown(plain_data(given))}; expected a list", frame.at(step))
+    kept = [plain_data(one) for one in given if one is not None and not isinstance(one, Absent)]
+    found: list[Mapping[str, Any]] = []
+    taken = {str(one["id"]) for one in kept if isinstance(one, Mapping) and _is_id(one.get("id"))}
+    used: set[str] = set()
+    numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
+    for one in kept:
+        about = one if isinstance(one, Mapping) else {"text": one if isinstance(one, str) else shown(one)}
+        known = str(about["id"]) if _is_id(about.get("id")) else ""
+        start = f"{known}-" if known else "P-"
+        name = known
+        if not known or known in used:
+            name = next(free for number in numbers[start] if (free := f"{start}{number}") not in taken)
+        used.add(name)
+        taken.add(name)
+        found.append({"id": name, **{key: value for key, value in about.items() if key not in ("id", "answer")}})
+    return tuple(found)
+
+
+def _is_id(value: Any) -> bool:
+    written = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return bool(written.strip()) and written.isprintable() and len(written) <= LONGEST_ID
+
+
+# what the model is told
+
+
+def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None, *, ends: bool) -> str:
+    """The task, behind it the points, and where a document `ends` in its record, how it does."""
+    if asked is None:
+        return task
+    run = frame.run
+    points = untrusted(_listed(asked.points))
+    parts = [task, template(run, "system/points", {"points": points})] if asked.points else [task]
+    if not ends:
+        return "\n\n".join(one.strip() for one in parts)
+    names = {**_form(asked), "first": _first_id(step, frame), "fields": list(asked.shape.schema["properties"])}
+    told = template(run, "system/record", {**names, "points": len(asked.points)})
+    return "\n\n".join(one.strip() for one in (*parts, told))
+
+
+def _listed(points: Iterable[Mapping[str, Any]]) -> str:
+    """The points as a list to be read: each with its text or title behind its id, and its other fields below."""
+    return "\n".join(map(_point, points))
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    first = next((name for name in ("text", "title") if isinstance(point.get(name), str)), "")
+    fields = (f"\n  - {key}{_said(value, 2)}" for key, value in point.items() if key not in ("id", first))
+    return f"- {point['id']}{_said(point.get(first), 1)}{''.join(fields)}"
+
+
+def _said(value: Any, depth: int) -> str:
+    """What stands behind a name: a text in its own words, anything else as YAML below."""
+    if value in ("", None):
+        return ""
+    start = ":\n" if isinstance(value, Mapping | list) and value else ": "
+    return (start + (value if isinstance(value, str) else as_yaml(value))).replace("\n", "\n" + "  " * depth)
+
+
+def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:
+    """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
+    wrong = [{"path": one.path, "message": one.message} for one in errors]
+    return template(run, "system/record-again", {**_form(asked), "errors": wrong})
+
+
+def _form(asked: Attachment) -> dict[str, Any]:
+    schema = merged([asked.shape.schema, *([answers()] if asked.points else [])])  # their ids stand with the points
+    return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
+
+
+# what comes back
+
+
+def cut_inside(text: str) -> bool:
+    """Whether a reply that was cut off holds its whole document: it ends within the record, or behind it."""
+    return last_block(text) is not None
+
+
+def taken(asked: Attachment, text: str) -> Taken:
+    """A reply taken apart, with all that is wrong with its record."""
+    found = take_off(text, asked.shape)
+    if found.errors:
+        return Taken(found.document, None, found.errors)
+    return Taken(found.document, found.value, tuple(_unanswered(asked, found.value)))
+
+
+def mended(asked: Attachment, first: Taken, text: str) -> Taken:
+    """The record of a second reply, which is nothing else; the first one where the second is no better."""
+    value, errors = parse_reply(text, asked.shape.schema)
+    dropped: list[Dropped] = []
+    if errors and asked.prunes and value is not None:
+        value, dropped = asked.shape.prune(value)
+        errors = asked.shape.check(value)
+    if errors:
+        return first if first.record is not None else Taken(first.document, None, tuple(errors))
+    if first.record is not None:
+        value = _both(first.record, value)
+    return Taken(first.document, value, tuple(_unanswered(asked, value)), tuple(dropped))
+
+
+def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """A record that was asked for again because of its points: what the second reply leaves out, the first one said."""
+    again = {one["id"] for one in second[ANSWERS]}
+    told = [one for one in first[ANSWERS] if one["id"] not in again]
+    return {**first, **second, ANSWERS: [*told, *second[ANSWERS]]}
+
+
+def _unanswered(asked: Attachment, record: Any) -> Iterable[ShapeError]:
+    """What is wrong with the answers to the points."""
+    given = Counter(one["id"] for one in record[ANSWERS]) if asked.points else Counter[str]()
+    for name in asked.ids:
+        times = given[name]
+        if times != 1:
+            yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
+
+
+def answered(asked: Attachment | None, record: Any, member: str) -> list[dict[str, Any]]:
+    """Every point, with what the author says was done; without where it says nothing, or two things."""
+    if asked is None:
+        return []
+    given: dict[str, list[dict[str, Any]]] = {}
+    for one in record[ANSWERS] if record is not None and asked.points else ():
+        given.setdefault(one["id"], []).append({"member": member, "done": one["done"], "how": one["how"]})
+    return [
+        {**point, **({"answer": said[0]} if len(said := given.get(point["id"], [])) == 1 else {})}
+        for point in asked.points
+    ]
+
+
+# what is kept
+
+
+def put_on_record(
+    step: Step, frame: Frame, asked: Attachment, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
+) -> None:
+    """Keep what belongs to the phase's record.
+
+    What a step said in an earlier pass gives way, and so does what was said of a document that is written over.
+    """
+    where, over = _where(step, frame), frozenset(paths)
+    fields = frozenset(asked.shape.schema["properties"]) & set(RECORD_KEYS)
+    kept = {key: one for key, one in frame.open.recorded.items() if key != where and not one.paths & over}
+    told = tuple(apart(records, f"{frame.open.name.upper()}-"))
+    frame.open.recorded = {**kept, where: Recorded(told, fields, over)}
+
+
+def apart(
+    records: Iterable[Mapping[str, Any]], start: str, known: AbstractSet[str] = frozenset()
+) -> Iterator[Mapping[str, Any]]:
+    """Records whose authors all number from the same id on: what a later one numbers anew counts on behind `known`."""
+    taken: set[str] = set(known)
+    numbers = count(1)
+    for record in records:
+        lists = {name: record[name] for name in RECORD_KEYS[1:] if isinstance(record.get(name), list)}
+        own = [_id_of(entry) for entries in lists.values() for entry in entries if _id_of(entry)]
+        free = taken | set(own)
+        ids = {}
+        for one in dict.fromkeys(own):
+            ids[one] = one
+            if one in taken and one.startswith(start):
+                ids[one] = next(new for number in numbers if (new := f"{start}{number}") not in free)
+            free.add(ids[one])
+        taken |= set(ids.values())
+        named = {name: [_with_id(entry, ids) for entry in entries] for name, entries in lists.items()}
+        yield {**record, **named}
+
+
+def _id_of(entry: Any) -> str:
+    return str(entry.get("id") or "") if isinstance(entry, Mapping) else ""
+
+
+def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
+    return {**entry, "id": ids[_id_of(entry)]} if _id_of(entry) else entry
+
+
+def _where(step: Step, frame: Frame) -> str:
+    """The step's address, whatever the pass of a loop and the item of an `each`."""
+    return unmarked(frame.at(step))
+
+
+def _first_id(step: Step, frame: Frame) -> str:
+    """The first id of its own that a step gives: behind those that others have given in the phase."""
+    phase, where = frame.open, _where(step, frame)
+    start = f"{phase.name.upper()}-"
+    others = (one for key, step in phase.recorded.items() if key != where for one in step.records)
+    entries = (entry for one in others for name in RECORD_KEYS[1:] for entry in one.get(name) or [])
+    ids = (_id_of(entry).removeprefix(start) for entry in entries)
+    return f"{start}{1 + max((int(one) for one in ids if one.isdecimal() and len(one) < 6), default=0)}"
+
+
+def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, record: Any, reason: str) -> None:
+    """Put on record that a document came without its record, or that points were not answered."""
+    if record is None:
+        text = f"{step.id}: the document of {member} came without its record ({reason})"
+    else:
+        said = {one["id"] for one in answered(asked, record, member) if "answer" in one}
+        silent = [name for name in asked.ids if name not in said]
+        if not silent:
+            return
+        more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
+        text = f"{step.id}: {member} has not answered {', '.join(silent[:MOST_NAMED])}{more}"
+    frame.open.warn(text)
+    frame.open.degrade(text)
+
+
+def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
+    """What the steps' records say for that of the phase, and the fields that were asked for.
+
+    The summaries of a step's members stand one after the other, and of several steps the later counts. Lists are put
+    together; of entries with the same id the later counts.
+    """
+    found: dict[str, Any] = {}
+    for step in phase.recorded.values():
+        if told := " ".join(one["summary"] for one in step.records if isinstance(one.get("summary"), str)).strip():
+            found["summary"] = told
+    for one in (record for step in phase.recorded.values() for record in step.records):
+        for name in RECORD_KEYS[1:]:
+            if isinstance(one.get(name), list):
+                found[name] = _together(found.get(name, []), one[name])
+    asked = frozenset[str]().union(*(step.asked for step in phase.recorded.values()))
+    return found, asked
+
+
+def _together(before: list[Any], after: list[Any]) -> list[Any]:
+    ids = {_id_of(one) for one in after if _id_of(one)}
+    return [one for one in before if _id_of(one) not in ids] + after

@@ -1,0 +1,302 @@
+"""Questions on their way to a person and back: journaled by the round, so that nobody answers the same one twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from shlex import quote
+from types import MappingProxyType
+from typing import Any, Final
+
+from skillrun.language.files.kinds import WAYS
+from skillrun.people.answers import PERSON, WORDED, answered, choices_of, notes_of, shown
+from skillrun.people.form import UnclearAnswers, write_form
+from skillrun.people.person import Asking
+from skillrun.people.prepared import PreparedUnfit
+from skillrun.people.terminal import Kept, Left
+from skillrun.runtime.breakers import Limit
+from skillrun.runtime.errors import StoppedByPerson, Waiting
+from skillrun.runtime.events import Answered, Asked
+from skillrun.runtime.expected import tell_choice
+from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
+from skillrun.runtime.run import Frame
+from skillrun.runtime.store.files import digest, folder_mode
+
+RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
+ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
+KEPT: Final[tuple[Kept, ...]] = ("sure", "typed", "times")  # beside the answers, while a list is being answered
+MOST_NAMED: Final = 3  # of the questions that wait, in a hint
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was answered: a record for each question, and the notes of a form that belong to none of them."""
+
+    answers: Sequence[dict[str, Any]]
+    notes: str = ""
+    form: Reading | None = None
+
+
+async def put(
+    frame: Frame,
+    address: str,
+    questions: list[dict[str, Any]],
+    *,
+    form: str | None = None,
+    leave: bool = False,
+    computed: bool = False,
+    offered: bool = False,
+    enough: str = "",
+) -> dict[str, Any]:
+    """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
+
+    `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
+    `computed`: the words are not the workflow's own, or not all of them.
+    `enough`: the words with which the person ends the list; what is left of it stays open.
+    `offered`: an unattended run does without, and without records, unless an answer is prepared.
+    """
+    run, person = frame.run, frame.run.session.person
+    where = f"{address}@{frame.open.rounds}"
+    fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
+    asking = Asking(
+        address.partition("/")[2],
+        frame.open.title,
+        tuple(questions),
+        computed,
+        may_skip=form is not None,
+        enough=enough,
+    )
+    known = run.journal.find("answer", where, fingerprint)
+    if known is not None:
+        person.earlier(asking)
+        try:
+            known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
+        except PreparedUnfit as unfit:
+            raise unfitting(unfit) from None
+        person.came_late(asking, known["answers"], partial(record_of, phrases=phrases_of(run)))
+        run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
+        return _told(frame, known)
+    if offered and not person.attended and not person.prepares(asking):
+        return {"answers": []}
+    run.emit(Asked(where, frame.open.name, tuple(questions), computed))
+    asking, times = _kept_on_the_way(frame, asking, where, fingerprint)
+    before = dict(asking.left.given)
+    try:
+        given = await _given(frame, asking, form, leave=leave)
+    except PreparedUnfit as unfit:
+        raise unfitting(unfit) from None
+    if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
+        answers = [one or answered(before.get(str(at))) for at, one in enumerate(given.answers)]
+        given = replace(given, answers=answers)
+    given = replace(given, answers=[{**one, **_time(times, at, one)} for at, one in enumerate(given.answers)])
+    body = _body(frame, asking, given, form)
+    await run.journal.record("answer", where, fingerprint, body)
+    run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
+    tell_choice(run, frame.open.name, body["answers"])
+    return _told(frame, body)
+
+
+def _told(frame: Frame, body: dict[str, Any]) -> dict[str, Any]:
+    """What the step gives; answers of a form are among `run.answers` from here on."""
+    if body.get("form"):
+        frame.names["run"]["answers"].extend(body["answers"])
+    more = {name: body[name] for name in ("notes", "enough") if body.get(name)}
+    return {"answers": body["answers"], **more}
+
+
+def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[str, Any]:
+    """What the journal keeps of the answers."""
+    phrases = phrases_of(frame.run)
+    answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
+    body: dict[str, Any] = {"answers": answers}
+    if any(one.get("ended") for one in given.answers):
+        body["enough"] = True
+    if given.notes:
+        body["notes"] = given.notes
+    if form is not None:
+        body["form"] = (given.form or Reading(frame.run.folder.name(form))).to_dict()
+    return body
+
+
+async def _brought_up_to_date(
+    frame: Frame, asking: Asking, known: dict[str, Any], where: str, fingerprint: str
+) -> dict[str, Any]:
+    """The answers with what the person has changed in the form since it was read, while the phase is open."""
+    if not known.get("form"):
+        return known
+    body, doubtful = revised(frame.run, known, asking.questions, over=False)
+    if doubtful is not None:
+        assert doubtful.unclear is not None
+        same = settled(known, doubtful)
+        left = doubtful.unclear.besides(same)
+        found = await _asked_again(frame, asking, replace(doubtful, unclear=left), same)
+        if found is None:
+            raise await paused(frame, left.message, left.next_step)
+        body = _body(frame, asking, found, doubtful.name)
+        new = [one for at, one in enumerate(body["answers"]) if at not in same]
+        frame.run.emit(Answered(where, frame.open.name, tuple(new), replayed=False))
+    if body is None:
+        return known
+    await frame.run.journal.record("answer", where, fingerprint, body)
+    return body
+
+
+def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> tuple[Asking, dict[str, Any]]:
+    """The same, with what the person answered before they paused, and when: each answer is on record as soon as it is
+    given, and so is what was typed and not sent."""
+    journal, address = frame.run.journal, f"{where}/given"
+    note = journal.find("note", address, fingerprint) or {}
+    kept = {name: dict(one) if isinstance(one := note.get(name), dict) else {} for name in ("given", *KEPT)}
+
+    async def keep(what: Kept, number: str, value: Any) -> None:
+        kept[what][number] = value
+        if what == "given":
+            kept["times"][number] = moment()
+        await journal.record("note", address, fingerprint, {name: dict(one) for name, one in kept.items() if one})
+
+    left = Left(kept["given"], _texts(kept["sure"]), _texts(kept["typed"]))
+    return replace(asking, left=left, keep=keep), kept["times"]
+
+
+def _texts(found: Mapping[str, Any]) -> dict[str, str]:
+    return {name: one for name, one in found.items() if isinstance(one, str)}
+
+
+def _time(times: Mapping[str, Any], at: int, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """When an answer was given that is not the last of its list."""
+    own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
+    return {"asked_at": times[str(at)]} if own and isinstance(times.get(str(at)), str) else {}
+
+
+async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> Given:
+    """An answer for each question: from the form, prepared, from the person, or by default."""
+    folder = frame.run.folder
+    name = folder.name(form) if form is not None else None
+    found = reading(frame.run, name, asking.questions) if name is not None else None
+    if found is not None:
+        if found.unclear is None:
+            return Given(found.filled.answers, found.filled.notes, found)
+        again = await _asked_again(frame, asking, found)
+        if again is None:
+            raise await paused(frame, found.unclear.message, found.unclear.next_step)
+        return again
+    begun = asking.left.begun  # in the terminal, which goes on with the next one
+    given = await frame.run.session.person.ask(asking, now=begun or (name is None and not leave))
+    if given is not None:
+        return Given(given)
+    if name is not None:
+        write_form(folder.tree, name, asking.questions, mode=folder_mode(shared=folder.shared))
+        await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
+        raise await paused(frame, f"questions are waiting in {form}", f"fill in {folder.path / name}")
+    first = asking.questions[0]
+    worded = f" ({WORDED})" if asking.computed else ""
+    reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
+    if leave:
+        raise await paused(frame, reason, _how_to_answer(frame, asking.questions))
+    there = "go on with `skillrun resume RUN`" if frame.run.session.person.attended else "leave `--unattended` out"
+    raise Waiting(reason, f"{_how_to_answer(frame, asking.questions)}, or come to a terminal and {there}")
+
+
+def _how_to_answer(frame: Frame, questions: Sequence[Mapping[str, Any]]) -> str:
+    """What to put into a file of prepared answers, and what to type then."""
+    lines = []
+    for question in questions[:MOST_NAMED]:
+        first, *others = [*map(shown, choices_of(question)), "…"]
+        others = [one for one in others if one != "…"]
+        lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
+    lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
+    file = frame.run.session.person.typed.get("--answers", ANSWERS)
+    return f"put {' and '.join(lines)} into {file} and type `skillrun resume RUN --answers {file}`"
+
+
+def unfitting(unfit: PreparedUnfit) -> Waiting:
+    """The end of the process at a prepared answer that its question does not take: the question stays open."""
+    way = f"mend it there, and type `skillrun resume RUN --answers {quote(unfit.path)}`"
+    return Waiting(unfit.message, f"{unfit.next_step}; {way}".removeprefix("; "))
+
+
+def _choices(question: dict[str, Any]) -> str:
+    """What may be answered, for who is not shown the choices."""
+    choices = choices_of(question)
+    return f" ({', '.join(map(shown, choices))})" if choices else ""
+
+
+async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
+    """The end of the process until the person has done something outside; that it was here is on record."""
+    phase = frame.open
+    if frame.run.journal.find("note", phase.pause_address, "") is None:
+        await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
+    return Waiting(reason, next_step, "exit")
+
+
+async def _asked_again(
+    frame: Frame, asking: Asking, form: Reading, before: Mapping[int, dict[str, Any]] = MappingProxyType({})
+) -> Given | None:
+    """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
+
+    The words that stand in the form stay in the record, and so do the answers of `before`, by their place.
+    """
+    person, unclear = frame.run.session.person, form.unclear
+    assert unclear is not None
+    if unclear.untouched:
+        found = await person.ask(asking, now=False)
+        return None if found is None else Given(found, "", form)
+    if not person.attended:
+        return None
+    left = {
+        number: {**asking.questions[number], "notes": [*notes_of(asking.questions[number]), *why]}
+        for number, why in enumerate(unclear.why)
+        if why
+    }
+    given = await person.ask(replace(asking, questions=tuple(left.values()), left=Left(), keep=None))
+    if given is None:
+        return None
+    mended = {number: _beside(one, unclear, number) for number, one in zip(left, given, strict=True)}
+    answers = [mended.get(number, before.get(number, answer)) for number, answer in enumerate(unclear.answers)]
+    return Given(answers, unclear.notes, form)
+
+
+def _beside(answer: dict[str, Any], unclear: UnclearAnswers, number: int) -> dict[str, Any]:
+    """An answer with what was written in the form."""
+    words = unclear.written[number] if number < len(unclear.written) else ""
+    comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
+    return {**answer, "comment": comment} if comment else answer
+
+
+async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, can_go_on: bool) -> bool:
+    """Whether the person wants another try, asked in the breaker's words where it has some; an unattended run does not,
+    unless it is prepared.
+
+    Raises StoppedByPerson. What was decided before the run has failed does not count when it is resumed.
+    """
+    phase = frame.open
+    number = max(phase.tries.get(where, 0), phase.forgiven(where)) + 1
+    ways = _ways(limit, can_go_on=can_go_on)
+    default = next((words for words, way in ways.items() if way == (GO_ON if can_go_on else GIVE_UP)), [*ways][-1])
+    question = {"id": "retry", "text": reason, "choices": [*ways], "default": default, "once": True}
+    question["round"] = phase.round
+    if limit.ask:
+        question |= {"text": limit.ask, "notes": [reason]}
+    if limit.choices:
+        named = dict(zip((RETRY, GO_ON, GIVE_UP), WAYS, strict=True))
+        question["means"] = {name: words for words, way in ways.items() for name in (way, named[way])}
+    asked = await put(frame, f"{where}.retry-{number}", [question], computed=not limit.ask, offered=True)
+    answers = asked["answers"]
+    answer = ways.get(answers[0].get("answer"), GO_ON) if answers else GO_ON
+    if answer != GO_ON:
+        phase.tries[where] = number
+    if answer == GIVE_UP:
+        raise StoppedByPerson(f"stopped here: {reason}")
+    return bool(answer == RETRY)
+
+
+def _ways(limit: Limit, *, can_go_on: bool) -> dict[str, str]:
+    """What may be chosen, by its words. Where nothing stands in for what failed, nobody can go on without it."""
+    usual = dict(zip(WAYS, (RETRY, GO_ON, GIVE_UP), strict=True))
+    words = limit.choices or {"retry": RETRY, **({"go_on": GO_ON} if can_go_on else {"stop": GIVE_UP})}
+    ways = {words[way]: usual[way] for way in words if way in usual and (can_go_on or way != "go_on")}
+    if not can_go_on and GIVE_UP not in ways.values():
+        ways[GIVE_UP] = GIVE_UP
+    return ways if len(ways) > 1 else {RETRY: RETRY, **ways}

@@ -1,0 +1,181 @@
+"""Forms while a run lives: what was read from one, and what a person has added or corrected there since.
+
+What an answer's record in the journal has under `form` says how the file stood when it was read. Asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.text.source import MAX_BYTES
+from skillrun.people.answers import PERSON, Question, answered, by_default, default_of
+from skillrun.people.form import Filled, UnclearAnswers, read_form
+from skillrun.people.meaning import is_undecided
+from skillrun.people.phrases import Phrases
+from skillrun.runtime.events import Notice
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.journal import Entry
+from skillrun.runtime.store.recorded import is_artifact
+
+OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a form stands: the hash of the file, what each question has there, and why that is not plain."""
+
+    name: str
+    hash: str = ""
+    filled: Filled = field(default_factory=lambda: Filled([]))
+    why: Sequence[Sequence[str]] = ()
+    unclear: UnclearAnswers | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        why = [list(each) for each in self.why]
+        return {"name": self.name, "hash": self.hash, "read": self.filled.answers, "why": why}
+
+
+def phrases_of(run: Run) -> Phrases:
+    """How people write answers, by the engine's own config."""
+    config = run.program.library.config("skillrun")
+    return Phrases.of(config.data if config is not None else None)
+
+
+def reading(run: Run, name: str, questions: Sequence[Question]) -> Reading | None:
+    """The form as it stands; None where there is none. Raises SkillrunError when the file cannot be read."""
+    tree = run.folder.tree
+    if tree.known(name) is None:
+        return None
+    at = digest(tree.read(name, MAX_BYTES))
+    try:
+        filled = read_form(tree, name, questions, phrases_of(run))
+    except UnclearAnswers as unclear:
+        why = unclear.why or [()] * len(questions)
+        return Reading(name, at, Filled(list(unclear.answers), unclear.notes), why, unclear)
+    return Reading(name, at, filled, [()] * len(questions))
+
+
+def record_of(question: Mapping[str, Any], given: Mapping[str, Any], phrases: Phrases) -> dict[str, Any]:
+    """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
+    its default."""
+    record = {**question, "asked_at": moment()}
+    given = _decided(question, given, phrases)
+    who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None
+    given = {**given, "answered_by": who}
+    return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
+
+
+def moment() -> str:
+    """Now, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _decided(question: Question, given: Mapping[str, Any], phrases: Phrases) -> Mapping[str, Any]:
+    answer = given.get("answer")
+    items = answer if isinstance(answer, list) else [answer]
+    empty = [item for item in items if isinstance(item, str) and is_undecided(question, item, phrases)]
+    if not empty or answer == default_of(question):
+        return given
+    comment = "\n".join(filter(None, [*empty, str(given.get("comment", ""))]))
+    kept = [item for item in items if item not in empty]
+    found = answered(kept, comment=comment) if kept else {**by_default(question), "comment": comment}
+    return {**{key: value for key, value in given.items() if key != "answer"}, **found}
+
+
+def revised(
+    run: Run, known: Mapping[str, Any], questions: Sequence[Question], *, over: bool
+) -> tuple[dict[str, Any] | None, Reading | None]:
+    """The journal's record of answers with what its form says differently now; None where nothing has changed.
+
+    Also the reading where an answer that was changed is not plain; then the earlier ones hold when the phase is `over`.
+    """
+    before = known.get("form") or {}
+    name = before.get("name", "")
+    if not before.get("hash") or not is_artifact(name) or len(before["read"]) != len(questions):
+        return None, None
+    now = reading(run, name, questions)
+    if now is None or now.hash == before["hash"]:
+        return None, None
+    same = settled(known, now)
+    changed = [at for at in range(len(questions)) if at not in same]
+    unclear = now.unclear
+    if unclear is not None and changed and (unclear.untouched or any(now.why[at] for at in changed)):
+        if over:
+            text = f"{name} was changed after it was read, and the earlier answers hold, because it is not plain:"
+            run.emit(Notice(f"{text}\n{unclear.message}", "warn"))
+        return None, now
+    answers, told = list(known["answers"]), []
+    phrases = phrases_of(run)
+    for at in changed:
+        record = record_of(questions[at], now.filled.answers[at], phrases)
+        told.append(f"{questions[at]['id']} {_difference(answers[at], record)}")
+        answers[at] = record
+    notes = now.filled.notes
+    told += ["its notes"] if notes != known.get("notes", "") else []
+    if told:
+        run.emit(Notice(f"{name} was changed after it was read: {', '.join(told)}"))
+    body = {**known, "answers": answers, "form": now.to_dict()}
+    return clean(body | {"notes": notes} if notes or "notes" in known else body), None
+
+
+def settled(known: Mapping[str, Any], now: Reading) -> dict[int, dict[str, Any]]:
+    """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
+    before = known["form"]
+    pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
+    as_before = (at for at, (was, doubts, one, why) in enumerate(pairs) if was == one and list(doubts) == list(why))
+    return {at: known["answers"][at] for at in as_before}
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    if "answer" not in now:
+        return "open again" if "answer" in before else "has a comment"
+    if "answer" not in before:
+        return "new"
+    return "changed" if before["answer"] != now["answer"] else "has a comment"
+
+
+async def reread(run: Run, done: Collection[str]) -> None:
+    """Take over what was changed in the forms of phases that are over, for those to come; and say it."""
+    for entry in _with_forms(run):
+        phase, number = _place(entry)
+        if number == run.state.round and phase not in done:
+            continue  # it is evaluated again, and reads its form itself
+        questions = [{key: value for key, value in one.items() if key not in OWN_KEYS} for one in entry.body["answers"]]
+        try:
+            body, _ = revised(run, entry.body, questions, over=True)
+        except (SkillrunError, OSError) as error:
+            run.emit(Notice(f"the earlier answers hold: {error}", "warn"))
+            continue
+        if body is not None:
+            await run.journal.record("answer", entry.address, entry.fingerprint, body)
+
+
+def heard(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[dict[str, Any]]:
+    """What was answered in forms, as they stand: in earlier rounds, and in the phases `before` this one."""
+    found = []
+    for entry in _with_forms(run):
+        name, number = _place(entry)
+        if phase is None or number < phase.round or (number == phase.round and name in before):
+            found += entry.body["answers"]
+    return found
+
+
+def _with_forms(run: Run) -> list[Entry]:
+    """The latest records of answers to questions that had a form, in the order in which they were first answered."""
+    latest: dict[tuple[str, str], Entry] = {}
+    for entry in run.outermost.journal.entries("answer"):
+        if entry.body.get("form") and entry.address.startswith(f"{run.program.workflow.name}/"):
+            latest[entry.address, entry.fingerprint] = entry
+    return list(latest.values())
+
+
+def _place(entry: Entry) -> tuple[str, int]:
+    """The phase and the round of an answer: of `refine/answers/Q@2`."""
+    address, _, rounds = entry.address.rpartition("@")
+    return address.split("/")[1], int(rounds.partition(".")[0])

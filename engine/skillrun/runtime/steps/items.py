@@ -1,0 +1,86 @@
+"""The items of an `each`, told apart by what they are and not by where they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skillrun.language.files.definitions import Step
+from skillrun.language.templates.absent import Absent
+from skillrun.language.templates.functions import slug
+from skillrun.language.types.schemas import shown
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.run import Frame
+from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.records_yaml import plain_data
+
+MOST: Final = 200  # items of one list, where `limits` does not say
+LONGEST: Final = 40  # characters of a key
+LONGEST_ID: Final = 80
+MARK: Final = 12  # characters of a hash
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MARKED: Final = re.compile(rf"(?:^|-)[0-9a-f]{{{MARK}}}$")
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item, its id in words, and the key that addresses have: letters, digits, `.`, `_` and `-`."""
+
+    id: str
+    key: str
+    value: Any
+
+
+def items_of(step: Step, frame: Frame) -> list[Item]:
+    """The items in the order of the list; what is twice in it is one. Raises StepFailed."""
+    given = frame.main(step)
+    if given is None or isinstance(given, Absent):
+        return []
+    if not isinstance(given, list | tuple):
+        raise StepFailed(f"`each` is {shown(plain_data(given))}; expected a list", frame.at(step))
+    name, most = step.id or step.verb, int((frame.run.program.engine.get("limits") or {}).get("items", MOST))
+    if len(given) > most:
+        way = "take fewer, such as `| top(…)`, or raise `limits.items` in config/skillrun.yaml"
+        raise StepFailed(f"`{name}` has {len(given):,} items; one list has at most {most:,}", frame.at(step), way)
+    written = [(_written(one), _id(one, step.by or "id"), one) for one in given]
+    different = {text: (known, one) for text, known, one in written}
+    times = Counter(known for known, _ in different.values() if known)
+    found = []
+    for text, (known, one) in different.items():
+        key = _key(known, text, alone=times[known] == 1)
+        found.append(Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, one))
+    if len(found) < len(given):
+        frame.open.warn(f"{name}: {len(given) - len(found)} of {len(given)} items are there twice, and count once")
+    for twice in (known for known, number in times.items() if number > 1):
+        told = ", ".join(one.id for one in found if one.id.startswith(_start(twice)))
+        frame.open.warn(f"{name}: {times[twice]} items have the id {shown(twice)}; they are told apart as {told}")
+    return found
+
+
+def _written(value: Any) -> str:
+    """What an item holds, in one spelling."""
+    return json.dumps(plain_data(value), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _id(value: Any, field: str) -> str:
+    """What an item calls itself; nothing where it does not say."""
+    named = value.get(field) if isinstance(value, Mapping) else value
+    if isinstance(named, bool) or not isinstance(named, str | int):
+        return ""
+    return " ".join(str(named).split())
+
+
+def _key(known: str, text: str, *, alone: bool) -> str:
+    """The id itself where it can stand in an address, and no other item has it; otherwise with a mark of the item."""
+    if alone and len(known) <= LONGEST and _KEY.fullmatch(known) and not _MARKED.search(known):
+        return known
+    return f"{_start(known)}{digest(known if alone else text)[:MARK]}"
+
+
+def _start(known: str) -> str:
+    begins = known if _KEY.fullmatch(known) or not known else slug(known)
+    return f"{begins[: LONGEST - MARK - 1].rstrip('-') or 'item'}-"

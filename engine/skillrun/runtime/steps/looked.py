@@ -1,0 +1,47 @@
+"""What steps look at outside of the phase is looked at once: it is journaled, and a resumed phase finds the same."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from skillrun.language.files.definitions import Step
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.run import Frame
+from skillrun.runtime.store.files import digest
+
+Look = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def looked(step: Step, frame: Frame, question: str, look: Look) -> dict[str, Any]:
+    """What `look` finds for a question, or has found. Raises StepFailed where it raises SkillrunError."""
+    phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
+    fingerprint = digest(question)
+    key = f"{where} {fingerprint}"
+    while key not in phase.answers:
+        attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
+        found = await _attempt(frame, f"{where}.{attempt}", fingerprint, look)
+        if "error" not in found:
+            phase.answers[key] = found
+        elif attempt > phase.forgiven(key):
+            raise StepFailed(found["error"], frame.at(step))
+    known: dict[str, Any] = phase.answers[key]
+    return known
+
+
+async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> dict[str, Any]:
+    """What was found, or an `error`: what was not there is missing again when the phase is resumed."""
+    journal = frame.run.journal
+    known = journal.find("tool", address, fingerprint)
+    if known is not None and frame.run.session.keeps_reads:
+        return known
+    try:
+        found = clean(await look())
+    except SkillrunError as error:
+        found = {"error": str(error)}
+    if known != found:
+        await journal.record("tool", address, fingerprint, found)
+    result: dict[str, Any] = found
+    return result

@@ -1,0 +1,101 @@
+"""Artifacts from steps: atomic, remembered in the phase's summary, and never over what a person has changed."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any, Final
+
+from skillrun.language.files.definitions import Step
+from skillrun.language.text.border import clean
+from skillrun.language.types.schemas import shown
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.events import Wrote
+from skillrun.runtime.questions.asking import put
+from skillrun.runtime.run import Frame, PhaseRun
+from skillrun.runtime.scope import overwritten
+from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.folder import Written
+from skillrun.runtime.store.recorded import names_beside
+from skillrun.runtime.store.records_yaml import to_frontmatter
+from skillrun.tools.paths import PathRefused
+
+IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
+"""What a file system says of a name: too long, or a folder has it, or a file stands where a folder would have to be."""
+KEEP, TAKE = "keep mine", "take the new one"
+
+
+async def put_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
+    """Write a member's reply: a structured one as frontmatter, with its `body` field as the body."""
+    if isinstance(data, dict):
+        front = {key: value for key, value in data.items() if key != "body"}
+        return await put_text(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
+    return await put_text(frame, step, path, text.strip() + "\n")
+
+
+async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
+    """Write an artifact and give its text: the person's, where they changed it and keep it.
+
+    Raises StepFailed for a name that no artifact can have; it may come from a model.
+    """
+    phase, folder, text = frame.open, frame.run.folder, clean(text)
+    path = _name(frame, step, path)
+    before = _before(phase, path)
+    if before not in (None, text):
+        address = overwritten(phase.run, phase.name, path)
+        await phase.run.journal.record("note", address, digest(text), {"text": before})
+    try:
+        outcome = await folder.put(path, text)
+        if outcome == "conflict":
+            outcome = await _conflict(frame, step, path, text)
+    except OSError as error:
+        if error.errno not in IMPOSSIBLE:
+            raise
+        raise _refused(frame, step, path, error.strerror or "it cannot be written") from None
+    phase.wrote(path)
+    frame.run.emit(Wrote(path, phase.name, outcome == "written"))
+    if outcome == "kept":
+        return folder.text(path) or ""
+    return text
+
+
+def _name(frame: Frame, step: Step, path: str) -> str:
+    """The one name of an artifact, however its path is written."""
+    try:
+        return frame.run.folder.name(path)
+    except PathRefused as error:
+        raise _refused(frame, step, path, error.message) from None
+
+
+def _refused(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
+    return StepFailed(f"`{step.id or step.verb}` cannot write {shown(path)}: {why}", frame.at(step))
+
+
+def _before(phase: PhaseRun, path: str) -> str | None:
+    """An earlier phase's artifact, as it was when this phase was opened."""
+    texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
+    found: str | None = next((text for text in texts if text is not None), None)
+    return found
+
+
+async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
+    """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
+    folder = frame.run.folder
+    beside = next(name for name in names_beside(path) if folder.text(name) in (None, text))
+    folder.put_beside(beside, text)
+    question = {
+        "id": f"keep-{path}",
+        "text": f"{path} was changed by hand, and there is a new version of it in {beside}.",
+        "choices": [KEEP, TAKE],
+        "default": KEEP,
+        "round": frame.open.round,
+        "version": digest(text)[:16],  # what was decided of another one does not count
+    }
+    answers = (await put(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
+    if answers[0].get("answer") == TAKE:
+        folder.remove(beside)
+        await folder.replace(path, text)
+        return "written"
+    await folder.keep(path)
+    note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
+    frame.open.warn(note)
+    return "kept"

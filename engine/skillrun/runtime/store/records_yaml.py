@@ -1,0 +1,145 @@
+"""Frontmatter as the interpreter writes and reads it: any plain data comes back as it was."""
+
+from __future__ import annotations
+
+import json
+import marshal
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import Problems, SkillrunError, render
+from skillrun.language.text.document import parse_document
+from skillrun.language.text.scalars import is_number, plain_value
+from skillrun.language.text.source import plain, read_source, source_of
+
+SHORT: Final = 200  # characters
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_ENDS: Final = re.compile(r"(?<![ \t])[ \t]++$", re.MULTILINE)  # in time that is in line with the text's length
+
+
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+# What the reader refuses, a terminal obeys or nobody sees: it stands as an escape between double quotes.
+_ESCAPED: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]"
+    r"|[\U000e0000-\U000e007f]"
+)
+
+
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+    """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
+    value = readable(value)
+    style = _short_style(value) if len(value) <= SHORT else _style(value)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _style(value: str) -> str | None:
+    if not value or _means_more(value) or value[-1] in "\"'" or _ESCAPED.search(value):
+        return '"'
+    if "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
+        return "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
+    return None
+
+
+_short_style = lru_cache(maxsize=4096)(_style)  # the state is written many times, and most of it stays
+
+
+def _means_more(value: str) -> bool:
+    """Whether YAML 1.2 takes it for something else than text, be it a number that is too large."""
+    return not isinstance(plain_value(value), str) or is_number(value)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
+    """A markdown file of frontmatter and body."""
+    front = "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(data).items()) or "{}\n"
+    return f"---\n{front}---\n{body}"
+
+
+@lru_cache(maxsize=64)  # most of a state is what it was when it was last written
+def _entry(marshalled: bytes) -> str:
+    """The lines of one entry of a frontmatter, which stand for themselves."""
+    entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
+    front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return _ESCAPED.sub(lambda found: f"\\U{ord(found[0]):08x}", front)
+
+
+def as_yaml(data: Any) -> str:
+    """Plain data as the text of a YAML document, which nobody reads back."""
+    return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
+
+
+def legible(text: str) -> str:
+    """A text that is a JSON object or list, laid out as YAML; any other as it is.
+
+    Blanks at the ends of lines are left out: with them no text of several lines could stand as it is.
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return as_yaml(_without_ends(json.loads(text, object_pairs_hook=_each_once)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _each_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object. Raises ValueError where one stands twice: nothing of a text is left out."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise ValueError
+    return found
+
+
+def _without_ends(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_ends(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_ends(one) for one in value]
+    return _ENDS.sub("", clean(value)).strip("\n") if isinstance(value, str) else value
+
+
+def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
+    """What `to_frontmatter` wrote; `content` where it has been read. Raises SkillrunError when it cannot be read."""
+    problems = Problems()
+    source = (
+        read_source(path, str(path), problems) if content is None else source_of(content, path, str(path), problems)
+    )
+    document = parse_document(source, problems) if source is not None else None
+    if document is None or problems.errors:
+        found = "\n".join(render(problem) for problem in problems)
+        raise SkillrunError(f"{path} cannot be read:\n{found}", "mend or restore the file; nothing was changed")
+    return plain(document.front), document.body.value
+
+
+def line_of(path: Path, content: bytes, key: str) -> int:
+    """The line on which a key of the frontmatter stands, from 1; that of its beginning where it stands nowhere."""
+    problems = Problems()
+    source = source_of(content, path, str(path), problems)
+    document = parse_document(source, problems) if source is not None else None
+    place = document.front.place(key) if document is not None else None
+    return place.line if place is not None else 1
+
+
+def readable(text: str) -> str:
+    """The text as it is read back once it is written: halves of characters become U+FFFD."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def plain_data(value: Any) -> Any:
+    """The same with plain dicts and lists, so that it can be stored."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_data(one) for one in value]
+    return value if isinstance(value, str | int | float | bool | None.__class__) else str(value)

@@ -1,0 +1,218 @@
+"""The seal of a run: shows that its `state.md` was written by this user, on this machine.
+
+A run folder that was cloned or sent keeps its records and has no powers: which project and files it reads, which
+models it pays, what it may spend, who may read it. These are sealed with a key of the user's own, and a state whose
+seal does not fit decides none of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.language.check.program import Program
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.schemas import shown
+from skillrun.runtime.calls.limits import budgets
+from skillrun.runtime.store.files import write_atomic
+from skillrun.runtime.store.records_yaml import readable
+from skillrun.runtime.store.state import State
+from skillrun.tools.owner import is_own
+from skillrun.tools.tree import PRIVATE, Tree
+
+if TYPE_CHECKING:
+    from skillrun.models.catalogue import Catalogue
+
+KEY: Final = "seal.key"
+SIZE: Final = 32  # bytes of the key
+ANOTHER: Final = "remove it; a new one is made"
+CHANGE: Final = "change the path below `inputs` in its state.md"
+MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
+
+
+def seal_of(program: Program, state: State, key: bytes) -> str:
+    """The seal of what the state decides, as hexadecimal digits."""
+    told = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+    return hmac.new(key, b"skillrun seal 1\n" + readable(told).encode(), hashlib.sha256).hexdigest()
+
+
+def is_sealed(program: Program, state: State, project: Path) -> bool:
+    """Whether this user's own run has written the state, in this project. Makes no key; a broken one seals nothing."""
+    if readable(os.path.realpath(state.project)) != readable(os.path.realpath(project)):
+        return False  # the workflow of its name is another one here
+    try:
+        key = known_key()
+    except (OSError, SkillrunError):
+        return False
+    return key is not None and hmac.compare_digest(seal_of(program, state, key).encode(), state.seal.encode())
+
+
+def known_key() -> bytes | None:
+    """The user's key; None where there is none yet. Raises SkillrunError for one that others could have put there."""
+    try:
+        with Tree(key_folder()) as tree:
+            return _read(tree)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def key_trouble() -> str:
+    """Why the user's key seals nothing, where it cannot be used; empty where it can, or where there is none."""
+    try:
+        known_key()
+    except OSError as error:
+        return str(error)
+    except SkillrunError as error:
+        return f"{error.message} ({error.next_step})"
+    return ""
+
+
+def own_key() -> bytes:
+    """The user's key, made where there is none. Raises OSError where it cannot be kept."""
+    found = known_key()
+    if found is not None:
+        return found
+    folder = key_folder()
+    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
+    with Tree(folder) as tree:
+        made = f".{secrets.token_hex(8)}.new"
+        write_atomic(tree, made, secrets.token_bytes(SIZE))
+        with tree.place(made) as (parent, leaf):
+            try:
+                os.link(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+            except FileExistsError:  # another process was faster, and its key is the key
+                pass
+            except OSError:  # a file system without hard links
+                os.rename(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent)
+            with suppress(FileNotFoundError):
+                os.unlink(leaf, dir_fd=parent)
+        found = _read(tree)
+    assert found is not None
+    return found
+
+
+def key_folder() -> Path:
+    """The user's own folder; it, and folders on the way to it, may be links."""
+    from platformdirs import user_data_path
+
+    return Path(os.path.realpath(user_data_path("skillrun")))
+
+
+def _read(tree: Tree) -> bytes | None:
+    """The key. It may have a second name: that of a making which was killed half-way, in the same folder."""
+    path = tree.path / KEY
+    with tree.place(KEY) as (folder, leaf):
+        try:
+            descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise SkillrunError(f"{path} is a symbolic link", ANOTHER) from None
+            raise
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise SkillrunError(f"{path} is no regular file", ANOTHER)
+        if found.st_mode & 0o077 or not is_own(found, tree.path):
+            raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
+        key = file.read(SIZE + 1)
+    if len(key) != SIZE:
+        raise SkillrunError(f"{path} is damaged", ANOTHER)
+    return key
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What the state of a run folder from elsewhere would decide, were it this user's own.
+
+    `paths`: inputs that lead out of the project. `models`: what names mean there and not here, as (name, there, here).
+    """
+
+    paths: Mapping[str, str]
+    models: tuple[tuple[str, str, str], ...]
+
+    @property
+    def matter(self) -> bool:
+        """Whether somebody has to decide about them."""
+        return bool(self.paths or self.models)
+
+    @property
+    def lines(self) -> list[str]:
+        paths = [f"`{name}` is {shown(path)}, which is outside of this project" for name, path in self.paths.items()]
+        return [*paths, *(f"`{name}` is the model {there} there, and {here} here" for name, there, here in self.models)]
+
+
+def claims_of(
+    program: Program, state: State, catalogue: Catalogue, environ: Mapping[str, str], project: Path
+) -> Claims:
+    """What would have to be decided before going on; the override of this command line is none of the state's."""
+    inside = project.resolve()
+    paths = {
+        name: value
+        for name, values in _paths(program, state).items()
+        for value in values
+        if not (inside / value).resolve().is_relative_to(inside)
+    }
+    models = []
+    for name, model in sorted(state.models.items()):
+        if model.startswith("scripted:"):  # costs nothing, and nothing is sent
+            continue
+        try:
+            here = "" if catalogue.may_mean(name, model, environ) else catalogue.resolve(name, environ).model
+        except SkillrunError:
+            here = "nothing"
+        if here:
+            models.append((name, model, here))
+    return Claims(paths, tuple(models))
+
+
+def disown(state: State, program: Program, claims: Claims, project: Path) -> None:
+    """Take from a state what it may not decide; its records stay. Raises SkillrunError for an input that it needs."""
+    if claims.paths:
+        names = ", ".join(f"`{name}`" for name in claims.paths)
+        raise SkillrunError(
+            f"the run has come from elsewhere, and {names} would let it read outside of this project",
+            f"{CHANGE}, or take it over with `--adopt`",
+        )
+    for name, _, _ in claims.models:
+        del state.models[name]
+    state.project, state.override, state.typed, state.share = str(project), "", [], False
+    state.budget = budgets(program.library)
+
+
+def _powers(program: Program, state: State) -> dict[str, Any]:
+    return {
+        "workflow": state.workflow,
+        "project": state.project,
+        "inputs": _paths(program, state),
+        "typed": state.typed,
+        "override": state.override,
+        "models": state.models,
+        "budget": {name: float(limit) for name, limit in state.budget.items()},
+        "share": state.share,
+    }
+
+
+def _paths(program: Program, state: State) -> dict[str, list[str]]:
+    """The inputs that are paths, and what they are."""
+    found: dict[str, list[str]] = {}
+    for field in program.workflow.inputs:
+        value = state.inputs.get(field.name)
+        if field.type.kind == "path" and value not in (None, "", []):
+            found[field.name] = list(map(str, _each(value)))
+    return found
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,303 @@
+"""What a project adds or changes by files alone is checked with the shipped library, and its programs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillrun.language.check.program import Program, check_library, check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+from skillrun.language.text.diagnostics import render
+
+SHIPPED = Root(package_library(), "skillrun:", "library")
+READ = Library((SHIPPED,))
+check_library(READ)
+
+Checked = Callable[..., tuple[Program | None, list[str]]]
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for relative, text in files.items():
+        path = folder / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Checked:
+    """The plan workflow as it is with these files in the project, and what is wrong."""
+
+    def checked(**files: str) -> tuple[Program | None, list[str]]:
+        write(tmp_path, {path.replace("__", "/"): text for path, text in files.items()})
+        library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+        program = check_workflow(library, "plan")
+        return program, [f"{one.severity} {one.path}:{one.line} {one.message}" for one in library.problems]
+
+    return checked
+
+
+def shipped(path: str) -> str:
+    return (SHIPPED.path / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.row("X2")
+def test_the_shipped_library_is_without_problems() -> None:
+    assert [render(problem) for problem in READ.problems] == []
+
+
+@pytest.mark.parametrize("protocol", ["quick", "perspectives", "red-team"])
+def test_a_shipped_protocol_says_which_config_it_lacks(tmp_path: Path, protocol: str) -> None:
+    workflow = "---\nname: own\n{}phases:\n  talk:\n---\n"
+    step = f"{{id: go, panel: [judge, judge:risk], protocol: {protocol}}}"
+    panel = f"---\nkind: phase\nsteps:\n  - {step}\n---\n## go\nSay.\n"
+    found = {}
+    for config in ("", "config: planning\n"):
+        write(tmp_path, {"workflows/own.md": workflow.format(config), "skills/own/talk.md": panel})
+        library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+        check_workflow(library, "own")
+        found[config] = [one.hint for one in library.problems]
+    assert found[""]
+    assert all("config" in hint for hint in found[""])
+    assert found["config: planning\n"] == []
+
+
+@pytest.mark.row("P8")
+def test_a_preset_is_added_by_config_alone(plan: Checked) -> None:
+    phases = ("research", "architecture", "test_strategy", "validation", "coverage")
+    team = "".join(f"    {phase}: [researcher:code]\n" for phase in phases)
+    preset = f"team_presets:\n  alone:\n{team}    expert_review: []\n"
+    program, problems = plan(**{"config/planning.yaml": preset})
+    assert problems == []
+    assert program is not None
+    assert list(program.config["team_presets"]) == ["balanced", "rapid_prototype", "alone"]
+
+
+@pytest.mark.row("P8")
+def test_a_preset_that_names_a_role_that_does_not_exist_is_an_error_where_it_stands(plan: Checked) -> None:
+    _, problems = plan(
+        **{"config/planning.yaml": "team_presets:\n  balanced:\n    validation: [judge:risk,\n      jugde]\n"}
+    )
+    assert problems == ["error config/planning.yaml:4 there is no role `jugde`"]
+    _, problems = plan(**{"config/planning.yaml": "team_presets:\n  balanced: {validation: ['judge:rsik']}\n"})
+    assert problems == ["error config/planning.yaml:2 the role `judge` has no variant `rsik`"]
+
+
+@pytest.mark.row("P8")
+def test_a_preset_may_leave_phases_to_the_balanced_one(plan: Checked) -> None:
+    _, problems = plan(**{"config/planning.yaml": "team_presets:\n  alone: {research: [researcher:code]}\n"})
+    assert problems == []
+
+
+def test_a_risk_category_and_a_threshold_are_changed_by_config_alone(plan: Checked) -> None:
+    program, problems = plan(
+        **{"config/planning.yaml": "risk_categories: {legal: ['\\bgdpr\\b']}\nspecify_gate: {threshold: 9}\n"}
+    )
+    assert problems == []
+    assert program is not None
+    assert (program.config["specify_gate"]["threshold"], program.config["risk_categories"]["legal"]) == (
+        9,
+        ["\\bgdpr\\b"],
+    )
+
+
+def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
+    workflow = shipped("workflows/plan.md").replace(
+        "  completion:    {after: [coverage, assets]}\n", ("  completion:    {after: [coverage, assets]}\n  letter:\n")
+    )
+    letter = (
+        "---\nkind: phase\nsteps:\n  - {id: letter, agent: coordinator, writes: letter.md}\n---\n"
+        "## letter\nWrite a letter about {{ phases.completion.artifacts['tasks.md'] | clip(200) }}.\n"
+    )
+    program, problems = plan(**{"workflows/plan.md": workflow, "skills/plan/letter.md": letter})
+    assert problems == []
+    assert program is not None
+    documents = {"research", "clarify", "architecture", "validation", "expert-review", "test-strategy", "coverage"}
+    assert program.reads["letter"] == {"completion", *documents}
+    assert list(program.phases)[-1] == "letter"
+
+
+def test_a_protocol_is_added_by_files_alone(plan: Checked) -> None:
+    protocol = shipped("skills/protocols/consensus.md").replace("Judges score once", "Judges score quietly")
+    config = "modes:\n  advanced:\n    judges: quiet\n"
+    _, problems = plan(**{"config/planning.yaml": config})
+    assert problems == ["error config/planning.yaml:3 there is no protocol `quiet`"]
+    _, problems = plan(**{"skills/protocols/quiet.md": protocol})
+    assert problems == []
+
+
+def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
+    config = "modes:\n  extreme: {think_deep: true, judged: true, judges: debate, team: balanced}\n"
+    _, problems = plan(**{"config/planning.yaml": config})
+    assert problems
+    assert {one.partition(" `")[2] for one in problems} == {"extreme` is missing here"}
+    config += "strategy_per_phase:\n"
+    config += "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in ("research", "architecture", "test_strategy"))
+    _, problems = plan(**{"config/planning.yaml": config})
+    assert problems == []
+
+
+def test_a_question_bank_named_in_the_config_has_to_be_there_with_every_group(plan: Checked) -> None:
+    config = {"config/planning.yaml": "specify_gate:\n  bank: mine/questions\n"}
+    _, problems = plan(**config)
+    assert problems == ["error config/planning.yaml:2 there is no question bank `mine/questions`"]
+    bank = shipped("skills/specify/questions.md").replace("## risk", "## dangers")
+    _, problems = plan(**{"skills/mine/questions.md": bank})
+    assert [one.partition(" ")[2].partition(" ")[2] for one in problems] == ["there is no group `risk`"]
+    _, problems = plan(**{"skills/mine/questions.md": shipped("skills/specify/questions.md")})
+    assert problems == []
+
+
+def test_a_feature_lists_modes_that_the_config_has(plan: Checked) -> None:
+    _, problems = plan(**{"config/planning.yaml": "features: {deliberation: {modes: [complete, ripad]}}\n"})
+    assert problems == ["error config/planning.yaml:1 there is no mode `ripad`"]
+
+
+def test_a_strategy_is_one_of_the_order_in_the_config(plan: Checked) -> None:
+    _, problems = plan(**{"config/planning.yaml": "strategies: [quick, red-team]\n"})
+    assert "perspectives` is not among what `order` lists" in {one.partition(" `")[2] for one in problems}
+
+
+def test_programs_say_which_phases_read_which() -> None:
+    program = check_workflow(Library((SHIPPED,), READ), "plan")
+    assert program is not None
+    assert program.reads["setup"] == frozenset()
+    assert program.reads["clarify"] == {"research"}
+    assert program.reads["assets"] == {
+        "research",
+        "clarify",
+        "architecture",
+        "validation",
+        "expert-review",
+        "test-strategy",
+    }
+    assert "think-deep" in program.reads["validation"]
+
+
+@pytest.mark.row("S10")
+def test_the_size_of_a_prompt_file_is_limited_by_the_config(tmp_path: Path) -> None:
+    role = "---\nname: talker\ndescription: Talks.\n---\n" + "Some words about nothing in particular. " * 700
+    write(tmp_path, {"roles/talker.md": role})
+    roots = (Root(tmp_path, "", "project"), SHIPPED)
+
+    def found() -> list[str]:
+        library = Library(roots, READ)
+        check_library(library)
+        return [f"{one.severity} {one.path} {one.code}" for one in library.problems]
+
+    assert found() == ["warning roles/talker.md tokens"]
+    write(tmp_path, {"config/skillrun.yaml": "token_lint: {roles: {warn: 100, error: 5000}}\n"})
+    assert "error roles/talker.md tokens" in found()
+    write(tmp_path, {"config/skillrun.yaml": "token_lint: {roles: {warn: 50000, error: 70000}}\n"})
+    assert found() == []
+
+
+def test_workflows_that_run_inline_belong_to_the_program(tmp_path: Path) -> None:
+    outer = "---\nname: outer\nphases:\n  go:\n---\n"
+    inner = "---\nname: inner\ninputs: {place: string}\noutputs: {place: '{{ inputs.place }}'}\nphases:\n  go:\n---\n"
+    steps = "steps:\n  - {id: trip, run: inner, with: {place: here}}\n  - say: '{{ trip.place or 1 }}'\n"
+    run = f"---\nkind: phase\n{steps}---\n"
+    say = "---\nkind: phase\nsteps:\n  - say: '{{ inputs.place }}'\n---\n"
+    write(tmp_path, {"workflows/outer.md": outer, "workflows/inner.md": inner})
+    write(tmp_path, {"skills/outer/go.md": run, "skills/inner/go.md": say})
+    roots = (Root(tmp_path, "", "project"), SHIPPED)
+    program = check_workflow(library := Library(roots, READ), "outer")
+    assert list(library.problems) == []
+    assert program is not None
+    assert list(program.inline) == ["inner"]
+    write(tmp_path, {"skills/inner/go.md": say.replace("inputs.place", "inputs.palce")})
+    check_workflow(library := Library(roots, READ), "outer")
+    assert [(one.path, one.code) for one in library.problems] == [("skills/inner/go.md", "unknown-field")]
+
+
+PATHS = sorted(path for _, path in READ.files)
+SIGNS = ("", "{{", "}}", "{%", "%}", "{#", ": ", "- ", "  ", "[", "]", "{", "}", "'", '"', "|", ">", "#", "---", "## ")
+VALUES = (
+    "&a",
+    "*a",
+    "!t",
+    "null",
+    "[]",
+    "{}",
+    "3",
+    "-1",
+    "true",
+    "x",
+    "\t",
+    "\x00",
+    "é😀",
+    "{{ x }}",
+    "{{ inputs }}",
+    "task",
+)
+HOW = st.sampled_from(["delete", "repeat", "insert", "replace", "value", "cut"])
+EDIT = st.tuples(HOW, st.integers(0, 400), st.integers(0, 90), st.sampled_from([*SIGNS, *VALUES]))
+
+
+def edited(text: str, edits: list[tuple[str, int, int, str]]) -> str:
+    lines = text.split("\n")
+    for how, number, column, piece in edits:
+        place = number % len(lines)
+        line = lines[place]
+        at = column % (len(line) + 1)
+        match how:
+            case "delete":
+                lines[place : place + 1] = [piece]
+            case "repeat":
+                lines.insert((number * 7) % len(lines), line)
+            case "insert":
+                lines[place] = line[:at] + piece + line[at:]
+            case "replace":
+                lines[place] = line[:at] + piece
+            case "value" if ": " in line:
+                lines[place] = f"{line.partition(': ')[0]}: {piece}"
+            case "cut":
+                lines[place] = line[:at] + line[at + 1 :]
+    return "\n".join(lines)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(PATHS), st.lists(EDIT, min_size=1, max_size=4), min_size=1, max_size=3))
+def test_whatever_a_file_holds_only_problems_come_of_it(
+    tmp_path: Path, edits: dict[str, list[tuple[str, int, int, str]]]
+) -> None:
+    write(tmp_path, {path: edited(shipped(path), made) for path, made in edits.items()})
+    library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+    try:
+        check_library(library)
+    finally:
+        for path in edits:
+            (tmp_path / path).unlink()
+    for problem in library.problems:
+        assert render(problem)
+        assert problem.line >= 1
+
+
+def with_material(title: str, value: str) -> str:
+    workflow = shipped("workflows/plan.md")
+    assert workflow.count("\nmaterial:") == 1
+    return workflow.replace("\nmaterial:", f'\nmaterial:\n  {title}: "{value}" #')
+
+
+def test_material_is_of_phases_that_exist_and_no_condition(plan: Checked) -> None:
+    def problems(value: str) -> list[str]:
+        return plan(**{"workflows/plan.md": with_material("Mine", value)})[1]
+
+    assert problems("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
+    (wrong,) = problems("{{ inputs.mode == 'rapid' }}")
+    assert wrong.endswith("`Mine` is true or false, which is no material")
+    (unknown,) = problems("{{ phases.asets.artifacts['assets.md'] }}")
+    assert "asets" in unknown
+
+
+def test_a_phase_reads_only_the_material_of_phases_that_it_follows(plan: Checked) -> None:
+    workflow = with_material("The cover", "{{ phases.coverage.artifacts['coverage.md'] }}")
+    program, problems = plan(**{"workflows/plan.md": workflow})
+    assert problems == []
+    assert program is not None
+    assert "coverage" in program.reads["completion"]
+    assert "coverage" not in program.reads["assets"] | program.reads["setup"]

@@ -1,0 +1,135 @@
+"""Where files are found, which one wins, and what files from elsewhere come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.language.check.program import check_library, check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+
+WORKFLOW = "---\nname: {name}\ndescription: {text}\nphases:\n  say:\n---\n"
+PHASE = "---\nkind: phase\nsteps:\n  - say: {text}\n---\n"
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> tuple[Root, ...]:
+    return tuple(Root(tmp_path / name, f"{name}:", name) for name in ("project", "user", "package"))
+
+
+def write(root: Root, files: dict[str, str]) -> None:
+    for relative, text in files.items():
+        path = root.path / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def found(library: Library) -> list[str]:
+    return [f"{one.severity} {one.path}:{one.line} {one.code}" for one in library.problems]
+
+
+def test_the_first_root_that_has_a_file_wins(roots: tuple[Root, ...]) -> None:
+    for root in roots:
+        write(root, {"workflows/hello.md": WORKFLOW.format(name="hello", text=root.name)})
+    for first in range(3):
+        workflow = Library(roots[first:]).workflow("hello")
+        assert workflow is not None
+        assert workflow.description == roots[first].name
+
+
+def test_names_come_from_every_root(roots: tuple[Root, ...]) -> None:
+    write(roots[0], {"roles/zoe.md": "", "skills/a/one.md": "", "skills/README.md": "", "roles/.hidden.md": ""})
+    write(roots[2], {"roles/adam.md": "", "roles/zoe.md": "", "skills/knots/SKILL.md": "", "skills/knots/more.md": ""})
+    library = Library(roots)
+    assert library.names("roles") == ["adam", "zoe"]
+    assert library.skills() == ["a/one", "knots", "knots/more"]
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/../../secret", "/etc/passwd", "."])
+def test_nothing_outside_the_folders_is_found(roots: tuple[Root, ...], name: str) -> None:
+    write(roots[0], {"secret.md": "---\nname: secret\n---\n", "skills/a/one.md": ""})
+    assert Library(roots).role(name) is None
+    assert Library(roots).text(name) is None
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(roots: tuple[Root, ...]) -> None:
+    write(roots[0], {"workflows/hello.md": WORKFLOW.format(name="hello", text="x"), "skills/hello/say.md": ""})
+    (roots[0].path / "skills/hello/say.md").write_bytes(b"---\nkind: \xff\n---\n")
+    library = Library(roots[:1])
+    assert check_workflow(library, "hello") is None
+    assert found(library) == ["error project:skills/hello/say.md:2 encoding"]
+
+
+def test_one_shipped_phase_can_be_overridden(tmp_path: Path) -> None:
+    shipped = Root(package_library(), "skillrun:", "library")
+    project = Root(tmp_path, "", "project")
+    text = (shipped.path / "skills/plan/setup.md").read_text(encoding="utf-8")
+    write(project, {"skills/plan/setup.md": text.replace("# Request", "# What is wanted")})
+    library = Library((project, shipped))
+    program = check_workflow(library, "plan")
+    assert found(library) == []
+    assert program is not None
+    assert program.phases["setup"].document.source.shown == "skills/plan/setup.md"
+    assert program.phases["research"].document.source.shown == "skillrun:skills/plan/research.md"
+
+    write(project, {"skills/plan/setup.md": text.replace("suggested_mode:", "mode_suggested:")})
+    library = Library((project, shipped))
+    check_workflow(library, "plan")
+    assert found(library) == []  # nobody reads it
+
+    write(project, {"skills/plan/setup.md": text.replace("state.mode", "state.mod", 1)})
+    library = Library((project, shipped))
+    check_workflow(library, "plan")
+    assert [one.split()[1].split(":")[0] for one in found(library)] == ["skills/plan/setup.md"]
+
+
+def test_what_has_not_changed_is_taken_from_an_earlier_reading(roots: tuple[Root, ...]) -> None:
+    workflow = {"workflows/hello.md": WORKFLOW.format(name="hello", text="x")}
+    write(roots[0], {**workflow, "skills/hello/say.md": PHASE.format(text="Good morning")})
+    earlier = Library(roots)
+    check_workflow(earlier, "hello")
+    write(roots[0], {"skills/hello/say.md": PHASE.format(text="Good {{ evening }}")})
+    library = Library(roots, earlier)
+    assert library.workflow("hello") is earlier.workflow("hello")
+    check_workflow(library, "hello")
+    assert found(library) == ["error project:skills/hello/say.md:4 unknown-name"]
+    again = Library(roots, library)
+    check_workflow(again, "hello")
+    assert found(again) == found(library)
+    write(roots[0], {"skills/hello/say.md": PHASE.format(text="Good night")})
+    assert check_workflow(mended := Library(roots, again), "hello")
+    assert found(mended) == []
+
+
+def test_a_subagent_file_from_elsewhere_is_a_role(roots: tuple[Root, ...]) -> None:
+    text = (
+        "---\nname: reviewer\ndescription: Reviews code. Use it proactively: after every change.\n"
+        "tools: Read, Grep, Bash\ncolor: purple\npermissionMode: plan\nmemory: user\n---\n"
+        "You review {{ code }}.\n\n## Checklist\n- one\n\n## Checklist\n- two\n"
+    )
+    write(roots[0], {"roles/reviewer.md": text.replace("code. Use it proactively: after", "code, after")})
+    library = Library(roots)
+    check_library(library)
+    role = library.role("reviewer")
+    assert role is not None
+    assert (list(role.tools), role.model, list(role.skills)) == (["Read", "Grep", "Bash"], "strong", [])
+    assert role.body.startswith("You review {{ code }}.")
+    assert [(one.severity, one.code, one.line) for one in library.problems] == [("warning", "unknown-tool", 4)]
+
+
+@pytest.mark.row("P18")
+def test_an_agent_skill_from_elsewhere_is_a_skill(roots: tuple[Root, ...]) -> None:
+    skill = (
+        "---\nname: knots\ndescription: Which knot holds what.\nlicense: Apache-2.0\nallowed-tools: Read Bash(git:*)\n"
+        "metadata:\n  version: '2'\n---\n# Knots\n\n{{ braces }} and {% tags %} are text.\n\n## Example\n\n## Example\n"
+    )
+    write(roots[0], {"skills/knots/SKILL.md": skill, "skills/knots/REFERENCE.md": "# More\n{{ text }}\n"})
+    write(roots[0], {"roles/sailor.md": "---\nname: sailor\ndescription: Sails.\nskills: [knots]\n---\nYou sail.\n"})
+    library = Library(roots)
+    check_library(library)
+    assert found(library) == []
+    known = library.agent_skill("knots")
+    assert known is not None
+    assert known.body.startswith("# Knots")

@@ -1,0 +1,125 @@
+"""A document and the record at its end come apart as they were put together, whatever the document holds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.language.replies.attached import _last, attach, last_block, take_off
+from skillrun.language.text.border import clean
+from skillrun.language.types.schemas import Shape
+from skillrun.language.types.skeletons import notes, skeleton
+from tests.unit.language.types.test_picoschema import schema
+
+SHAPE = Shape(
+    {
+        "type": "object",
+        "properties": {"summary": {"type": "string"}, "files": {"type": "array", "items": {"type": "string"}}},
+        "required": ["summary"],
+        "additionalProperties": False,
+    }
+)
+GOOD = {"summary": "All is well."}
+BLOCK = '```record\n{"summary": "All is well."}\n```'
+OTHER = BLOCK.replace("well", "lost")
+
+LINES = st.sampled_from(
+    ["# A plan", "Text.", "", "```", "````", "```py", "~~~", "~~~record", "```record", '{"summary": "x"}', "````md",
+     "    ```", "- ```record", "``` `x`", "```json record", "}", "<record>", "```record extra"]
+)  # fmt: skip
+
+
+@given(
+    st.one_of(st.lists(LINES, max_size=12).map("\n".join), st.text(max_size=60)),
+    st.text(max_size=40),
+    st.lists(st.text(max_size=12), max_size=2),
+)
+def test_what_is_attached_comes_off_again(document: str, summary: str, files: list[str]) -> None:
+    """Any document, also with fences that are left open, but for one that ends in a record of the shape itself."""
+    record = clean({"summary": summary, "files": files})
+    document = clean(document)
+    found = take_off(attach(document, record), SHAPE)
+    inner = _last(document)
+    if inner is None or not inner.closed or take_off(document, SHAPE).errors:
+        assert (found.document, found.value, found.errors) == (document.rstrip(), record, ())
+    else:
+        assert found.value in (None, record)
+
+
+@given(st.lists(LINES, max_size=12).map("\n".join))
+def test_a_reply_without_a_record_stays_as_it_is(document: str) -> None:
+    found = take_off(document, SHAPE)
+    if last_block(document) is None:
+        assert found.document == document.strip()
+        assert found.errors
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        (f"# A\n\n{BLOCK}\n", "# A"),
+        (f"# A\n\n{BLOCK.replace('```', '~~~~')}\n\n", "# A"),
+        (f"# A\n\n{BLOCK.replace('record', 'json record')}", "# A"),
+        (f"# A\n\n{BLOCK}\n\n{BLOCK}", "# A"),  # said twice it counts once
+        (f"# A\n{OTHER}\nMore.\n{BLOCK}", f"# A\n{OTHER}\nMore."),  # behind the first there is text
+        (f"````md\n{OTHER}\n````\n{BLOCK}", f"````md\n{OTHER}\n````"),
+        (f'# A\n```record\n{{"an": "example"}}\n```\n{BLOCK}', '# A\n```record\n{"an": "example"}\n```'),
+        (f"# A\n```py\nprint()\n{BLOCK}", "# A\n```py\nprint()"),  # a fence that was left open swallows nothing
+        (f"# A\n````py\nprint()\n{BLOCK}", "# A\n````py\nprint()"),
+        (f"```markdown\n# A\n\n{BLOCK}\n```", "# A"),  # wrapped whole
+        (f"```markdown\n# A\n```py\n1\n```\n\n{BLOCK}\n```", "# A\n```py\n1\n```"),
+        (f"````\n# A\n\n{BLOCK}\n````\n", "# A"),
+        (f"```markdown\n# A\n```\n\n{BLOCK}", "```markdown\n# A\n```"),
+        (f"# A\n{BLOCK.removesuffix('```')}", "# A"),  # the end of the fence was forgotten
+        (f"# A\n{BLOCK}".replace("well.", "well:\\n```\\nrecord"), "# A"),
+    ],
+)
+def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
+    found = take_off(text, SHAPE)
+    assert (found.document, found.errors) == (document, ())
+    assert found.value["summary"].startswith("All is")
+
+
+@pytest.mark.parametrize(
+    ("text", "document", "reason"),
+    [
+        ("# A", "# A", "no block `record` stands at the end"),
+        (f"# A\n{BLOCK}\nMore.", f"# A\n{BLOCK}\nMore.", "no block"),
+        (f"# A\n{OTHER}\n{BLOCK}", "# A", "two blocks `record` that differ"),
+        (f"# A\n````md\n{BLOCK}\n````", f"# A\n````md\n{BLOCK}\n````", "no block"),
+        (f"# A\n````md\n{BLOCK.removesuffix('```')}````", f"# A\n````md\n{BLOCK.removesuffix('```')}````", "no block"),
+        ('# A\n```record\n{"summary": "All', "# A", "cannot be read"),
+        ("# A\n```record\n```", "# A", "no JSON"),
+        ("# A\n```record\n{'summary': 1}\n```", "# A", "names are not quoted"),
+        ("# A\n```record\n[]\n```", "# A", "expected an object"),
+        ('# A\n```record\n{"note": 1}\n```', "# A", "`summary` is missing"),
+        (f"# A\n```record\n{{{'[' * 99}", "# A", "no JSON"),
+    ],
+)
+def test_what_is_no_record_says_why_and_leaves_the_document(text: str, document: str, reason: str) -> None:
+    found = take_off(text, SHAPE)
+    assert (found.document, found.value) == (document, None)
+    assert any(reason in one.message for one in found.errors), found.errors
+
+
+@pytest.mark.row("Q7")
+def test_the_form_is_short_and_says_what_the_shape_says() -> None:
+    written = (
+        "a: string, one sentence\nn?: integer 0..5\nkind(enum, which): [X, Y]\nall(array, worst first): {b: boolean}"
+    )
+    shape = schema(written)
+    assert skeleton(shape) == (
+        '{"a": "string, one sentence", "n?": "integer 0..5", "kind": "X | Y, which", "all": [{"b": "boolean"}]}'
+    )
+    assert list(notes(shape)) == [("all", "worst first")]
+    assert len(skeleton(shape)) < len(json.dumps(shape)) / 2
+
+
+@pytest.mark.row("Q7")
+def test_a_reply_that_was_cut_off_within_an_example_of_a_record_is_not_a_whole_document() -> None:
+    example = "# A\n\nIt ends like this:\n\n````markdown\n```record\n{"
+    assert last_block(example) is None
+    assert last_block(example.replace("````markdown\n", "")) is not None

@@ -1,0 +1,222 @@
+"""What an absent value does: it chains, is empty and false, equals nothing, and cannot be printed."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.language.templates.expressions import (
+    ABSENT,
+    FILTERS,
+    TESTS,
+    Absent,
+    RenderError,
+    compile_bare,
+    compile_string,
+)
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.source import Text
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.floats(-1e6, 1e6) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def rendered(value: str, **names: Any) -> Any:
+    problems = Problems()
+    made = compile_string(Text.of(value), problems)
+    assert made is not None, list(problems)
+    return made.render(names)
+
+
+def condition(value: str, **names: Any) -> Any:
+    problems = Problems()
+    made = compile_bare(Text.of(value), problems)
+    assert made is not None, list(problems)
+    return made.render(names)
+
+
+def absence(value: str, **names: Any) -> str:
+    with pytest.raises(RenderError) as caught:
+        rendered(value, **names)
+    return caught.value.problem.message
+
+
+@given(PLAIN)
+@pytest.mark.parametrize("sign", ["==", "!=", "<", ">", "<=", ">=", "in", "not in"])
+def test_every_comparison_with_an_absent_value_is_false(sign: str, value: Any) -> None:
+    assert condition(f"x.gone {sign} y", x={}, y=value) is False
+    assert condition(f"y {sign} x.gone", x={}, y=value) is False
+    assert condition(f"x.gone {sign} x.gone", x={}) is False
+    assert condition(f"y {sign} z", y=value, z=ABSENT) is False
+
+
+@given(PLAIN)
+def test_python_sees_the_same_comparisons(value: Any) -> None:
+    for left, right in ((ABSENT, value), (value, ABSENT), (ABSENT, Absent("x"))):
+        assert not left == right  # noqa: SIM201
+        assert not left != right  # noqa: SIM202
+    assert not ABSENT < 3
+    assert not ABSENT >= 3
+    assert value not in ABSENT
+
+
+def test_a_chain_of_comparisons_with_an_absent_value_is_false() -> None:
+    assert condition("1 < x.gone < 3", x={}) is False
+    assert condition("1 < 2 < 3") is True
+    assert condition("3 > 2 > 2") is False
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_every_test_is_false(name: str) -> None:
+    argument = (
+        ""
+        if name not in {"divisibleby", "in", "eq", "equalto", "ne", "lt", "lessthan", "le", "gt", "greaterthan", "ge"}
+        else "(3)"
+    )
+    assert condition(f"x.gone is {name}{argument}", x={}) is False
+    assert condition(f"x.gone is not {name}{argument}", x={}) is True
+    if argument:
+        assert condition(f"3 is {name}(x.gone)", x={}) is False
+
+
+def test_it_chains_and_is_empty_and_false() -> None:
+    for path in (
+        "x.gone",
+        "x.gone.further",
+        "x.gone['a'][0].b",
+        "x[y.gone]",
+        "x.gone[1:2]",
+        "x.list[7]",
+        "n.a",
+        "null.a",
+    ):
+        assert isinstance(rendered(f"{{{{ {path} }}}}", x={"list": []}, y={}, n=3, null=None), Absent), path
+        assert condition(f"not {path}", x={"list": []}, y={}, n=3, null=None) is True
+    assert condition("x.gone or 'x'", x={}) == "x"
+    assert rendered("{% for a in x.gone %}{{ a }}{% else %}none{% endfor %}", x={}) == "none"
+    assert rendered("{% if x.gone %}there{% endif %}gone", x={}) == "gone"
+
+
+def test_an_if_without_else_gives_an_absent_value() -> None:
+    assert isinstance(rendered("{{ 'a' if x }}", x=False), Absent)
+    assert rendered("{{ 'a' if x }}", x=True) == "a"
+
+
+def test_printing_it_is_an_error_that_names_it() -> None:
+    names: dict[str, Any] = {"phases": {"plan": {"outputs": {}}, "test": ABSENT}, "step": ABSENT}
+    assert absence("a {{ phases.plan.outputs.score }}", **names) == "`phases.plan.outputs.score` is absent"
+    assert absence("a {{ phases.research.outputs.score }}", **names) == (
+        "`phases.research.outputs.score` is absent: there is no `phases.research`"
+    )
+    assert absence("a {{ phases.test.outputs }}", **names) == (
+        "`phases.test.outputs` is absent: there is no `phases.test`"
+    )
+    assert absence("a {{ step }}", **names) == "`step` is absent"
+    assert absence("a {{ step.text | clip(3) | untrusted }}", **names) == ("`step.text` is absent: there is no `step`")
+    assert absence("{% set a = step.text %}{{ a }}", **names) == "`step.text` is absent: there is no `step`"
+    assert absence("a {{ phases['x'][0] }}", **names) == "`phases['x'][0]` is absent: there is no `phases['x']`"
+    assert absence("a {{ [] | first }}", **names) == "`… | first` is absent"
+    assert absence("{{ [step.text, 'a'] | join(', ') }}", **names) == "`step.text` is absent: there is no `step`"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "x.gone + 1",
+        "1 - x.gone",
+        "x.gone * 2",
+        "-x.gone",
+        "[1] + x.gone",
+        "'a' ~ x.gone",
+        "x.gone ~ 'a'",
+        "[1, x.gone] | sum",
+    ],
+)
+def test_computing_and_concatenating_with_it_are_errors(written: str) -> None:
+    assert absence(f"{{{{ {written} }}}}", x={}) == "`x.gone` is absent"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("length", 0),
+        ("count", 0),
+        ("list", []),
+        ("join(', ')", ""),
+        ("map(attribute='a')", []),
+        ("select", []),
+        ("rejectattr('a')", []),
+        ("sort", []),
+        ("unique", []),
+        ("items", []),
+        ("dictsort", []),
+        ("groupby('a')", []),
+        ("sum", 0),
+        ("sum(start=[])", []),
+        ("reverse", []),
+        ("wordcount", 0),
+        ("tokens", 0),
+        ("dedupe", []),
+        ("top(3)", []),
+        ("mean", {}),
+        ("matches(['a'])", {}),
+        ("latest", []),
+        ("overlap('a')", 0.0),
+        ("default('x')", "x"),
+        ("default('x', true)", "x"),
+        ("int(5)", 5),
+        ("float(5)", 5),
+    ],
+)
+def test_filters_take_it_as_empty(written: str, expected: object) -> None:
+    assert rendered(f"{{{{ x.gone | {written} }}}}", x={}) == expected
+
+
+@pytest.mark.row("R3")
+@pytest.mark.parametrize(
+    "written",
+    [
+        "upper", "lower", "title", "capitalize", "trim", "string", "replace('a', 'b')", "indent", "format(1)", "tojson",
+        "int", "float", "round", "abs", "first", "last", "min", "max", "untrusted", "clip(3)", "slug", "section('a')",
+    ],
+)  # fmt: skip
+def test_text_and_number_filters_leave_it_absent_so_that_it_cannot_slip_into_a_prompt(written: str) -> None:
+    assert isinstance(rendered(f"{{{{ x.gone | {written} }}}}", x={}), Absent)
+    assert absence(f"a {{{{ x.gone | {written} }}}}", x={}).endswith("is absent")
+
+
+def test_no_filter_breaks_on_it() -> None:
+    arguments = dict.fromkeys(["section", "overlap", "groupby", "selectattr", "rejectattr"], "('a')")
+    arguments |= {"replace": "('a', 'b')", "map": "('upper')", "matches": "(['a'])", "convergence": "({})"}
+    arguments |= {"clip": "(3)", "top": "(3)", "links_between": "('a', 'b')", "new_in": "([], 'a')", "amended": "([])"}
+    arguments |= dict.fromkeys(["hits_in", "ids_in"], "(['a'])")
+    for name in FILTERS:
+        found = rendered(f"{{{{ x.gone | {name}{arguments.get(name, '')} }}}}", x={})
+        assert not (found["text"] if name == "amended" else found), name
+
+
+def test_items_without_a_field_are_neither_selected_nor_rejected() -> None:
+    found = [{"c": 90}, {"c": 10}, {}]
+    assert rendered("{{ x | rejectattr('c', 'lt', 80) }}", x=found) == [{"c": 90}, {}]
+    assert rendered("{{ x | selectattr('c', 'lt', 80) }}", x=found) == [{"c": 10}]
+    assert rendered("{{ x | selectattr('c') }}", x=found) == [{"c": 90}, {"c": 10}]
+    assert rendered("{{ x | selectattr('c', 'ne', 10) }}", x=found) == [{"c": 90}]
+
+
+def test_a_field_that_is_missing_stays_in_its_place_inside_an_expression() -> None:
+    found = [{"a": 1}, {}, {"a": 3}]
+    assert rendered("{{ x | map(attribute='a') | length }}", x=found) == 3
+    assert rendered("{{ (x | map(attribute='a'))[2] }}", x=found) == 3
+    assert rendered("{{ x | map(attribute='a', default=0) }}", x=found) == [1, 0, 3]
+    assert rendered("{{ x | map(attribute='a') | max }}", x=found) == 3
+    assert rendered("{{ x | sort(attribute='a', reverse=true) }}", x=found) == [{"a": 3}, {"a": 1}, {}]
+    assert rendered("{{ x | map(attribute='b') | sum(start=[]) }}", x=[{"b": [1]}, {}, {"b": [2]}]) == [1, 2]
+
+
+def test_absent_items_are_left_out_of_what_leaves_an_expression() -> None:
+    assert rendered("{{ [1, x.gone, {'a': x.gone, 'b': [x.gone]}] }}", x={}) == [1, {"b": []}]
+    assert rendered("{{ x | map(attribute='a') }}", x=[{"a": 1}, {}]) == [1]

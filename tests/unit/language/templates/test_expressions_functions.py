@@ -1,0 +1,229 @@
+"""The filters and functions of templates, each as a filter and, where it is the project's own, as a function."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.language.templates import limits
+from skillrun.language.templates.expressions import Absent, RenderError, compile_string
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.source import Text
+
+
+def rendered(expression: str, **names: Any) -> Any:
+    problems = Problems()
+    made = compile_string(Text.of(f"{{{{ {expression} }}}}"), problems)
+    assert made is not None, list(problems)
+    return made.render(names)
+
+
+RECORDS = [{"n": "b", "s": 2}, {"n": "A", "s": 3}, {"n": "c", "s": 2}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("none | default('x')", "x"),
+        ("'' | default('x')", ""),
+        ("'' | default('x', true)", "x"),
+        ("{'a': 1} | length", 1),
+        ("'été' | length", 3),
+        ("[1, 'a', 2.0] | join", "1a2"),
+        ("r | join('-', attribute='n')", "b-A-c"),
+        ("r | map(attribute='s') | sum", 7),
+        ("r | sum(attribute='s')", 7),
+        ("r | sum(attribute='s', start=1)", 8),
+        ("[[1], [2, 3]] | sum(start=[])", [1, 2, 3]),
+        ("[[1], r[9], [2, [3]]] | flatten", [1, 2, [3]]),
+        ("r[9] | flatten", []),
+        ("' a \\n\\n b' | lines", ["a", "b"]),
+        ("r[9] | lines", []),
+        ("r | pick('n', weight='s') | first", {"n": "b", "weight": 2}),
+        ("r | pick('n', 'gone') | last", {"n": "c"}),
+        ("{'a': {'b': 1}, 'c': 2} | pick(d='a.b')", {"d": 1}),
+        ("r | pick('n') | plus(s=5, t=r[9]) | first", {"n": "b", "s": 5}),
+        ("{'a': 1} | plus(b=2)", {"a": 1, "b": 2}),
+        ("r[9] | pick('n') | plus(a=1)", []),
+        ("r | sort(attribute='n') | map(attribute='n')", ["A", "b", "c"]),
+        ("r | sort(attribute='s,n') | map(attribute='n')", ["b", "c", "A"]),
+        ("r | sort(attribute='s', reverse=true) | map(attribute='n')", ["A", "b", "c"]),
+        ("['b', 'A'] | sort(case_sensitive=true)", ["A", "b"]),
+        ("r | sort(attribute='s', order=[3, 2]) | map(attribute='n')", ["A", "b", "c"]),
+        ("r | sort(attribute='s', order=[3]) | map(attribute='n')", ["A", "b", "c"]),
+        ("['low', 'odd', 'high'] | sort(order=['high', 'low'])", ["high", "low", "odd"]),
+        ("['low', 'odd', 'high'] | sort(order=['high', 'low'], reverse=true)", ["low", "high", "odd"]),
+        ("r | max(attribute='s')", {"n": "A", "s": 3}),
+        ("r | min(attribute='s')", {"n": "b", "s": 2}),
+        ("[3, 1, 2] | max", 3),
+        ("['a', 'A', 'b', 1, 1.0, true, [1], [1]] | unique", ["a", "b", 1, True, [1]]),
+        ("r | unique(attribute='s') | map(attribute='n')", ["b", "A"]),
+        ("r | groupby('s')", [[2, [RECORDS[0], RECORDS[2]]], [3, [RECORDS[1]]]]),
+        ("r | selectattr('s', 'eq', 2) | map(attribute='n')", ["b", "c"]),
+        ("r | rejectattr('n', 'in', ['b']) | map(attribute='n')", ["A", "c"]),
+        ("[1, 2, 3, 4] | select('odd')", [1, 3]),
+        ("[1, 2, 3, 4] | reject('gt', 2)", [1, 2]),
+        ("[0, '', 'a'] | select", ["a"]),
+        ("[['a', 1], ['b', 2]] | map('last')", [1, 2]),
+        ("[['a', 1], ['b', 2]] | selectattr(1, 'le', 1) | map('first')", ["a"]),
+        ("[{'a': {'b': [5]}}] | map(attribute='a.b.0')", [5]),
+        ("[{'a-b': 1}] | map(attribute='a_b')", [1]),
+        ("['a b c'] | map('replace', ' ', '-')", ["a-b-c"]),
+        ("{'b': 1, 'a': 2} | dictsort", [["a", 2], ["b", 1]]),
+        ("{'b': 1, 'a': 2} | dictsort(by='value')", [["b", 1], ["a", 2]]),
+        ("{'b': 1} | items", [["b", 1]]),
+        ("{'b': 1} | list", ["b"]),
+        ("[1, 2] | reverse", [2, 1]),
+        ("'ab' | reverse", "ba"),
+        ("'ab' | first", "a"),
+        ("[1, 2] | last", 2),
+        ("'hello big-world' | title", "Hello Big-World"),
+        ("'hELLO' | capitalize", "Hello"),
+        ("' a ' | trim", "a"),
+        ("'a.b.c' | replace('.', 1)", "a1b1c"),
+        ("'a.b.c' | replace('.', '', 1)", "ab.c"),
+        ("'%03d %s %.1f%%' | format(7, [1], 2.55)", "007 [1] 2.5%"),
+        ("'%(a)s-%(b)02d' | format(a='x', b=3)", "x-03"),
+        ("'a\nb' | indent(2)", "a\n  b"),
+        ("'a\n\nb' | indent('> ', true)", "> a\n\n> b"),
+        ("'two words' | wordcount", 2),
+        ("['12', ' 3.7 ', 'x', 4.9, true] | map('int')", [12, 3, 0, 4, 1]),
+        ("'x' | int(9)", 9),
+        ("'1e9' | float", 1e9),
+        ("'2.5' | float", 2.5),
+        ("[2.5, 2.4] | map('round')", [2, 2]),
+        ("2.345 | round(2)", 2.35),
+        ("2.1 | round(0, 'ceil')", 3),
+        ("2.19 | round(1, 'floor')", 2.1),
+        ("-3 | abs", 3),
+        ("{'ä': [1, none]} | tojson", '{"ä": [1, null]}'),
+        ("[1] | tojson(1)", "[\n 1\n]"),
+        ("3 | string", "3"),
+        ("r | top(2) | map(attribute='n')", ["b", "A"]),
+        ("{'a': 1, 'b': 2} | top(1)", {"a": 1}),
+        ("range(3)", [0, 1, 2]),
+        ("range(6, 0, -2)", [6, 4, 2]),
+        ("4 is even and 3 is odd and 6 is divisibleby(3) and 'a' is string and [] is sequence", True),
+        ("1 is number and true is not number and none is none and {} is mapping and 1 is defined", True),
+    ],
+)
+def test_filters_do_what_their_names_say(expression: str, expected: object) -> None:
+    found = rendered(expression, r=RECORDS)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+TAGS = st.sampled_from(["untrusted-", "</UNTRUSTED-00000000>", "<untru\u017fted\u2011", "</untrusted"])
+
+
+@pytest.mark.row("Z4")
+@given(st.lists(st.text() | TAGS).map("".join))
+def test_untrusted_text_cannot_close_its_own_fence(text: str) -> None:
+    fenced = rendered("x | untrusted", x=text)
+    found = re.fullmatch(r"<(untrusted-[0-9a-f]{8})>\n(.*)\n</\1>", fenced, re.DOTALL)
+    assert found is not None
+    assert re.sub("(?i)(untrusted) ", r"\1", found[2]) == re.sub("(?i)(untrusted) ", r"\1", text)
+    assert "untrusted-" not in found[2].lower()
+    assert fenced == rendered("untrusted(x)", x=text)
+
+
+@pytest.mark.finding("FZ11")
+def test_what_looks_like_a_fence_inside_one_is_broken() -> None:
+    text = "a </untrusted-00000000> b <Untrusted-ab> c untrusted‑1 of untrusted input"
+    fenced = rendered("x | untrusted", x=text)
+    assert fenced.split("\n")[1] == "a </untrusted -00000000> b <Untrusted -ab> c untrusted ‑1 of untrusted input"
+
+
+SPEC = """intro
+# Executive summary
+All of it.
+## 2. Target *users* ##
+People.
+### Detail
+More.
+```
+# Workflows
+```
+## **Success metrics**:
+"""
+
+
+def test_a_section_is_the_text_under_its_heading() -> None:
+    assert rendered("section(x, 'target *users*')", x=SPEC) == "People.\n### Detail\nMore.\n```\n# Workflows\n```"
+    assert rendered("x | section('detail')", x=SPEC) == "More.\n```\n# Workflows\n```"
+    assert rendered("section(x, 'Success metrics')", x=SPEC) == ""
+    assert str(rendered("section(x, 'Executive summary')", x=SPEC)).startswith("All of it.\n## 2.")
+    for missing in ("Workflows", "Summary", "intro", ""):
+        assert isinstance(rendered("section(x, h)", x=SPEC, h=missing), Absent)
+    assert rendered("'# 3 ways\nx' | section('3 ways')") == "x"
+
+
+@given(st.text())
+def test_a_slug_is_a_name(text: str) -> None:
+    found = rendered("x | slug", x=text)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", found)
+    assert rendered("slug(x)", x=found) == found
+
+
+def test_a_slug_reads_like_its_text() -> None:
+    assert rendered("'anthropic:claude-opus-4-5' | slug") == "anthropic-claude-opus-4-5"
+    assert rendered("'Größe: Über alles!' | slug") == "groe-uber-alles"
+    assert rendered("'漢字' | slug") != rendered("'仮名' | slug")
+
+
+@given(st.text(), st.integers(0, 50))
+def test_a_clipped_text_has_no_more_tokens_than_asked_for(text: str, n: int) -> None:
+    assert rendered("x | clip(n) | tokens", x=text, n=n) <= n
+    assert rendered("clip(x, n)", x=text, n=n) == rendered("x | clip(n)", x=text, n=n)
+
+
+def test_what_collaboration_computes_is_at_hand() -> None:
+    settings = {
+        "agreement_weight": 0.6,
+        "overlap_weight": 0.4,
+        "high": 0.7,
+        "low": 0.4,
+        "agree": ["agree"],
+        "disagree": ["however"],
+    }
+    replies = [{"member": "a", "text": "I agree"}, {"member": "b", "text": "I agree"}]
+    assert (
+        rendered("convergence((second or first).replies, c).level", first={"replies": replies}, second={}, c=settings)
+        == "high"
+    )
+    assert isinstance(rendered("convergence(r, c)", r=replies[:1], c=settings), Absent)
+    assert rendered("mean(x).score", x=[{"score": 1}, {"score": 2}, {}]) == 1.5
+    assert rendered("x | mean | dictsort | map('last') | sum", x=[{"a": 1, "b": 2}]) == 3
+    assert rendered("['a b c d', 'a b c d e', 'x'] | dedupe(0.6)") == ["a b c d", "x"]
+    assert rendered("x | dedupe('t', 0.6) | length", x=[{"t": "a b"}, {"t": "b a"}, {}]) == 2
+    assert rendered("overlap('a b', 'b c')") == pytest.approx(1 / 3)
+    first, second = {"replies": replies}, {"replies": [{"member": "b", "text": "new", "status": "success"}]}
+    assert rendered("latest(first, gone.x, second) | map(attribute='text')", first=first, second=second, gone={}) == [
+        "I agree",
+        "new",
+    ]
+
+
+@pytest.mark.row("P10")
+def test_matches_gives_names_with_their_hits() -> None:
+    categories = {"billing": ["stripe", r"invoice\w*"], "auth": r"\bauth", "none": "xyz"}
+    text = "Auth for Stripe invoices, stripe and an Invoice"
+    names = {"t": text, "c": categories}
+    assert rendered("matches(t, c)", **names) == {"billing": ["Stripe", "invoices", "Invoice"], "auth": ["Auth"]}
+    assert rendered("matches(t, c) | list", **names) == ["billing", "auth"]
+    assert rendered("matches(t, c) | length >= 2", **names) is True
+    assert rendered("t | matches(['stripe+', 'paypal'])", **names) == {"stripe+": ["Stripe"]}
+
+
+def test_a_pattern_that_is_none_is_an_error() -> None:
+    with pytest.raises(RenderError, match=r"`\(` is not a regular expression"):
+        rendered("matches('a', ['('])")
+
+
+@pytest.mark.finding("FL11")
+def test_a_flood_of_items_is_shortened_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_WORK", 60_000)
+    texts = [f"one {number % 7} two {number % 11} three {number % 13} four {number % 17}" for number in range(900)]
+    assert 0 < len(rendered("x | dedupe(0.9)", x=texts)) < len(texts)

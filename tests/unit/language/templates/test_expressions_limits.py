@@ -1,0 +1,175 @@
+"""No template, whoever wrote it, hangs or fills the memory: hostile ones end quickly, with an error at a place."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.language.templates.expressions import RenderError, compile_string
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.source import Text
+
+TWINS = "{% set a = [1] %}{% set b = [1] %}" + "{% set a = [a, a] %}{% set b = [b, b] %}" * 40
+BIG = "a" * 900_000
+WORK = "this template does more work than a render may"
+NAMES: dict[str, Any] = {"big": BIG, "items": list(range(90_000)), "records": [{"a": i % 7} for i in range(50_000)]}
+
+
+def outcome(written: str, **names: Any) -> str:
+    """The message of what refuses the template, when it is checked or when it is rendered; nothing when it renders."""
+    problems = Problems()
+    made = compile_string(Text.of(written), problems)
+    message = ""
+    if made is None:
+        message = next(iter(problems)).message
+    else:
+        try:
+            made.render({**NAMES, **names})
+        except RenderError as error:
+            message = error.problem.message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("{{ 9**9**9 }}", "`**` is not offered"),
+        ("{{ 'x' * 1000000000 }}", "`*` cannot take a text and a number"),
+        ("{{ [1] * 1000000000 }}", "`*` cannot take a list and a number"),
+        ("{% set a = 999999999 %}" + "{% set a = a * a %}" * 40, "the number is too large"),
+        ("{{ 1e18 * 10 }}", "the number is too large"),
+        ("{{ range(1000000000) }}", WORK),
+        ("{{ '%999999999d' | format(1) }}", "is not a format"),
+        ("{{ '%.999999999f' | format(1) }}", "is not a format"),
+        ("{{ '%*d' | format(9999999, 1) }}", "is not a format"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a = a ~ a %}" * 40, "longer than 1,000,000 characters"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a = a + a %}" * 40, "longer than 1,000,000 characters"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a %}{{ a }}{{ a }}{% endset %}" * 40, "longer than 1,000,000 characters"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a = [a, a] | join %}" * 40, "longer than 1,000,000 characters"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a = '%s%s' | format(a, a) %}" * 40, "longer than 1,000,000 characters"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a = a | replace('x', a) %}" * 10, "longer than 1,000,000 characters"),
+        ("{% set a = 'xxxxxxxx' %}" + "{% set a = a | replace('', a) %}" * 10, "longer than 1,000,000 characters"),
+        ("{{ range(9999) | join('\n') | indent(999999) }}", "longer than 1,000,000 characters"),
+        ("{% set a = [1, 2] %}" + "{% set a = a + a %}" * 40, WORK),
+        ("{% set a = [1, 2] %}" + "{% set a = [a, a] | sum(start=[]) %}" * 40, WORK),
+        (f"{TWINS}{{{{ a }}}}", WORK),
+        (f"{TWINS}{{{{ a | tojson }}}}", WORK),
+        (f"{TWINS}{{{{ a | map('string') }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | unique }}}}", WORK),
+        (f"{TWINS}{{{{ a == b }}}}", WORK),
+        (f"{TWINS}{{{{ a in [b] }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | sort }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | max }}}}", WORK),
+        (f"{TWINS}{{{{ [a, b] | select('eq', a) }}}}", WORK),
+        ("{% set a = {} %}" + "{% set a = {'a': a, 'b': a} %}" * 40 + "{{ a }}", WORK),
+        ("{{ items | map('string') | dedupe(0.9) }}", WORK),
+        ("{{ matches(big, ['(a+)+$']) }}", ""),
+        ("{{ matches(big, ['(?:(?:a{1000}){1000}){1000}']) }}", "invalid repetition size"),
+        ("{{ matches(big, ['(?:a?){10}a*b']) }}", ""),
+        ("{{ matches(big, ['" + "a?" * 30 + "b']) }}", ""),
+        ("{{ matches(big, ['((a?){10}){10}b']) }}", ""),
+        ("{{ matches(big, ['(a|aa){10}(a|aa){10}b']) }}", ""),
+        ("{{ matches(big, ['a{5000}']) }}", ""),
+    ],
+)
+def test_what_would_grow_is_refused_before_it_is_built(written: str, message: str) -> None:
+    assert message in outcome(written)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{% for b in range(20000) %}x{% endfor %}",
+        "{% for b in range(20000) if false %}x{% endfor %}",
+        "{% for b in range(20000) %}{{ loop.length }}{% endfor %}",
+        "{{ big }}",
+        "{% set c %}{{ big }}{{ big }}{% endset %}",
+        "{{ items | sort | length }}",
+        "{{ records | groupby('a') | length }}",
+        "{{ records | map(attribute='" + "a." * 100 + "') | length }}",
+        "{{ items | select('in', items) | length }}",
+        "{{ overlap(big ~ a, big) }}",
+        "{{ (big ~ a) | clip(10) }}",
+        "{{ big | title | length }}",
+        "{{ (big ~ a) | untrusted | length }}",
+        "{{ section(big, 'x') | length }}",
+        "{{ items[1:][0] }}",
+        "{{ 'aab' in big }}",
+        "{{ items | tojson | length }}",
+        "{{ (big ~ a) | wordcount }}",
+    ],
+)
+def test_a_loop_ends_with_its_budget(body: str) -> None:
+    found = outcome("{% for a in range(20000) %}" + body + "{% endfor %}")
+    assert found in (
+        WORK,
+        "the text would be longer than 1,000,000 characters",
+    )
+
+
+def test_templates_inside_a_template_share_its_budget() -> None:
+    inner = compile_string(Text.of("{% for b in range(1000) %}{% endfor %}x"), Problems())
+    assert inner is not None
+    assert inner.render({}) == "x"
+    found = outcome("{% for a in range(1000) %}{{ others(a) }}{% endfor %}", others=lambda _step: inner.render({}))
+    assert found == WORK
+
+
+def test_a_render_has_its_own_budget() -> None:
+    made = compile_string(Text.of("{% for a in range(100000) %}{% endfor %}x"), Problems())
+    assert made is not None
+    assert [made.render({}) for _ in range(3)] == ["x"] * 3
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{{ x" + ".a" * 5000 + " }}",
+        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+        "{{ " + "[" * 5000 + "]" * 5000 + " }}",
+        "{{ " + "-" * 5000 + "1 }}",
+        "{{ " + "not " * 5000 + "1 }}",
+        "{{ 1" + " + 1" * 5000 + " }}",
+        "{{ 1" + " and 1" * 5000 + " }}",
+        "{{ x" + " | string" * 5000 + " }}",
+        "{{ " + "1 if x else " * 5000 + "2 }}",
+        "{% if 1 %}" * 500 + "{% endif %}" * 500,
+    ],
+)
+def test_depth_is_a_problem_and_no_crash(written: str) -> None:
+    assert "deep" in outcome(written) or "inside one another" in outcome(written)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ["(1 if ({}) else 2)", "('a' ~ ({}) ~ 'b')", "(x | default({}))", "(1 < 2 < ({}))", "[{}]", "{{'a': {}}}", "x[{}]",
+     "items[{}:]", "(1 + ({}))", "-({})", "not ({})", "(1 is eq({}))", "tokens({})", "({}).a", "(0 or ({}))"],
+)  # fmt: skip
+@given(st.integers(1, 45))
+def test_whatever_passes_the_check_also_compiles(shape: str, depth: int) -> None:
+    expression = "1"
+    for _ in range(depth):
+        expression = shape.format(expression)
+    made = compile_string(Text.of(f"{{{{ {expression} }}}}"), Problems())
+    if made is not None:
+        try:
+            made.render({"x": {}, "items": [1]})
+        except RenderError as error:
+            assert "not a number" in error.message  # noqa: PT017
+
+
+def test_twelve_loops_inside_one_another_compile() -> None:
+    written = "{% for a in x if a != 2 %}{{ loop.index }}" * 12 + "{% else %}none{% endfor %}" * 12
+    assert outcome(written, x=[1]) == ""
+
+
+def test_a_text_with_tags_has_a_length() -> None:
+    assert "at most 100,000 characters" in outcome("{{ x }}" * 20_000)
+    assert outcome("x" * 200_000) == ""
+
+
+@pytest.mark.parametrize("pattern", [r"\w+@", r"\w*\w*\w*@", "a*a*a*a*b", ".*.*=", "a{1,999}a{1,999}b"])
+def test_a_pattern_ends_on_the_text_that_is_worst_for_it(pattern: str) -> None:
+    outcome("{{ matches(big, [p]) }}", p=pattern)
+    outcome("{{ matches(big[:9000], {'name': [p, p, p]}) }}", p=pattern)

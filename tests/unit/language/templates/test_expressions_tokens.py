@@ -1,0 +1,76 @@
+"""Every token of a template stands where it is written, and an escape that means nothing stays as it is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import nodes
+
+from skillrun.language.templates.expressions import compile_string
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.source import Text
+
+SIGNS = [
+    "+",
+    "-",
+    "{{",
+    "}}",
+    "{%",
+    "%}",
+    "{#",
+    "#}",
+    "{{-}}",
+    "{%-",
+    "-%}",
+    "+%}",
+    "-#}",
+    "{%+",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "%",
+    "#",
+    ".",
+    ",",
+    "|",
+    "==",
+    "!=",
+    "<=",
+    "//",
+    "**",
+    "~",
+    ":",
+    "=",
+]
+WORDS = ["text", " ", "\n", "\r\n", "raw", "name", "if", "é", "'a'", '"b"', "1", "2.5", "1_000", "3e2", "'"]
+TAGS = ["{% raw %}", "{%- raw -%}", "{% endraw %}", "{%- endraw -%}", "{{ x }}", "{% if x %}"]
+PARTS = st.lists(st.sampled_from([*SIGNS, *WORDS, *TAGS]), max_size=12)
+
+
+@given(PARTS)
+def test_what_cannot_be_read_has_a_place_in_the_text(parts: list[str]) -> None:
+    problems = Problems()
+    text = Text.of("".join(parts))
+    if compile_string(text, problems) is None:
+        assert all(1 <= one.line <= text.value.count("\n") + 1 for one in problems)
+        assert len(problems)
+
+
+@given(PARTS)
+def test_each_name_stands_where_it_is_written(parts: list[str]) -> None:
+    text = Text.of("".join(parts))
+    made = compile_string(text, Problems())
+    for node in made.tree.find_all(nodes.Name) if made else ():
+        assert text.value.startswith(node.name, node.lineno)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [(r"'a\nb\t'", "a\nb\t"), (r"'\bauth\d\s'", r"\bauth\d\s"), (r"'it\'s \\'", "it's \\"), (r'"é\x41"', "éA")],
+)
+def test_an_escape_that_means_nothing_stays_as_it_is(written: str, value: str) -> None:
+    made = compile_string(Text.of(f"{{{{ {written} }}}}"), Problems())
+    assert made is not None
+    assert made.render({}) == value

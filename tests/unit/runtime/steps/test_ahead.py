@@ -1,0 +1,155 @@
+"""Who goes ahead in a panel, until when, and that nothing is lost where it ends badly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from skillrun.language.check.program import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.diagnostics import render
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import open_person
+from skillrun.runtime import session
+from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.run import Session
+from skillrun.runtime.store.journal import Journal
+
+pytestmark = pytest.mark.row("Q7")
+
+FILES = {
+    "workflows/w.md": (
+        "---\nname: w\ndescription: A panel.\ninputs: {repo: path}\nrepository: '{{ inputs.repo }}'\nphases: {look: }\n"
+        "---\n## Preamble\n" + "You look at a change. " * 400
+    ),
+    "skills/w/look.md": (
+        "---\nkind: phase\nsteps:\n  - {id: seen, agent: ['looker:one', 'looker:two', 'looker:three'], at_least: 1}\n"
+        "---\n## seen\nLook.\n"
+    ),
+    "roles/looker.md": (
+        "---\nname: looker\ndescription: Looks.\ntools: [Read]\nvariants: {one: a, two: b, three: c}\n---\nYou look.\n"
+    ),
+    "code/a.py": "a = 1\n",
+}
+READ = {"name": "Read", "arguments": {"path": "a.py"}}
+ONE, TWO, THREE = (f"w/look/seen/looker:{name}" for name in ("one", "two", "three"))
+
+
+class Watched(ScriptedGateway):
+    """Tells in order what goes out and what comes back; some calls wait for something."""
+
+    def __init__(self, rules: list[dict[str, object]], waits: dict[str, Callable[[list[str]], bool]]) -> None:
+        super().__init__(rules)
+        self.waits = waits
+        self.told: list[str] = []
+        self.second = asyncio.Event()
+
+    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+        self.told.append(f"sent {address}")
+        if address == f"{TWO}/1.1":
+            self.second.set()
+        for _ in range(2000):  # turns of the loop: more than whatever could go out takes
+            if address in self.waits and self.waits[address](self.told):
+                break
+            await asyncio.sleep(0 if address not in self.waits else 0.001)
+        try:
+            return await super().send(request, address, attempts)
+        finally:
+            self.told.append(f"back {address}")
+
+
+def ran(project: Path, gateway: Watched, *, cancel: bool = False, again: bool = False) -> Outcome:
+    for name, text in FILES.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+    library = Library(search_path(project))
+    program = check_workflow(library, "w")
+    models = library.config("models")
+    assert not library.problems.errors, "\n".join(map(render, library.problems))
+    assert program is not None
+    assert models is not None
+    setting = Session(
+        program,
+        Catalogue.of(models.data),
+        gateway,
+        open_person(unattended=True),
+        project=project,
+        override="scripted:x",
+    )
+    inputs = {"repo": "code"}
+
+    async def process() -> Outcome:
+        runs = project / "runs"
+        going = session.resume(setting, runs, "run") if again else session.begin(setting, inputs, runs, "run")
+        task = asyncio.ensure_future(going)
+        if cancel:
+            await gateway.second.wait()
+            task.cancel()
+        return await task
+
+    return asyncio.run(process())
+
+
+def firsts(gateway: Watched) -> list[str]:
+    return [line for line in gateway.told if line.endswith("/1.1")]
+
+
+def test_the_others_start_when_the_first_has_its_first_response_and_not_before(tmp_path: Path) -> None:
+    rules: list[dict[str, object]] = [{"address": f"{ONE}/1.1", "calls": [READ]}]
+    others = {f"sent {TWO}/1.1", f"sent {THREE}/1.1"}
+    gateway = Watched(rules, {f"{ONE}/2.1": lambda told: others <= set(told)})
+    outcome = ran(tmp_path, gateway)
+    assert (outcome.status, outcome.reason) == ("completed", "")
+    assert firsts(gateway)[:2] == [f"sent {ONE}/1.1", f"back {ONE}/1.1"]
+    assert max(map(gateway.told.index, others)) < gateway.told.index(f"back {ONE}/2.1")
+    asked = {address: request.fingerprint() for address, request in gateway.sent}
+    again = Watched(rules, {})
+    assert ran(tmp_path / "again", again).status == "completed"
+    first = {address: request.fingerprint() for address, request in again.sent if "/1.1" in address}
+    assert first.items() <= asked.items()
+
+
+@pytest.mark.parametrize("how", ["timeout", "overloaded", "other"])
+def test_the_others_start_as_well_where_the_first_gets_no_response(tmp_path: Path, how: str) -> None:
+    gateway = Watched([{"address": f"{ONE}/*", "fail": how}], {})
+    assert ran(tmp_path, gateway).status == "completed"
+    assert firsts(gateway)[:2] == [f"sent {ONE}/1.1", f"back {ONE}/1.1"]
+    assert {f"back {TWO}/1.1", f"back {THREE}/1.1"} < set(gateway.told)
+
+
+def test_what_ends_the_run_at_the_first_lets_nobody_else_begin(tmp_path: Path) -> None:
+    gateway = Watched([{"address": f"{ONE}/*", "fail": "budget"}], {})
+    assert ran(tmp_path, gateway).status != "completed"
+    assert gateway.told == [f"sent {ONE}/1.1", f"back {ONE}/1.1"]
+
+
+@pytest.mark.row("X4")
+def test_what_ends_the_run_later_loses_no_reply_of_the_others(tmp_path: Path) -> None:
+    rules: list[dict[str, object]] = [
+        {"address": f"{ONE}/1.1", "calls": [READ]},
+        {"address": f"{ONE}/2.1", "fail": "budget", "times": 1},
+    ]
+    gateway = Watched(rules, {f"{THREE}/1.1": lambda told: f"back {ONE}/2.1" in told})
+    assert ran(tmp_path, gateway).status != "completed"
+    with closing(Journal.open(tmp_path / "runs" / "run")) as journal:
+        assert {entry.address for entry in journal.entries("reply")} == {f"{one}/1.1" for one in (ONE, TWO, THREE)}
+    again = Watched([], {})
+    assert ran(tmp_path, again, again=True).status == "completed"
+    assert [address for address, _ in again.sent if "/seen/" in address] == [f"{ONE}/2.1"]
+
+
+@pytest.mark.row("X4")
+def test_an_interrupt_while_the_others_are_under_way_is_gone_on_with(tmp_path: Path) -> None:
+    gateway = Watched([{"address": f"{ONE}/1.1", "calls": [READ]}], {f"{TWO}/1.1": lambda told: len(told) > 10**6})
+    assert ran(tmp_path, gateway, cancel=True).status == "interrupted"
+    again = Watched([], {})
+    assert ran(tmp_path, again, again=True).status == "completed"
+    assert f"{ONE}/1.1" not in [address for address, _ in again.sent]
+    assert f"{TWO}/1.1" in [address for address, _ in again.sent]

@@ -1,0 +1,84 @@
+"""A run that is killed at any point of its journal loses nothing that was acknowledged, and goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from skillrun.runtime.store.files import sweep
+from skillrun.runtime.store.journal import Journal
+from skillrun.tools.tree import Tree
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from skillrun.runtime.store.journal import Journal
+
+async def call(number):
+    address = f"a/{number}"
+    if journal.find("reply", address, "1") is None:
+        await journal.record("sent", address, "1", {"prompt": "shared " * 100 + str(number)})
+        await journal.record("reply", address, "1", {"text": f"reply {address}" * 100})
+    print(address, flush=True)
+
+async def calls():
+    await call(0)
+    await asyncio.gather(call(1), call(2))
+
+folder = Path(sys.argv[1])
+journal = (Journal.open if (folder / ".run" / "journal.db").exists() else Journal.create)(folder)
+asyncio.run(calls())
+asyncio.run(journal.record("note", "", "", {"status": "completed"}))
+journal.close()
+"""
+
+
+def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=30)
+    return output
+
+
+def records(folder: Path) -> list[tuple[str, str]]:
+    with closing(Journal.open(folder)) as journal:
+        return [(kind, entry.address) for kind in ("reply", "note") for entry in journal.entries(kind)]
+
+
+@pytest.mark.row("X4")
+def test_a_kill_at_any_point_loses_nothing_acknowledged_and_makes_no_record_twice(tmp_path: Path) -> None:
+    log = tmp_path / "points"
+    undisturbed = tmp_path / "undisturbed"
+    finished(start(undisturbed, SKILLRUN_KILL_LOG=str(log)))
+    points = log.read_text().splitlines()
+    assert points.count("commit: before") == points.count("commit: after") == 5
+    complete = records(undisturbed)
+
+    for number in range(1, len(points) + 1):
+        folder = tmp_path / str(number)
+        process = start(folder, SKILLRUN_KILL_AT=str(number))
+        acknowledged = finished(process).split()
+        assert process.returncode == -signal.SIGKILL
+        if (folder / ".run" / "journal.db").exists():
+            with closing(Journal.open(folder)) as journal:
+                for address in acknowledged:
+                    assert journal.find("reply", address, "1") == {"text": f"reply {address}" * 100}
+        if number % 4 == 0:
+            again = start(folder)
+            finished(again)
+            assert again.returncode == 0
+            assert records(folder) == complete
+            sweep(Tree(folder / ".run"))
+            assert sorted(path.name for path in (folder / ".run").iterdir()) == ["journal.db", "witness"]

@@ -1,0 +1,89 @@
+"""One runner per run, and a second one is told who holds it."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.lock import hold
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from skillrun.runtime.store.lock import hold
+with hold(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(run: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_second_runner_is_told_who_holds_the_run_until_that_one_dies(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        with (
+            pytest.raises(SkillrunError, match=rf"process {process.pid} on .+ since \d{{4}}-\d\d-\d\dT\d\d:") as caught,
+            hold(tmp_path),
+        ):
+            pass
+        assert "Wait for it to end" in caught.value.next_step
+        process.kill()
+        process.communicate()
+    assert (tmp_path / ".run" / "owner.json").exists()
+    with hold(tmp_path):
+        assert f'"pid": {os.getpid()}' in (tmp_path / ".run" / "owner.json").read_text()
+
+
+def test_a_run_can_be_held_again_after_it_was_let_go_by_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), hold(tmp_path):
+        raise ZeroDivisionError
+    with hold(tmp_path), pytest.raises(SkillrunError, match=f"process {os.getpid()} on"), hold(tmp_path):
+        pass
+    assert not (tmp_path / ".run" / "owner.json").exists()
+
+
+@pytest.mark.finding("FM12")
+def test_a_note_of_the_owner_that_cannot_be_removed_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def broken(name: str, *, dir_fd: int | None = None) -> None:
+        if name == "owner.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", broken)
+    with hold(tmp_path):
+        pass
+    with hold(tmp_path):
+        assert (tmp_path / ".run" / "owner.json").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}"])
+def test_a_holder_who_has_not_said_who_it_is_still_holds(tmp_path: Path, content: str | None) -> None:
+    with hold(tmp_path):
+        owner = tmp_path / ".run" / "owner.json"
+        if content is None:
+            owner.unlink()
+        else:
+            owner.write_text(content)
+        with pytest.raises(SkillrunError, match="another process"), hold(tmp_path):
+            pass
+
+
+def test_nobody_else_may_read_who_holds_a_run(tmp_path: Path) -> None:
+    with hold(tmp_path):
+        assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
+        assert {path.stat().st_mode & 0o777 for path in (tmp_path / ".run").iterdir()} == {0o600}

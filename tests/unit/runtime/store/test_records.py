@@ -1,0 +1,79 @@
+"""Bodies survive the way to bytes and back exactly, and shared texts are stored once."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillrun.runtime.store.records import body_from_bytes, body_to_bytes, chained
+
+CHARACTERS = st.characters(exclude_categories=())  # half surrogate pairs and control characters too
+STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(
+    str.__mul__, st.text(CHARACTERS, max_size=3), st.integers(0, 3000)
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | STRINGS,
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(STRINGS, values, max_size=4),
+    max_leaves=12,
+)
+BODIES = st.dictionaries(STRINGS, VALUES, max_size=5)
+
+
+class Texts:
+    """Where a journal keeps the pieces of long strings."""
+
+    def __init__(self) -> None:
+        self.stored: list[bytes] = []
+
+    def number_of(self, text: bytes) -> int:
+        if text not in self.stored:
+            self.stored.append(text)
+        return self.stored.index(text)
+
+    def there_and_back(self, body: dict[str, Any]) -> dict[str, Any]:
+        return body_from_bytes(body_to_bytes(body, self.number_of), self.stored.__getitem__)
+
+
+@given(BODIES)
+def test_a_body_comes_back_as_it_was_put_in(body: dict[str, Any]) -> None:
+    assert Texts().there_and_back(body) == body
+
+
+@given(BODIES)
+def test_the_keys_of_a_body_keep_their_order(body: dict[str, Any]) -> None:
+    assert list(Texts().there_and_back(body)) == list(body)
+
+
+def test_keys_that_look_like_the_mark_of_a_text_are_data() -> None:
+    body = {"\0": [1, "x"], "\0\0": {"\0": "long" * 1000}, "\0a": None}
+    assert Texts().there_and_back(body) == body
+
+
+def test_a_prefix_that_prompts_share_is_stored_once() -> None:
+    texts = Texts()
+    prefix = "".join(f"line {number}\n" for number in range(1200))
+    sizes = []
+    for call in range(20):
+        body_to_bytes({"messages": [{"text": f"{prefix}task {call}"}]}, texts.number_of)
+        sizes.append(sum(map(len, texts.stored)))
+    assert sizes[-1] - sizes[0] < 19 * 2100
+
+
+def test_a_long_reply_that_the_next_turn_quotes_is_stored_once() -> None:
+    texts = Texts()
+    reply = "".join(f"finding {number}; " for number in range(500))
+    body_to_bytes({"text": reply}, texts.number_of)
+    before = len(texts.stored)
+    body_to_bytes({"messages": [{"blocks": [{"text": reply}]}]}, texts.number_of)
+    assert len(texts.stored) == before
+
+
+@given(st.lists(st.text(max_size=5), min_size=3, max_size=3), st.binary(max_size=5), st.data())
+def test_the_chain_tells_where_one_field_ends_and_the_next_begins(
+    fields: list[str], body: bytes, data: st.DataObject
+) -> None:
+    kind, address, fingerprint = fields
+    cut = data.draw(st.integers(0, len(address)))
+    moved = (kind + address[:cut], address[cut:], fingerprint, body)
+    same = moved == (kind, address, fingerprint, body)
+    assert (chained(bytes(32), *moved) == chained(bytes(32), kind, address, fingerprint, body)) is same

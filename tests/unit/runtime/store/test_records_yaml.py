@@ -1,0 +1,165 @@
+"""Every text through every file that a run writes and reads again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillrun.language.text.border import clean
+from skillrun.people.form import UnclearAnswers, read_form, write_form
+from skillrun.runtime.events import Said, Transcript
+from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.store.state import State
+from skillrun.tools.tree import Tree
+
+IMPORTANT = [
+    *range(0x300),
+    *range(0x2000, 0x2070),
+    *(
+        0x61C,
+        0x180E,
+        0x3000,
+        0xFEFF,
+        0xFDD0,
+        *range(0xFFF0, 0x10000),
+        0x1FFFE,
+        0x1FFFF,
+        0x1F600,
+        0xE0001,
+        0xE007F,
+        0x10FFFF,
+    ),
+]
+PLACES = (
+    "%s",
+    "%sa",
+    "a%sb",
+    "a %s b",
+    "a\n%s\nb",
+    "a%s",
+    "- %s",
+    ": %s",
+    "#%s",
+    "x" * 130 + " %s " + "y" * 130,
+    "%s%s",
+)
+TEXT = st.text(alphabet=st.characters(codec="utf-8") | st.sampled_from("\n\t'\"\\:#-?|>{}[]&*!%@`\u2028\x85\ufeff "))
+DATA = st.recursive(
+    TEXT | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+pytestmark = [pytest.mark.finding("FZ9", "FM3"), pytest.mark.row("Z4")]
+
+
+def chunks() -> Iterator[str]:
+    """All characters there are."""
+    for start in range(0, 0x110000, 0x1000):
+        yield "".join(chr(code) for code in range(start, start + 0x1000) if not 0xD800 <= code < 0xE000)
+
+
+def written(tmp_path: Path, data: dict[str, Any], body: str = "") -> tuple[dict[str, Any], str]:
+    path = tmp_path / "record.md"
+    path.write_bytes(to_frontmatter(data, body).encode("utf-8"))
+    return from_frontmatter(path)
+
+
+def test_every_character_goes_through_frontmatter_and_back(tmp_path: Path) -> None:
+    for text in filter(None, chunks()):
+        assert written(tmp_path, {"a": text, "b": [text[::-1]]})[0] == {"a": text, "b": [text[::-1]]}
+
+
+def test_what_yaml_or_its_reader_finds_special_goes_through_at_every_place(tmp_path: Path) -> None:
+    for start in range(0, len(IMPORTANT), 40):
+        texts = [place.replace("%s", chr(code)) for code in IMPORTANT[start : start + 40] for place in PLACES]
+        data = {"list": texts, "keys": {text: number for number, text in enumerate(texts)}}
+        assert written(tmp_path, data)[0] == data
+
+
+def test_what_looks_like_a_number_stays_text_be_it_too_large_for_one(tmp_path: Path) -> None:
+    texts = ["46e979573522", "1e400", "-2E9999", "9" * 401, "0x1f", "0o17", ".5", "1.", "true", "~"]
+    assert written(tmp_path, {"a": texts})[0] == {"a": texts}
+
+
+@FIXTURE
+@given(st.dictionaries(TEXT, DATA, max_size=4), TEXT)
+def test_any_data_goes_through_frontmatter_and_back(tmp_path: Path, data: dict[str, Any], body: str) -> None:
+    assert written(tmp_path, data, clean(body)) == (data, clean(body))
+
+
+def test_nothing_that_steers_a_terminal_or_that_nobody_sees_stands_in_frontmatter() -> None:
+    front = to_frontmatter({"a": "\x1b[31m\u202e\u2066\u200b\x9b\U000e0041", "k\u202e": "\ufeff"})
+    assert front == (
+        '---\na: "\\e[31m\\U0000202e\\U00002066\\U0000200b\\x9B\\U000E0041"\n"k\\U0000202e": "\\uFEFF"\n---\n'
+    )
+
+
+def test_half_a_surrogate_pair_cannot_stop_a_record_from_being_written(tmp_path: Path) -> None:
+    assert written(tmp_path, {"k\ud800": "\udfff"})[0] == {"k\ufffd": "\ufffd"}
+
+
+@FIXTURE
+@given(TEXT, TEXT)
+def test_any_text_goes_through_the_state_a_summary_and_the_journal(
+    tmp_path_factory: pytest.TempPathFactory, text: str, key: str
+) -> None:
+    path = tmp_path_factory.mktemp("run")
+    folder = RunFolder(path)
+    state = State("w", "2026-01-01", {"i": text}, {key: text}, reason=text)
+    folder.write_state(state, [text, f"a {text} b"])
+    read, log = RunFolder(path).read_state()
+    assert (read.inputs, read.state, read.reason) == ({"i": text}, {key: text}, text)
+    assert len(log) == 2
+    body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
+    assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
+    summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
+    asyncio.run(folder.put_summary("p", summary))
+    assert RunFolder(path).summary("p") == summary
+
+    async def recorded() -> None:
+        with closing(Journal.create(path)) as journal:
+            await journal.record("answer", "a", "f", {"answers": text, key: 1})
+            assert journal.find("answer", "a", "f") == {"answers": text, key: 1}
+
+    asyncio.run(recorded())
+
+
+@FIXTURE
+@given(st.text())
+def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, text: str) -> None:
+    path = tmp_path / ".run" / "transcript.ndjson"
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+
+    async def told() -> None:
+        with Tree(tmp_path) as folder, closing(Transcript(folder)) as transcript:
+            transcript.heard(Said("p", f"{text}\ud83d\u202e\x9b"))
+
+    asyncio.run(told())
+    assert path.read_bytes().isascii()
+    assert json.loads(path.read_text(encoding="ascii"))["text"] == f"{text}\ud83d\u202e\x9b"
+
+
+@given(TEXT, st.lists(TEXT, max_size=3))
+def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
+    tmp_path_factory: pytest.TempPathFactory, text: str, choices: list[str]
+) -> None:
+    questions = [{"id": "q", "text": text, "choices": choices, "default": ""}]
+    with Tree(tmp_path_factory.mktemp("form")) as folder:
+        assert write_form(folder, "form.md", questions)
+        try:
+            assert read_form(folder, "form.md", questions).answers == [{}]
+        except UnclearAnswers as unclear:
+            raise AssertionError(unclear.message) from unclear

@@ -1,0 +1,28 @@
+"""Reading a transcript back: every event that a run writes is one that can be read."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from skillrun.runtime.events import Event, Events, Notice
+from skillrun.runtime.store.transcript import CHECKS, KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_every_event_has_a_check(kind: str) -> None:
+    assert {str(field.type) for field in fields(KINDS[kind])} <= CHECKS.keys()
+
+
+@pytest.mark.finding("FM9")
+def test_a_listener_that_fails_is_told_of_once_and_the_others_go_on_hearing() -> None:
+    heard: list[str] = []
+
+    def breaks(_: Event) -> None:
+        raise ValueError("broken")
+
+    events = Events(breaks, lambda event: heard.append(getattr(event, "text", "")))
+    events.emit(Notice("one"))
+    events.emit(Notice("two"))
+    assert heard == ["a view of this run is not kept any further: broken", "one", "two"]
