@@ -15,7 +15,8 @@ import click
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import listed
-from skillrun.language.library.roots import leads_out, open_file, search_path
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.opening import leads_out, open_file
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 BEGINNING: Final = 4_000  # bytes of a file in which its description stands, as a rule

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.library.roots import open_file
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.text.opening import open_file
 from skillrun.tools.owner import is_own
 
 LARGEST: Final = 100_000  # bytes; a larger file is none of ours

@@ -28,10 +28,11 @@ from skillrun.language.files.parse import (
 from skillrun.language.library.configuration import merge
 from skillrun.language.library.model_names import check_names
 from skillrun.language.library.models_yaml import Layers, merged, vetted
-from skillrun.language.library.roots import Root, leads_out
+from skillrun.language.library.roots import Root
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.text.document import parse_config, parse_document, parse_foreign
+from skillrun.language.text.opening import leads_out
 from skillrun.language.text.source import MAX_BYTES, MAX_PROSE, Document, Source, leading_out, plain, read_source
 
 T = TypeVar("T")

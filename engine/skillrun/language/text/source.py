@@ -14,8 +14,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.library.roots import LeadsOut, NotAFile, open_file
 from skillrun.language.text.diagnostics import Problem, Problems
+from skillrun.language.text.opening import LeadsOut, NotAFile, open_file
 
 MAX_BYTES: Final = 1_000_000
 MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.library.roots import LeadsOut, _walk, open_file
 from skillrun.language.text.diagnostics import Problem, Problems
+from skillrun.language.text.opening import LeadsOut, _walk, open_file
 from skillrun.language.text.source import MAX_BYTES, Source, Text, read_source
 
 
