@@ -18,13 +18,13 @@ from skillrun.cli.printing import Output
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
     from skillrun.runtime.store.bodies import fits
-    from skillrun.runtime.store.journal import Journal
+    from skillrun.runtime.store.disk.journal import read_journal
     from skillrun.runtime.store.measured import sizes_of
 
     out = Output(json)
     with ExitStack() as stack:
         folders = [options.located(run, folder) for run in runs]
-        found = sizes_of([stack.enter_context(closing(Journal.read(one, fits))) for one in folders])
+        found = sizes_of([stack.enter_context(closing(read_journal(one, fits))) for one in folders])
     out.line(f"# Medians of {', '.join(one.name for one in folders)}.")
     out.line("steps:" if found else "steps: {}")
     for step, size in found.items():

@@ -55,7 +55,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         except Stopped as stopped:
             ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if ended.summary is not None:
-        await run.folder.put_summary(use.name, ended.summary)
+        await run.store.summaries.put(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
 
@@ -117,7 +117,7 @@ async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
     about = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase), "quality_warnings": phase.warnings}
     about |= {"usage": phase.spent.to_dict()}
-    await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
+    await phase.run.store.summaries.put(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
     return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from skillrun.runtime.events import Event, Events, Notice
-from skillrun.runtime.store.transcript import CHECKS, KINDS
+from skillrun.runtime.store.disk.transcript import CHECKS, KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
