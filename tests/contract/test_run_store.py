@@ -12,6 +12,7 @@ from skillrun.runtime.store.files import Files
 from skillrun.runtime.store.ledger import Ledger, Written
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Past, Summary
 from tests.contract.conftest import Store
 
 
@@ -39,7 +40,7 @@ class Kept:
 
     def summarize(self, phase: str, *artifacts: str, **more: Any) -> None:
         summary = {"phase": phase, "status": "completed", "artifacts": list(artifacts), **more}
-        asyncio.run(self.now.summaries.put(phase, summary))
+        asyncio.run(self.now.summaries.put(phase, Summary.of(summary)))
 
     def texts(self) -> dict[str, str]:
         """What is in every file."""
@@ -50,6 +51,12 @@ class Kept:
 @pytest.fixture
 def kept(store: Store) -> Kept:
     return Kept(store)
+
+
+def ended(store: RunStore, phase: str) -> Summary:
+    summary = store.summaries.ended(phase)
+    assert summary is not None
+    return summary
 
 
 def test_what_the_run_has_written_is_its_own_and_written_anew(kept: Kept) -> None:
@@ -156,13 +163,11 @@ def test_a_summary_comes_back_and_one_that_waits_is_not_over(kept: Kept) -> None
     kept.summarize("a", "x.md", outputs={"n": 1})
     kept.summarize("b", status="needs-user-input")
     for summaries in (kept.now.summaries, kept.reopened().summaries):
-        assert summaries.ended("a") == {
-            "phase": "a",
-            "status": "completed",
-            "artifacts": ["x.md"],
-            "outputs": {"n": 1},
-        }
-        assert (summaries.ended("b"), (summaries.any("b") or {})["status"]) == (None, "needs-user-input")
+        ended, waiting = summaries.ended("a"), summaries.any("b")
+        assert ended is not None
+        assert waiting is not None
+        assert ended.record == {"phase": "a", "status": "completed", "artifacts": ["x.md"], "outputs": {"n": 1}}
+        assert (summaries.ended("b"), waiting.status) == (None, "needs-user-input")
         assert (summaries.any("c"), summaries.phases(), list(summaries.of("abc"))) == (None, ["a", "b"], ["a"])
         assert summaries.artifacts() == {"x.md"}
 
@@ -197,8 +202,8 @@ def test_phases_that_are_called_otherwise_now_keep_their_summaries_in_all_rounds
     kept.summarize("old", outputs={"n": 2})
     asyncio.run(kept.now.summaries.rename({"old": "new"}))
     assert sorted(kept.texts()) == ["round-1/summaries/new.md", "summaries/new.md"]
-    assert (kept.now.summaries.ended("new") or {})["phase"] == "new"
-    assert kept.now.summaries.history(2)[0]["phases"]["new"]["outputs"] == {"n": 1}
+    assert ended(kept.now, "new").phase == "new"
+    assert kept.now.summaries.history(2)[0].phases["new"].outputs == {"n": 1}
     assert not kept.now.summaries.is_edited("new")
 
 
@@ -224,8 +229,8 @@ def test_a_round_that_ends_takes_its_artifacts_along_but_what_stays_or_is_kept(k
             "round-1/summaries/a.md": kept.texts()["round-1/summaries/a.md"],
         }
     over = kept.now.summaries.history(2)
-    assert [(past["round"], list(past["phases"])) for past in over] == [(1, ["a"])]
-    assert [summary["phase"] for summary in kept.now.summaries.all(2, ["a", "b"])] == ["a", "b"]
+    assert [(past.round, list(past.phases)) for past in over] == [(1, ["a"])]
+    assert [summary.phase for summary in kept.now.summaries.all(2, ["a", "b"])] == ["a", "b"]
     assert kept.reopened().summaries.history(1) == []
 
 
@@ -250,10 +255,8 @@ def test_beginning_again_forgets_rounds_and_rescues_what_a_person_has_changed_th
     kept.files.write("round-2/a.md", "mine too")
     kept.now.begin_again()
     assert kept.texts() == {"a.md": "mine too", "b.md": "mine"}
-    assert (kept.now.summaries.any("p"), kept.now.summaries.history(3)) == (
-        None,
-        [{"round": 1, "phases": {}}, {"round": 2, "phases": {}}],
-    )
+    assert kept.now.summaries.any("p") is None
+    assert kept.now.summaries.history(3) == [Past(1, {}), Past(2, {})]
 
 
 def test_what_was_removed_by_hand_is_known(kept: Kept) -> None:
@@ -271,12 +274,9 @@ def test_an_inline_workflow_has_summaries_of_its_own_and_the_same_artifacts(kept
     kept.summarize("p", "outer.md")
     inner = kept.now.inline("w/p/step")
     asyncio.run(inner.ledger.put("inner.md", "text"))
-    asyncio.run(inner.summaries.put("p", {"phase": "p", "status": "completed", "artifacts": ["inner.md"]}))
+    asyncio.run(inner.summaries.put("p", Summary.of({"phase": "p", "status": "completed", "artifacts": ["inner.md"]})))
     assert sorted(kept.texts()) == ["inner.md", "summaries/p.md", "summaries/w.p.step/p.md"]
-    assert ((inner.summaries.ended("p") or {})["artifacts"], (kept.now.summaries.ended("p") or {})["artifacts"]) == (
-        ["inner.md"],
-        ["outer.md"],
-    )
+    assert (ended(inner, "p").artifacts, ended(kept.now, "p").artifacts) == (["inner.md"], ["outer.md"])
     assert (kept.now.summaries.phases(), kept.now.summaries.artifacts()) == (["p"], {"inner.md", "outer.md"})
     assert inner.matching("*.md") == ["inner.md"]
     assert kept.now.matching("*.md") == ["inner.md"]
@@ -288,11 +288,12 @@ def test_an_inline_workflow_has_summaries_of_its_own_and_the_same_artifacts(kept
 def test_the_rounds_of_an_inline_workflow_are_remembered_and_its_artifacts_stay(kept: Kept) -> None:
     inner = kept.now.inline("w/p/step")
     asyncio.run(inner.ledger.put("a.md", "one"))
-    asyncio.run(inner.summaries.put("q", {"phase": "q", "status": "completed", "artifacts": ["a.md"], "round": 1}))
+    summary = {"phase": "q", "status": "completed", "artifacts": ["a.md"], "round": 1}
+    asyncio.run(inner.summaries.put("q", Summary.of(summary)))
     inner.end_round(1, ["q", "r"], [])
     assert (inner.summaries.ended("q"), kept.texts()) == (None, {"a.md": "one"})
-    assert [(past["round"], list(past["phases"])) for past in inner.summaries.history(2)] == [(1, ["q"])]
-    assert [summary["phase"] for summary in inner.summaries.all(2, ["q"])] == ["q"]
+    assert [(past.round, list(past.phases)) for past in inner.summaries.history(2)] == [(1, ["q"])]
+    assert [summary.phase for summary in inner.summaries.all(2, ["q"])] == ["q"]
     assert kept.now.summaries.history(1) == []
 
 

@@ -37,8 +37,8 @@ KINDS: Final = (
     "summary",
 )
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
-_ELSEWHERE: Final = re.compile(r"^(seal|project): .*\n|^files:\n(  .*\n)+", re.MULTILINE)
-"""What the state says of the folder in which the project lies, and of files that are not among these."""
+_ELSEWHERE: Final = re.compile(r"^(seal|project): .*\n|^(files|models):\n(  .*\n)+", re.MULTILINE)
+"""What the state says of where it is, of files that are not among these, and of tiers: the catalogue may get more."""
 _ANSWERS: Final = (("Answer:\n", "Answer: in May\n"), ("- [ ] A. on foot", "- [x] A. on foot"))
 
 

@@ -52,6 +52,7 @@ from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
 from skillrun.runtime.store.run_store import RunStore, called
 from skillrun.runtime.store.seal import is_sealed, own_key
 from skillrun.runtime.store.state import STATE, State
+from skillrun.runtime.store.summary import Summary
 from skillrun.tools.tree import Tree
 
 EMBEDDED: Final = (
@@ -181,13 +182,13 @@ async def _brought_forward(program: Program, store: RunStore) -> tuple[State, li
     await store.summaries.rename(names_now)
     state.phase = [names_now.get(name, name) for name in state.phase]
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
-    past = [summary for one in store.summaries.history(state.round) for summary in one["phases"].values()]
+    past = [summary for one in store.summaries.history(state.round) for summary in one.phases.values()]
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(store.summaries.ended(name) or {})
+            past.append(store.summaries.ended(name) or Summary())
     sets: dict[str, Any] = {}
     for summary in past:
-        sets |= summary.get("set") or {}
+        sets |= summary.set
     names: dict[str, Any] = {"config": program.config}
     inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
     state.inputs = {**inputs, **state.inputs}

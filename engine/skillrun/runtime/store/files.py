@@ -25,7 +25,7 @@ class FileChanged(Exception):
 
 
 class Files(Protocol):
-    """Files and folders below a run's own, by names written from there on with `/`.
+    """Files and folders below a run's own, by names written from there on with `/`, and without a `..` on the way.
 
     A name that leads out of the run, or to what may be no part of it, raises PathRefused; one that a file system cannot
     have, or that stands for something of another kind, raises OSError. What was written is there when `write` has

@@ -100,7 +100,7 @@ class RunStore:
     def removed_by_hand(self) -> list[str]:
         """The artifacts that this round's summaries name and that are not there any more."""
         summaries = filter(None, map(self.summaries.told, self.summaries.phases()))
-        names = dict.fromkeys(name for summary in summaries for name in summary.get("artifacts") or ())
+        names = dict.fromkeys(name for summary in summaries for name in summary.artifacts)
         return list(filter(self._is_gone, names))
 
     def prune(self) -> None:
@@ -113,9 +113,9 @@ class RunStore:
         An artifact is copied that one of the phases `staying` has written too, because they are not evaluated again, or
         that a person has changed and keeps.
         """
-        kept = {name for summary in self.summaries.of(staying).values() for name in summary.get("artifacts") or []}
+        kept = {name for summary in self.summaries.of(staying).values() for name in summary.artifacts}
         for phase, summary in self.summaries.of(phases).items():
-            for name in summary.get("artifacts") or []:
+            for name in summary.artifacts:
                 self.ledger.move(name, f"round-{number}/{name}", stays=name in kept)
             self.summaries.end_round(phase, number)
 

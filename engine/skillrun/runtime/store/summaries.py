@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.runtime.store.files import Files, content_of, digest
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.ledger import Refusals
-from skillrun.runtime.store.recorded import SUMMARIES, summary_fields
-from skillrun.runtime.store.records_yaml import from_frontmatter, line_of, to_frontmatter
+from skillrun.runtime.store.recorded import SUMMARIES
+from skillrun.runtime.store.records_yaml import RunFile, from_frontmatter, to_frontmatter
+from skillrun.runtime.store.summary import Past, Summary, read_summary
 from skillrun.tools.paths import PathRefused
 
 ROUND: Final = re.compile(r"round-[0-9]+")
@@ -34,18 +35,19 @@ class SummaryFiles:
 
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
         self.files, self._journal, self._refusals = files, journal, refusals
-        self._read: dict[str, dict[str, Any]] = {}
+        self._read: dict[str, Summary] = {}
         self._written: dict[str, set[str]] = {}  # hashes
         for entry in journal.entries("summary") if journal is not None else ():
             self._written.setdefault(entry.address, set()).add(entry.fingerprint)
 
-    def record(self, name: str) -> dict[str, Any]:
+    def summary(self, name: str) -> Summary:
         """What a summary says, without what no run can have written there, which is told."""
         if name not in self._read:
-            path, content = self.files.path / name, self.files.read(name, MAX_BYTES)
-            self._read[name], wrong = summary_fields(from_frontmatter(path, content)[0])
-            for key, text in wrong:
-                self._refusals.refuse(f"{name}:{line_of(path, content, key)}: {text}")
+            file = RunFile.read(self.files.path / name, self.files.read(name, MAX_BYTES))
+            self._read[name], wrong = read_summary(file.data)
+            for way, text in wrong:
+                place = file.place(*way)
+                self._refusals.refuse(f"{name}:{place.line}:{place.column}: {text}")
         return self._read[name]
 
     async def put(self, name: str, text: str) -> None:
@@ -97,17 +99,17 @@ class Summaries:
         """The name of the file that has the summary of a phase."""
         return f"{self._folder}/{phase}.md"
 
-    def any(self, phase: str) -> dict[str, Any] | None:
+    def any(self, phase: str) -> Summary | None:
         """The record of a phase that is over or waits. Raises SkillrunError where the file cannot be read."""
         name = self.place(phase)
-        return self.texts.record(name) if self.texts.files.has(name) else None
+        return self.texts.summary(name) if self.texts.files.has(name) else None
 
-    def ended(self, phase: str) -> dict[str, Any] | None:
+    def ended(self, phase: str) -> Summary | None:
         """That of a phase that is over."""
         summary = self.any(phase)
-        return None if summary is None or summary.get("status") == "needs-user-input" else summary
+        return summary if summary is not None and summary.is_over else None
 
-    def told(self, phase: str) -> dict[str, Any] | None:
+    def told(self, phase: str) -> Summary | None:
         """The record of a phase, for who only looks; None also where it cannot be read, which is told."""
         try:
             return self.any(phase)
@@ -115,7 +117,7 @@ class Summaries:
             self.texts.refuse(error.message)
             return None
 
-    def of(self, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def of(self, phases: Iterable[str]) -> dict[str, Summary]:
         """The summaries of this round, of those phases that are over."""
         return {name: summary for name in phases if (summary := self.ended(name)) is not None}
 
@@ -123,29 +125,32 @@ class Summaries:
         """The phases that have a summary in this round, sorted."""
         return [_stem(name) for name in self.texts.files.matching(f"{self._folder}/*.md")]
 
-    def history(self, rounds: int) -> list[dict[str, Any]]:
+    def history(self, rounds: int) -> list[Past]:
         """The summaries of the rounds that are over, oldest first."""
         past = []
         for number in range(1, rounds):
             names = self.texts.files.matching(f"round-{number}/{SUMMARIES}/*.md")
-            phases = {_stem(name): {"round": number, "phase": _stem(name), **self.texts.record(name)} for name in names}
-            past.append({"round": number, "phases": phases})
+            records = {_stem(name): self.texts.summary(name).record for name in names}
+            phases = {
+                phase: Summary.of({"round": number, "phase": phase, **record}) for phase, record in records.items()
+            }
+            past.append(Past(number, phases))
         return past
 
-    def all(self, rounds: int, phases: Iterable[str]) -> list[dict[str, Any]]:
+    def all(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
         """Every summary: those of the rounds that are over, and of this one those of `phases`."""
-        past = [summary for over in self.history(rounds) for summary in over["phases"].values()]
+        past = [summary for over in self.history(rounds) for summary in over.phases.values()]
         return [*past, *self.of(phases).values()]
 
     def artifacts(self) -> set[str]:
         """What the summaries of this round name as written, those of workflows that phases run included."""
         names = self.texts.files.matching(f"{SUMMARIES}/**/*.md")
-        return {artifact for name in names for artifact in self.texts.record(name).get("artifacts") or ()}
+        return {artifact for name in names for artifact in self.texts.summary(name).artifacts}
 
-    async def put(self, phase: str, data: Mapping[str, Any]) -> None:
+    async def put(self, phase: str, summary: Summary) -> None:
         """Write the record of a phase."""
-        body = f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n"
-        await self.texts.put(self.place(phase), to_frontmatter(data, body))
+        body = f"# {phase}\n\n{summary.summary}".rstrip() + "\n"
+        await self.texts.put(self.place(phase), to_frontmatter(summary.record, body))
 
     def set_aside(self, phase: str) -> None:
         """Keep a summary that cannot be used under a name that nothing reads."""
@@ -184,17 +189,17 @@ class InlineSummaries(Summaries):
 
     def __init__(self, texts: SummaryFiles, address: str) -> None:
         super().__init__(texts, f"{SUMMARIES}/{address.replace('/', '.')}")
-        self._over: list[dict[str, Any]] = []
+        self._over: list[Past] = []
         for name in texts.files.matching(f"{self._folder}/*.md"):
             texts.remove(name)
 
-    def history(self, rounds: int) -> list[dict[str, Any]]:  # noqa: ARG002 (all that are over)
+    def history(self, rounds: int) -> list[Past]:  # noqa: ARG002 (all that are over)
         return self._over
 
     def forget_round(self, number: int, phases: Iterable[str]) -> None:
         """Remember the summaries of `phases` as those of a round that is over, and remove their files."""
         moving = self.of(phases)
-        self._over.append({"round": number, "phases": moving})
+        self._over.append(Past(number, moving))
         for phase in moving:
             self.texts.remove(self.place(phase))
 

@@ -21,6 +21,7 @@ from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.transcript import Transcript
 from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 from skillrun.tools.tree import Tree
 
 IMPORTANT = [
@@ -126,8 +127,10 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
-    asyncio.run(store.summaries.put("p", summary))
-    assert stored(path).summaries.ended("p") == summary
+    asyncio.run(store.summaries.put("p", Summary.of(summary)))
+    found = stored(path).summaries.ended("p")
+    assert found is not None
+    assert found.record == summary
 
     async def recorded() -> None:
         with closing(SqliteJournal.create(path)) as journal:
