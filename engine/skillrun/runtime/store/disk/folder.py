@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +54,8 @@ class FolderFiles:
         return write_new(self._tree, name, content, shared=self._shared)
 
     def move(self, name: str, target: str) -> None:
+        if not self.has(name):  # before folders are made on the way to its new name
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
         move(self._tree, name, target, shared=self._shared)
 
     def remove(self, name: str) -> None:
