@@ -17,7 +17,7 @@ from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.words import counted, listed
+from skillrun.cli.words import counted, two_columns
 from skillrun.language.check.program import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
@@ -53,7 +53,7 @@ def doctor(runs: Path, json: bool) -> int:
         (f"{finding.state:7}  {finding.what}", f"{finding.text}{'; ' if finding.hint else ''}{finding.hint}")
         for finding in findings
     ]
-    out.line(listed(rows))
+    out.line(two_columns(rows))
     out.data([asdict(finding) for finding in findings])
     return 1 if any(finding.state == "missing" for finding in findings) else 0
 

@@ -9,7 +9,7 @@ import click
 from skillrun.cli.loading import load
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 
 
 @click.command(help="Show the phases of WORKFLOW: what each follows, whose results it reads, when it runs.")
@@ -29,7 +29,7 @@ def graph(workflow: str, mermaid: bool, json: bool) -> int:
         }
         for use in program.workflow.phases.values()
     ]
-    out.line(_mermaid(phases) if mermaid else listed((phase["phase"], _words(phase)) for phase in phases))
+    out.line(_mermaid(phases) if mermaid else two_columns((phase["phase"], _words(phase)) for phase in phases))
     out.data({"workflow": workflow, "phases": phases})
     return 0
 

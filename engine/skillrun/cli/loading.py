@@ -51,14 +51,14 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
     """Why nothing may be sent to a provider, by its name."""
     reasons: dict[str, str] = {}
-    for wish in untrusted(library):
+    for wish in untrusted_wishes(library):
         moved = wish.key.endswith(".base_url") and catalogue.providers[wish.provider].origin != wish.place
         if not moved:  # the environment says where the provider is, whatever the project wants
             reasons.setdefault(wish.provider, f"{wish.place} is not trusted")
     return reasons
 
 
-def untrusted(library: Library) -> tuple[Wish, ...]:
+def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
     from skillrun.language.library.wishes import digest, wishes
 

@@ -69,9 +69,9 @@ class Skillrun(click.Group):
 
 
 def _workflows() -> dict[str, str]:
-    from skillrun.cli.listing import items
+    from skillrun.cli.listing import files_in
 
-    return {item.name: item.description for item in items(Path.cwd(), "workflows") if item.name not in COMMANDS}
+    return {item.name: item.description for item in files_in(Path.cwd(), "workflows") if item.name not in COMMANDS}
 
 
 @click.group(

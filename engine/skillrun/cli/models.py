@@ -12,7 +12,7 @@ from skillrun.cli.loading import cache_folder, open_catalogue, open_library, ref
 from skillrun.cli.options import as_json
 from skillrun.cli.options import model as model_option
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 from skillrun.models.catalogue import Catalogue, Resolved
 
 
@@ -28,7 +28,7 @@ def models(name: str, model: str, json: bool) -> int:
     catalogue = open_catalogue(library)
     names = [name] if name else [*catalogue.tiers, *catalogue.aliases, *catalogue.intents]
     meanings = asyncio.run(_resolved(catalogue, names, model))
-    out.line(listed((meaning.name, _words(meaning)) for meaning in meanings) + "\n")
+    out.line(two_columns((meaning.name, _words(meaning)) for meaning in meanings) + "\n")
     for provider in catalogue.providers.values():
         key = f"{provider.key} is {'set' if provider.ready(os.environ) else 'not set'}" if provider.key else "no key"
         out.line(f"{provider.name}: {'; '.join(part for part in (key, provider.where) if part)}")

@@ -11,7 +11,7 @@ import click
 from skillrun.cli.loading import open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 from skillrun.language.files.definitions import TextFile
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
@@ -26,7 +26,7 @@ def schema(name: str | None, json: bool) -> int:
     out, library = Output(json), open_library(Path.cwd())
     if name is None:
         templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
-        out.line(listed((skill, text.description) for skill, text in templates.items()))
+        out.line(two_columns((skill, text.description) for skill, text in templates.items()))
         out.data({skill: text.description for skill, text in templates.items()})
         return 0
     text = _template(library, name)

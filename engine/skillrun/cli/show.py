@@ -11,7 +11,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
-from skillrun.cli.words import at, counted, duration, money, shown, spent, standing, table
+from skillrun.cli.words import at, counted, duration, money, spent, standing, table, yaml_line
 from skillrun.language.text.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
@@ -107,13 +107,13 @@ def _brief(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _glance(value: Any) -> str:
-    text = " ".join(shown(value).split())
+    text = " ".join(yaml_line(value).split())
     if len(text) <= LONGEST:
         return text
     if isinstance(value, list):
         return counted(len(value), "item")
     if isinstance(value, dict):
-        return shown(
-            {name: item for name, item in value.items() if item not in ([], {}) and len(shown(item)) < LONGEST // 3}
+        return yaml_line(
+            {name: item for name, item in value.items() if item not in ([], {}) and len(yaml_line(item)) < LONGEST // 3}
         )
     return f"{text[:LONGEST]}…"

@@ -11,11 +11,11 @@ from typing import Final
 
 import click
 
-from skillrun.cli.loading import open_library, untrusted
+from skillrun.cli.loading import open_library, untrusted_wishes
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.trust import told
+from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
 from skillrun.language.check.program import check_library
 from skillrun.language.library.library import Library
@@ -85,7 +85,9 @@ def _typed(project: Path, path: Path | None) -> str:
 
 def _check_trust(library: Library) -> None:
     """Warn of what the project wants and nobody has agreed to, once for each provider."""
-    by_provider = {wish.provider: wish for wish in reversed(untrusted(library))}
+    by_provider = {wish.provider: wish for wish in reversed(untrusted_wishes(library))}
     for wish in by_provider.values():
         hint = "`skillrun trust` shows all that this project wants, and agrees to it"
-        library.problems.report(wish.span, "untrusted", f"nobody has agreed to this: {told(wish)}", hint, "warning")
+        library.problems.report(
+            wish.span, "untrusted", f"nobody has agreed to this: {meaning_of(wish)}", hint, "warning"
+        )

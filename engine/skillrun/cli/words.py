@@ -59,7 +59,7 @@ def at(entry: Data) -> str:
     return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
 
-def shown(value: Any) -> str:
+def yaml_line(value: Any) -> str:
     """A value as YAML writes it, on one line; a text as it is."""
     if isinstance(value, str):
         return value
@@ -71,7 +71,7 @@ def shown(value: Any) -> str:
 
 def equations(values: Data) -> str:
     """`strong = anthropic:claude-…, fast = …`."""
-    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+    return ", ".join(f"{name} = {yaml_line(value)}" for name, value in values.items())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
@@ -87,7 +87,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collectio
     ]
 
 
-def listed(rows: Iterable[tuple[str, str]]) -> str:
+def two_columns(rows: Iterable[tuple[str, str]]) -> str:
     """Names and what there is to say about each, broken at the width of the terminal."""
     formatter = click.HelpFormatter(max_width=120)
     formatter.write_dl(list(rows), col_max=40)
