@@ -56,9 +56,9 @@ class Program:
     records: bool = True
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def config_in(self, mode: Any) -> Mapping[str, Any]:
+    def config_in(self, mode: str | None) -> Mapping[str, Any]:
         """The config as it is in a mode; what is no mode of it changes nothing."""
-        return self.modes.get(mode, self.config) if isinstance(mode, str) else self.config
+        return self.modes.get(mode or "", self.config)
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
