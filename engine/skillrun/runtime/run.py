@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillrun.language.check.program import Program
 from skillrun.language.files.definitions import Phase, Prompt, Step
 from skillrun.language.library.configuration import Feature, resolve_features
+from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
@@ -27,6 +28,7 @@ from skillrun.runtime.store.summary import TOKENS, Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.people.answers import Answer, Question, QuestionRecord
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
     from skillrun.runtime.prompt.material import Piece
@@ -42,7 +44,7 @@ class Person(Protocol):
         """The flags that bring the same person again, with what stands behind each."""
         ...
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
         ...
 
@@ -54,11 +56,11 @@ class Person(Protocol):
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
 
-    def asked_before(self, address: str, questions: Sequence[dict[str, Any]]) -> None:
+    def asked_before(self, address: str, questions: Sequence[Question]) -> None:
         """An earlier process asked these: what is prepared for them is not told as unused."""
         ...
 
-    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...
 
@@ -203,9 +205,18 @@ class Run:
             self.store.state.write(self.state, self.log)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
-        """The feature switches by name, as they stand in the mode of the state, or else of the inputs."""
+        """The feature switches by name, as they stand in the mode."""
+        config = self.program.config
+        return resolve_features(config.get("features") or {}, self._mode(state), config.get(MODES) or {})
+
+    def config(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The config as it is in the mode."""
+        return self.program.config_in(self._mode(state))
+
+    def _mode(self, state: Mapping[str, Any]) -> str | None:
+        """The mode of the state, or else of the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
-        return resolve_features(self.program.config.get("features") or {}, mode if isinstance(mode, str) else None)
+        return mode if isinstance(mode, str) else None
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class Files(Protocol):
         ...
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, and those on the way to it, where there is none."""
+        """Make a folder, and those on the way to it, where nothing has the name."""
         ...
 
     def other(self, name: str) -> Tree:

@@ -134,10 +134,10 @@ class MemoryFiles:
 
     def make_folder(self, name: str) -> None:
         key = _key(name)
-        for folder in (*_above(key), key):
-            if folder in self._contents:
-                raise _error(errno.ENOTDIR, self.path / name)
-            self._folders.add(folder)
+        for folder in _above(key):
+            self._make(folder, name)
+        if key not in self._contents:
+            self._folders.add(key)
 
     def other(self, name: str) -> Tree:
         if self._runs is None:
@@ -158,8 +158,14 @@ class MemoryFiles:
         if key in self._folders:
             raise _error(errno.EISDIR, self.path / name)
         for folder in _above(key):
-            self.make_folder(folder)
+            self._make(folder, name)
         return key
+
+    def _make(self, folder: str, name: str) -> None:
+        """A folder on the way to a name."""
+        if folder in self._contents:
+            raise _error(errno.ENOTDIR, self.path / name)
+        self._folders.add(folder)
 
     def _missing(self, name: str) -> OSError:
         is_below = any(folder in self._contents for folder in _above(_key(name)))
