@@ -43,7 +43,8 @@ def estimate_tokens(text: str) -> int:
 
 def _counted(text: str) -> int:
     pieces = Counter(_PIECE.findall(text))
-    return ceil(sum(map(mul, pieces.values(), map(_price, pieces))))
+    total: float = sum(map(mul, pieces.values(), map(_price, pieces)))
+    return ceil(total)
 
 
 _remembered = lru_cache(maxsize=1024)(_counted)
