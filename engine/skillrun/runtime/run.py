@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillrun.language.check.program import Program
 from skillrun.language.files.definitions import Phase, Prompt, Step
 from skillrun.language.library.configuration import Feature, resolve_features
+from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
@@ -23,9 +24,11 @@ from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import TOKENS, Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.people.answers import Answer, Question, QuestionRecord
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
     from skillrun.runtime.prompt.material import Piece
@@ -41,7 +44,7 @@ class Person(Protocol):
         """The flags that bring the same person again, with what stands behind each."""
         ...
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
         ...
 
@@ -53,11 +56,11 @@ class Person(Protocol):
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
 
-    def asked_before(self, address: str, questions: Sequence[dict[str, Any]]) -> None:
+    def asked_before(self, address: str, questions: Sequence[Question]) -> None:
         """An earlier process asked these: what is prepared for them is not told as unused."""
         ...
 
-    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...
 
@@ -102,14 +105,14 @@ class Spent:
     kept: int = 0
 
     @classmethod
-    def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
+    def of(cls, summaries: Iterable[Summary]) -> Spent:
         """What these summaries have recorded."""
         total = cls()
         for summary in summaries:
-            data = summary.get("usage") or {}
-            usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-            calls, replayed, kept = (int(data.get(key, 0)) for key in ("calls", "replayed", "kept"))
-            total += cls(calls, usage, data.get("price", 0.0), replayed, kept)
+            used = summary.usage
+            usage = Usage(*(int(used.get(key, 0)) for key in TOKENS))
+            calls, replayed, kept = int(used.get("calls", 0)), int(used.get("replayed", 0)), int(used.get("kept", 0))
+            total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
         return total
 
     def __add__(self, other: Spent) -> Spent:
@@ -202,9 +205,18 @@ class Run:
             self.folder.write_state(self.state, self.log)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
-        """The feature switches by name, as they stand in the mode of the state, or else of the inputs."""
+        """The feature switches by name, as they stand in the mode."""
+        config = self.program.config
+        return resolve_features(config.get("features") or {}, self._mode(state), config.get(MODES) or {})
+
+    def config(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The config as it is in the mode."""
+        return self.program.config_in(self._mode(state))
+
+    def _mode(self, state: Mapping[str, Any]) -> str | None:
+        """The mode of the state, or else of the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
-        return resolve_features(self.program.config.get("features") or {}, mode)
+        return mode if isinstance(mode, str) else None
 
 
 @dataclass(frozen=True)
@@ -227,7 +239,7 @@ class PhaseRun:
     state: dict[str, Any]
     names: dict[str, Any]
     breakers: Breakers
-    before: Mapping[str, Mapping[str, Any]]  # the summaries of the phases that it follows
+    before: Mapping[str, Summary]  # the summaries of the phases that it follows
     asked_before: frozenset[str] = frozenset()
     started: float = field(default_factory=time.monotonic)
     sets: dict[str, Any] = field(default_factory=dict)
@@ -319,7 +331,7 @@ class PhaseRun:
 
         By phase it is what this round has used.
         """
-        by_phase = {name: summary.get("usage") or {} for name, summary in self.before.items()}
+        by_phase = {name: summary.usage for name, summary in self.before.items()}
         total = self.earlier + self.spent
         self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
 

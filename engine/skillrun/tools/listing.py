@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
-from skillrun.tools.answers import MAX_FILE, Failed, Room, count_of, counted, is_binary, joined
-from skillrun.tools.globs import rules_of
+from skillrun.tools.globs import glob_rules
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.tools.results import MAX_FILE, Failed, Room, as_answer, count_of, counted, is_binary
 
 
 def glob(folder: Readable, room: Room, pattern: str) -> str:
     """The names of the files that the pattern stands for. Raises Failed."""
-    rules = rules_of(pattern)
-    found: list[str] = []
+    rules = glob_rules(pattern)
+    names: list[str] = []
     ended = ""
     try:
-        found += (one_line(one) for one in folder.files() if rules.covers(parts_of(one), False, folder.check))
+        names += (one_line(name) for name in folder.files() if rules.covers(parts_of(name), False, folder.check))
     except TimeoutError:
         ended = f"(stopped after {SECONDS:g} seconds; there may be more)"
-    return joined(found, room, ended, "(no files)")
+    return as_answer(names, room, ended, "(no files)")
 
 
-def listed(folder: Readable, room: Room, path: str = ".") -> str:
+def list_folder(folder: Readable, room: Room, path: str = ".") -> str:
     """What is in a folder. Raises Failed, and what opening it raises."""
-    with folder.opened(path) as found:
-        if not found.is_folder:
+    with folder.opened(path) as opened:
+        if not opened.is_folder:
             raise Failed(f"{shown(path)} is a file; use Read")
-        start = found.name
+        start = opened.name
     names = list(folder.names(start))
     plain = [f"{one_line(name)}{'/' if is_folder else ''}" for name, is_folder in names]
     sizes: dict[str, str] = {}
@@ -44,7 +44,9 @@ def listed(folder: Readable, room: Room, path: str = ".") -> str:
             sizes[f"{one_line(name)}{'/' if is_folder else ''}"] = size
     except TimeoutError:
         ended = f"(stopped after {SECONDS:g} seconds: sizes that are missing are not known)"
-    return joined([f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], room, ended, "(the folder is empty)")
+    return as_answer(
+        [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], room, ended, "(the folder is empty)"
+    )
 
 
 def _files_below(folder: Readable, start: str) -> tuple[dict[str, int], bool]:
@@ -63,7 +65,7 @@ def _size(folder: Readable, name: str) -> str:
     """The lines of a text, the bytes of what is none or very long; nothing where it cannot be read."""
     folder.check()
     try:
-        with folder.opened(name) as found, open(found.descriptor, "rb", closefd=False) as file:
+        with folder.opened(name) as opened, open(opened.descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE or is_binary(content):
                 return f"{file.seek(0, 2):,} bytes"

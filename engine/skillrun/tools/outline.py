@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skillrun.language.types.schemas import shown
-from skillrun.tools.answers import Failed, Room, content_of, count_of, counted, joined, lines_of
 from skillrun.tools.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
 from skillrun.tools.headings import headings
 from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
 from skillrun.tools.parser_process import MOST
 from skillrun.tools.readable import Readable, one_line
+from skillrun.tools.results import Failed, Room, as_answer, content_of, count_of, counted, lines_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Outlined:
 
     @property
     def outer(self) -> list[Definition]:
-        return [one for one in self.definitions if not one.depth]
+        return [definition for definition in self.definitions if not definition.depth]
 
 
 def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
@@ -43,8 +43,8 @@ def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
     if len(content) > LARGEST:
         return Outlined(name, count, (), f"it is larger than {LARGEST:,} bytes", failed=True)
     if ending in TEXTS:
-        found = headings(lines_of(content), marked=ending in MARKDOWN)
-        return Outlined(name, count, tuple(found), "it has no headings")
+        definitions = headings(lines_of(content), marked=ending in MARKDOWN)
+        return Outlined(name, count, tuple(definitions), "it has no headings")
     if (grammar := grammar_of(name, content)) is None:
         kind = shown(f".{ending}") if ending else "files without an ending"
         return Outlined(name, count, (), f"there is none for {kind}, only for {', '.join(ENDINGS)}")
@@ -61,16 +61,16 @@ def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) 
         has = f"{shown(path)} has {counted(file.lines, 'line')} and no outline"
         raise Failed(f"{has}: {file.reason}; use Read or Grep")
     for lines, less in (
-        (list(map(line_of, file.definitions)), ""),
-        ([_short(one) for one in file.definitions], "(names alone; Read shows a range of lines)"),
-        (list(map(line_of, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
+        (list(map(in_full, file.definitions)), ""),
+        ([_short(definition) for definition in file.definitions], "(names alone; Read shows a range of lines)"),
+        (list(map(in_full, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
     ):
         if room.less(len(less)).holds([file.title, *lines]):
             break
-    return joined([file.title, *lines], room.less(len(less)), less, "")
+    return as_answer([file.title, *lines], room.less(len(less)), less, "")
 
 
-def below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
+def outline_below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
     """What is defined in a file from a line on: all of it, or what stands outermost; why that is not known."""
     try:
         with Parser(until) as parser:
@@ -79,24 +79,28 @@ def below(name: str, content: bytes, line: int, until: float, room: Room) -> lis
         return ["(no outline: there was no time for it)"]
     if file.failed:
         return [f"(no outline: {file.reason})"]
-    later = [one for one in file.definitions if one.last >= line]
-    lines = [_short(one) for one in later]
-    return lines if room.holds(lines) else room.fitting([_short(one) for one in later if not one.depth])
+    later = [definition for definition in file.definitions if definition.last >= line]
+    lines = [_short(definition) for definition in later]
+    if room.holds(lines):
+        return lines
+    return room.fitting([_short(definition) for definition in later if not definition.depth])
 
 
-def line_of(one: Definition) -> str:
-    return f"{_lines(one)} {one.header}"
+def in_full(definition: Definition) -> str:
+    return f"{_lines(definition)} {definition.header}"
 
 
-def _short(one: Definition) -> str:
-    return f"{_lines(one)} {one.name}"
+def _short(definition: Definition) -> str:
+    return f"{_lines(definition)} {definition.name}"
 
 
-def _lines(one: Definition) -> str:
-    return f"{'  ' * one.depth}{one.first}" + (f"-{one.last}" if one.last > one.first else "")
+def _lines(definition: Definition) -> str:
+    last = f"-{definition.last}" if definition.last > definition.first else ""
+    return f"{'  ' * definition.depth}{definition.first}{last}"
 
 
 def place_of(definitions: Sequence[Definition], line: int) -> str:
     """The definitions around a line, outermost first, with the lines of the innermost; nothing outside of all."""
-    around = [one for one in definitions if one.first <= line <= one.last]
-    return f"{around[-1].first}-{around[-1].last} {' > '.join(one.name for one in around)}" if around else ""
+    around = [definition for definition in definitions if definition.first <= line <= definition.last]
+    names = " > ".join(definition.name for definition in around)
+    return f"{around[-1].first}-{around[-1].last} {names}" if around else ""

@@ -14,12 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillrun.language.text.border import clean
+from skillrun.people.answers import Question
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.runtime.events import Said, Transcript
 from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 from skillrun.tools.tree import Tree
 
 IMPORTANT = [
@@ -125,8 +127,10 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
-    asyncio.run(folder.put_summary("p", summary))
-    assert RunFolder(path).summary("p") == summary
+    asyncio.run(folder.put_summary("p", Summary.of(summary)))
+    found = RunFolder(path).summary("p")
+    assert found is not None
+    assert found.record == summary
 
     async def recorded() -> None:
         with closing(Journal.create(path)) as journal:
@@ -156,7 +160,7 @@ def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, tex
 def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
     tmp_path_factory: pytest.TempPathFactory, text: str, choices: list[str]
 ) -> None:
-    questions = [{"id": "q", "text": text, "choices": choices, "default": ""}]
+    questions: list[Question] = [{"id": "q", "text": text, "choices": choices, "default": ""}]
     with Tree(tmp_path_factory.mktemp("form")) as folder:
         assert write_form(folder, "form.md", questions)
         try:
