@@ -16,7 +16,7 @@ from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, TESTS
 from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
 from skillrun.language.text.diagnostics import Problems, render
 from skillrun.language.text.document import parse_document
-from skillrun.language.text.source import read_source
+from skillrun.language.text.reading import read_source
 
 TOP = Path(__file__).parents[2]
 README, MANUAL = TOP / "README.md", TOP / "docs" / "language.md"

@@ -74,6 +74,7 @@ class Inference:
     place: Callable[[str], Span | None] = lambda _fact: None
     reads: set[str] = field(default_factory=set)
     _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
+    _unless: dict[int, Facts] = field(default_factory=dict)  # by node: what a path that may be absent needs
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
     assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, and what they were before
     left: int = field(init=False, default=0)
@@ -119,13 +120,11 @@ class Inference:
         self.known = frozenset(known)
 
     def gained(self, condition: nodes.Node) -> Facts:
-        """What is known where `condition` holds: its facts, and why the paths in it could have been absent."""
+        """What is known where `condition`, which has been inferred, holds: its facts, and what its paths needed."""
         new = facts(condition)
-        problems, self.problems = self.problems, Problems.unheard()
         for node in (condition, *condition.find_all((nodes.Getattr, nodes.Getitem))):
-            if isinstance(node, nodes.Getattr | nodes.Getitem) and fact(node) in new:
-                new |= (self.infer(node).unless or NOTHING) - NEVER
-        self.problems = problems
+            if id(node) in self._unless and fact(node) in new:
+                new |= self._unless[id(node)]
         return new
 
     def holds(self, node: nodes.Node, one: Type) -> bool:
@@ -286,7 +285,10 @@ class Inference:
         found = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
             found = found.maybe(owner.unless)
-        return self.settled(node, found)
+        found = self.settled(node, found)
+        if found.unless is not None:
+            self._unless[id(node)] = found.unless - NEVER
+        return found
 
     def _owner_of_record(self, node: nodes.Node) -> str:
         """Whose record it is: a name, or `*`; nothing where it is none."""
@@ -424,11 +426,17 @@ class Inference:
             ):
                 return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
             case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
-                problems, self.problems = self.problems, Problems.unheard()
-                fields = self.infer(owner).fields
-                self.problems = problems
+                fields = self.at(owner).fields
                 return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
         return ""
+
+    def at(self, path: nodes.Node) -> Type:
+        """What a path leads to, as far as the names tell; it is not checked."""
+        if isinstance(path, nodes.Name):
+            return self.names.get(path.name, ANY)
+        assert isinstance(path, nodes.Getattr)
+        owner = self.at(path.node)
+        return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY
 
     def concat(self, node: nodes.Concat) -> Type:
         for part in node.nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jinja2 import nodes
@@ -233,6 +233,10 @@ class Scope:
         self.names.pop("failure", None)
         if around is not None:
             self.names["failure"] = around
+
+    def trial(self, names: Mapping[str, Type]) -> Scope:
+        """A scope of its own whose problems nobody hears: what steps bind, before it is known what they can read."""
+        return replace(self, problems=Problems.unheard(), names={**self.names, **names}, ids=dict(self.ids))
 
     def bind(self, name: str, one: Type) -> None:
         self.names[identifier(name)] = one

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -29,7 +28,7 @@ from skillrun.language.files.kinds import OWN_FILES, VERBS
 from skillrun.language.files.reader import OWN_NAMES
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.templates.expressions import Value
-from skillrun.language.text.diagnostics import Problems, close_to, suggest
+from skillrun.language.text.diagnostics import close_to, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import Field
 from skillrun.language.types.types import (
@@ -458,7 +457,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     _cap(scope, step, beside.get("at_most", ANY))
     outer, loop, before = scope.names.pop("pass", None), scope.loop, dict(scope.names)
     scope.loop = "repeat"
-    trial = replace(scope, problems=Problems.unheard(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
+    trial = scope.trial({"pass": _pass(NONE)})
     check_steps(trial, step.steps)
     bound = {name: one for name, one in trial.names.items() if before.get(name) is not one and name != "pass"}
     scope.names |= {name: merged([before[name], one]) for name, one in bound.items() if name in before}

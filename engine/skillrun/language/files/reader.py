@@ -32,7 +32,8 @@ from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed,
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.types.fields import Field, input_type
 from skillrun.language.types.picoschema import ShapeSpec, Type, parse_shape
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.schemas import shown
+from skillrun.language.types.written_schemas import written_shape
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
@@ -147,7 +148,7 @@ class Reader:
 
     def schema(self, node: Node) -> Any:
         try:
-            return Shape.from_schema(plain(node)).schema
+            return written_shape(plain(node)).schema
         except SkillrunError as error:
             self.report(node.span, "schema", error.message)
             return {}

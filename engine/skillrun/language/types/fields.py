@@ -82,26 +82,28 @@ def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
     return tuple(fields.values())
 
 
-def coerce(field: Field, value: Any, names: Names | None = None) -> Coerced:
+def coerce(field: Field, value: Any, names: Names | None = None, called: str = "") -> Coerced:
     """The value as the field's type: from the command line (always text) or from YAML and templates.
 
-    `names` is what the field's own templates read; without it, values that a template gives are not checked.
+    `names` is what the field's own templates read; without it, values that a template gives are not checked. An error
+    names the field, or what it is `called`.
     """
+    called = called or field.name
     if isinstance(value, str) and field.type.kind == "object":
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return Coerced(error=f"`{field.name}` is {shown(value)}; expected JSON")
+            return Coerced(error=f"`{called}` is {shown(value)}; expected JSON")
     elif isinstance(value, str) and field.array:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
-        return _one(field, value, field.name, names)
+        return _one(field, value, called, names)
     if not isinstance(value, (list, tuple)):
-        return Coerced(error=f"`{field.name}` is {shown(value)}; expected a list")
+        return Coerced(error=f"`{called}` is {shown(value)}; expected a list")
     if field.length is not None and not field.length[0] <= len(value) <= field.length[1]:
         least, most = field.length
-        return Coerced(error=f"`{field.name}` has {len(value)} items; expected {least} to {most}")
-    items = [_one(field, item, f"{field.name}[{place}]", names) for place, item in enumerate(value)]
+        return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
+    items = [_one(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
@@ -184,15 +186,15 @@ def _enum(found: Type, values: Node, problems: Problems) -> Type | None:
     return None if choices is None else replace(found, values=choices)
 
 
-def _check(field: Field, value: Value, name: str, problems: Problems) -> None:
+def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
     """Report a literal value that does not fit its field."""
     if field.array and value.items is not None:
         for item in value.items:
-            _check(replace(field, array=False), item, name, problems)
+            _check(replace(field, array=False), item, called, problems)
     elif not value.computed:
-        error = coerce(field, value.evaluate({})).error
+        error = coerce(field, value.evaluate({}), called=called).error
         if error:
-            problems.report(value.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
+            problems.report(value.span, "default", error)
 
 
 def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:

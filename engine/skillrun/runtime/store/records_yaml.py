@@ -15,8 +15,9 @@ import yaml
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, render
 from skillrun.language.text.document import parse_document
+from skillrun.language.text.reading import read_source, source_of
 from skillrun.language.text.scalars import is_number, plain_value
-from skillrun.language.text.source import plain, read_source, source_of
+from skillrun.language.text.source import plain
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
