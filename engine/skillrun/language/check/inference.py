@@ -14,13 +14,14 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from skillrun.language.check.arguments import check_arguments
-from skillrun.language.check.comparisons import TESTS as SIGNS
 from skillrun.language.check.comparisons import doubtful
 from skillrun.language.check.facts import beginnings, denied, fact, facts
 from skillrun.language.check.record_shapes import READ
-from skillrun.language.check.results import RESULTS, TEXT_FILTERS, constant, keyword
 from skillrun.language.templates.expressions import Template
+from skillrun.language.templates.gives import constant, keyword
 from skillrun.language.templates.interpreter import shown
+from skillrun.language.templates.tests import SIGNS
+from skillrun.language.templates.vocabulary import ENTRIES, TEXT_FILTERS
 from skillrun.language.text.diagnostics import Problems, Severity, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import (
@@ -129,6 +130,13 @@ class Inference:
 
     def holds(self, node: nodes.Node, one: Type) -> bool:
         return one.unless is None or one.unless <= self.known or fact(node) in self.known
+
+    def proof(self, node: nodes.Node) -> Facts:
+        """What has to be known so that the value of `node` is there and not empty."""
+        return frozenset({fact(node)})
+
+    def proved(self, node: nodes.Node) -> bool:
+        return fact(node) in self.known
 
     def settled(self, node: nodes.Node, one: Type) -> Type:
         """The type with what is known here: that it is present, and of a list that it has items."""
@@ -447,8 +455,7 @@ class Inference:
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
         arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(one) for one in node.args]
         self.calls.append((name, node.args, arguments))
-        check_arguments(self, node, name, arguments)
-        return RESULTS[name](self, node, arguments) if name in RESULTS else ANY
+        return self.called(node, name, arguments)
 
     def heard(self, node: nodes.Expr) -> Type:
         """A step of which only what was said is read."""
@@ -464,8 +471,18 @@ class Inference:
         if isinstance(attribute, str) and node.name != "map":
             self.attribute(node, one, attribute)
         self.calls.append((node.name, [node, *node.args], [one, *arguments]))
-        check_arguments(self, node, node.name, [one, *arguments])
-        return RESULTS[node.name](self, node, [one, *arguments]) if node.name in RESULTS else ANY
+        return self.called(node, node.name, [one, *arguments])
+
+    def called(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
+        """What a filter or function gives, whose arguments are checked."""
+        if name not in ENTRIES:
+            return ANY
+        check_arguments(self, node, name, ENTRIES[name], types)
+        return ENTRIES[name].result(self, node, types)
+
+    def given(self, node: nodes.Filter, types: list[Type]) -> Type:
+        """What a filter gives for values of these types."""
+        return ENTRIES[node.name].result(self, node, types) if node.name in ENTRIES else ANY
 
     def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
         for argument in node.kwargs:

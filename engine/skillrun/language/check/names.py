@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from skillrun.language.check.results import ANSWER, DROPPED, QUESTION, REPLY
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
+from skillrun.language.templates.records import ANSWER, DROPPED, QUESTION, REPLY
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS
 from skillrun.language.types.fields import Field
 from skillrun.language.types.types import (
     ANY,

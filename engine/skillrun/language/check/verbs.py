@@ -21,13 +21,13 @@ from skillrun.language.check.habits import changes_nothing
 from skillrun.language.check.names import PHASE_RECORD, REMEMBERS, replies_type
 from skillrun.language.check.record_shapes import ANSWERS, answers
 from skillrun.language.check.record_shapes import merged as records_merged
-from skillrun.language.check.results import ANSWER, FAILURE, QUESTION
 from skillrun.language.check.scope import Scope
 from skillrun.language.files.definitions import Protocol, Step
 from skillrun.language.files.kinds import OWN_FILES, VERBS
 from skillrun.language.files.reader import OWN_NAMES
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.templates.expressions import Value
+from skillrun.language.templates.records import ANSWER, FAILURE, QUESTION
 from skillrun.language.text.diagnostics import close_to, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import Field

@@ -27,7 +27,7 @@ from skillrun.language.files.definitions import (
 )
 from skillrun.language.files.kinds import RESERVED, VERBS, Key, Keys
 from skillrun.language.templates.expressions import Template, Value, compile_bare, read_value
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.types.fields import Field, input_type
