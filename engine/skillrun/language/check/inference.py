@@ -31,6 +31,7 @@ from skillrun.language.types.types import (
     NOTHING,
     NUMBER,
     TEXT,
+    Fact,
     Facts,
     Type,
     identifier,
@@ -72,7 +73,7 @@ class Inference:
     problems: Problems
     known: Facts = NOTHING
     explain: Callable[[str], str] = lambda _path: ""
-    place: Callable[[str], Span | None] = lambda _fact: None
+    place: Callable[[Fact], Span | None] = lambda _fact: None
     reads: set[str] = field(default_factory=set)
     _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
     _unless: dict[int, Facts] = field(default_factory=dict)  # by node: what a path that may be absent needs
@@ -115,8 +116,8 @@ class Inference:
         known = {*self.known}
         while waiting:
             known |= waiting
-            found = (self.names.get(name) for name in waiting)
-            needed = NOTHING.union(*(one.unless for one in found if one is not None and one.unless is not None))
+            present = (self.names.get(one.path[0]) for one in waiting if len(one.path) == 1)
+            needed = NOTHING.union(*(one.unless for one in present if one is not None and one.unless is not None))
             waiting = needed - NEVER - known
         self.known = frozenset(known)
 
@@ -188,11 +189,10 @@ class Inference:
         """Report a value that may be absent: at what its config lacks, or else here."""
         if one.unless is None or self.holds(node, one):
             return
-        for missing in sorted(one.unless - self.known):
+        for missing in sorted(one.unless - self.known, key=lambda each: ".".join(each.path)):
             if (span := self.place(missing)) is not None:
                 line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
-                name = missing.rpartition(".")[2]
-                self.problems.report(span, "missing-key", f"`{name}` is missing here", f"{line} needs it")
+                self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
                 return
         self.report(node, "absent", f"`{shown(node)}` may be absent here", hint)
 
@@ -327,7 +327,7 @@ class Inference:
         if index.kind != "text" or index.values is None:
             return merged(owner.fields.values())
         names = [str(value) for value in index.values]
-        lacking = frozenset(f"{owner.label}.{name}" for name in names if identifier(name) not in owner.fields)
+        lacking = frozenset(Fact((*owner.label, name)) for name in names if identifier(name) not in owner.fields)
         found = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
         return found.maybe(lacking) if lacking else found
 
@@ -335,7 +335,7 @@ class Inference:
         """The field of a record; None, and a problem, where it does not have it."""
         found = owner.fields.get(identifier(key))
         if found is None:
-            label = owner.label or "it"
+            label = owner.called or "it"
             special = self.explain(f"{label}.{identifier(key)}")
             lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
             hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
@@ -504,7 +504,7 @@ _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {
     nodes.Name: Inference.whole,
     nodes.Getattr: Inference.look_up,
     nodes.Getitem: Inference.look_up,
-    nodes.Const: lambda _, node: of_value(node.value, ""),
+    nodes.Const: lambda _, node: of_value(node.value),
     nodes.List: Inference.listing,
     nodes.Tuple: Inference.listing,
     nodes.Dict: Inference.mapping,

@@ -144,7 +144,7 @@ class Scope:
             fields = {key: self.value(one, extra) for key, one in value.entries.items()}
             parts = {key: one.values[0] for key, one in fields.items() if one.values}
             return record(fields, "the mapping", known(parts) if all(map(_single, fields.values())) else None)
-        return of_value(value.plain, "")
+        return of_value(value.plain)
 
     def needed(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
         """As `value`, for a place where an absent one cannot be used."""

@@ -30,6 +30,7 @@ from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import ANSWER, FAILURE, QUESTION
 from skillrun.language.text.diagnostics import close_to, suggest
 from skillrun.language.text.source import Span
+from skillrun.language.types.converting import of_schema
 from skillrun.language.types.fields import Field
 from skillrun.language.types.types import (
     ANY,
@@ -38,19 +39,20 @@ from skillrun.language.types.types import (
     NOTHING,
     NUMBER,
     TEXT,
+    Fact,
     Facts,
     Type,
+    declared_at,
     identifier,
     list_of,
     merged,
-    of_schema,
     record,
 )
 
 MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 Types = Mapping[str, Type]
 _DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
-_EARLIER_PASS: Final[Facts] = frozenset({"a pass before this one"})
+_EARLIER_PASS: Final[Facts] = frozenset({Fact(event="a pass before this one")})
 
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
@@ -76,7 +78,7 @@ def check_step(scope: Scope, step: Step) -> None:
             with scope.knowing(FAILURE), scope.under(step.otherwise.when):
                 found = _either(step, found, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
-            depends = depends | {f"{step.id} was answered"}
+            depends = depends | _happened(step, "was answered")
     if step.id is not None and found is not None:
         found = found if first else ANY  # which of the two steps is meant, nobody knows
         scope.bind(step.id, found.maybe(depends) if depends and first else found)
@@ -132,11 +134,15 @@ def _claim_id(scope: Scope, step: Step) -> bool:
     return taken is span
 
 
+def _happened(step: Step, how: str) -> Facts:
+    return frozenset({Fact(event=f"{step.id} {how}")})
+
+
 def _either(step: Step, found: Type | None, other: Step, stand_in: Type | None) -> Type | None:
     """What an id gives when either the step or the one that stands in for it ran."""
     if step.verb == "goto" or other.verb == "stop" or found is None:
         return found
-    answered, failed = (frozenset({f"{step.id} {how}"}) for how in ("was answered", "failed"))
+    answered, failed = (_happened(step, how) for how in ("was answered", "failed"))
     if stand_in is None or found.kind != "record":
         return found.maybe(answered)
     fields = {name: one.maybe(answered) for name, one in found.fields.items()}
@@ -171,7 +177,7 @@ def _artifact(scope: Scope, step: Step) -> None:
 
 def _shaped(scope: Scope, step: Step) -> Type | None:
     """The type of structured data, None where no shape asks for any; the templates inside its shape are checked."""
-    label = f"{step.id}.data"
+    label = (str(step.id), "data")
     if step.schema is not None:
         return of_schema(step.schema, label)
     spec = scope.lookups.spec(step.output)
@@ -181,7 +187,7 @@ def _shaped(scope: Scope, step: Step) -> Type | None:
         scope.report(spec.span, "shape", "only a protocol's step takes `task`", "write out the fields")
     for template in spec.templates:
         scope.infer(template)
-    return ANY if spec.task else of_schema(spec.outline, label)
+    return ANY if spec.task else declared_at(spec.type, label)
 
 
 def _attached(scope: Scope, step: Step, beside: Types) -> Type | None:
@@ -211,7 +217,7 @@ def _attached(scope: Scope, step: Step, beside: Types) -> Type | None:
     if not outlines and "points" not in beside:
         return ANY if step.record else None
     ids = [answers()] if "points" in beside else []
-    found = of_schema(records_merged([*outlines, *ids]), f"{step.id}.record")
+    found = of_schema(records_merged([*outlines, *ids]), (str(step.id), "record"))
     for part in step.record[:1]:
         kept = {name: one for name, one in PHASE_RECORD.fields.items() if name in found.fields}
         scope.fit(part.span, found, record(kept), f"the record of `{step.id}`")

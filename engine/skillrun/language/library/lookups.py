@@ -21,7 +21,7 @@ from skillrun.language.text.diagnostics import did_you_mean, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import MemberError, parse_member
 from skillrun.language.types.picoschema import ShapeSpec
-from skillrun.language.types.types import ANY, BOOLEAN, Type, of_value, record
+from skillrun.language.types.types import ANY, BOOLEAN, Fact, Type, of_value, record
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Settings:
 
     @cached_property
     def config(self) -> Type:
-        return ANY if self.data is None else of_value(self.data, "config", tunable=True)
+        return ANY if self.data is None else of_value(self.data, ("config",), tunable=True)
 
     @cached_property
     def features(self) -> Type:
@@ -53,9 +53,9 @@ class Settings:
         found = (self.data or {}).get(name)
         return found if isinstance(found, Mapping) else {}
 
-    def place(self, fact: str) -> Span | None:
+    def place(self, fact: Fact) -> Span | None:
         """Where the config lacks what the fact says."""
-        owner, *path = fact.split(".")[:-1] or [""]
+        owner, *path = fact.path[:-1] or ("",)
         found = (layer.place(*path) for layer in self.layers if owner == "config")
         return next((span for span in found if span is not None), None)
 
