@@ -19,8 +19,7 @@ from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.disk.opening import open_journal
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from tests.acceptance.conftest import Call, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
@@ -201,8 +200,9 @@ class Dev:
         setting = Session(
             program, Catalogue.of(models.data), gateway, person, project=self.folder, override="scripted:x"
         )
-        with FolderLease(self.run).hold(), closing(open_journal_of(self.run)) as journal:
-            return asyncio.run(session.again(setting, self.run, journal, {}))
+        folder = RunFolder(self.run)
+        with folder.lease.hold(), closing(folder.new_journal()) as journal:
+            return asyncio.run(session.again(setting, folder, journal, {}))
 
     def texts(self) -> dict[str, str]:
         return {
@@ -210,12 +210,6 @@ class Dev:
             for path in self.run.rglob("*.md")
             if "summaries" not in path.parts and path.name != "state.md"
         }
-
-
-def open_journal_of(run: Path) -> Any:
-    from skillrun.tools.tree import Tree
-
-    return open_journal(Tree(run))
 
 
 @pytest.mark.finding("FM11")

@@ -18,8 +18,8 @@ from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.folder import stored
-from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
-from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Kind
 from skillrun.runtime.store.seal import key_folder, seal_of
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
@@ -98,9 +98,9 @@ def test_evaluated_again_from_the_start_it_asks_nobody(name: str, place: Path, s
         program, catalogue, gateway, open_person(unattended=True), project=place, override="scripted:default"
     )
     before = described(run)
-    with FolderLease(run).hold(), closing(SqliteJournal.open(run)) as journal:
-        state, _ = stored(run).state.read()
-        outcome = asyncio.run(session.again(setting, run, journal, state.inputs))
+    folder = RunFolder(run)
+    with folder.lease.hold(), closing(folder.journal()) as journal:
+        outcome = asyncio.run(session.again(setting, folder, journal, folder.state().inputs))
     assert (outcome.status, gateway.sent) == ("completed", [])
     assert files(described(run)) == files(before)
 

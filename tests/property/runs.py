@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -31,9 +31,8 @@ from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.folder import stored
 from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.property.workflows import Workflows
@@ -204,9 +203,9 @@ class Bench:
         if how == "begin":
             inputs, _ = session.checked_inputs(self.program, {"request": "Paint it blue."})
             return await session.begin(setting, inputs, runs, NAME)
-        with FolderLease(runs / NAME).hold(), journal_of(runs) as journal:
-            inputs = stored(runs / NAME).state.read()[0].inputs
-            return await session.again(setting, runs / NAME, journal, inputs)
+        folder = RunFolder(runs / NAME)
+        with folder.lease.hold(), closing(folder.journal()) as journal:
+            return await session.again(setting, folder, journal, folder.state().inputs)
 
     def _hook(self, story: Story, model: Model, away: bool, keep: Keep | None) -> Callable[[str], None]:
         def reached(name: str) -> None:

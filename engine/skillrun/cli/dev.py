@@ -21,11 +21,8 @@ from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowe
 from skillrun.models.messages import Gateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
-from skillrun.runtime.store.disk.folder import check_folder
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.disk.opening import new_folder, open_journal
-from skillrun.runtime.store.state import STATE
-from skillrun.tools.tree import Tree
+from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.journal import Journal
 
 BROKEN: Final = "the last good version stays in force; mend the file and save it"
 RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
@@ -64,17 +61,17 @@ def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
 
 
 async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
-    folder = new_folder(job.runs, job.slug or f"dev-{workflow}", shared=job.share)
-    check_folder(folder)
+    folder = RunFolder.new(job.runs, job.slug or f"dev-{workflow}", shared=job.share)
+    folder.check()
     changes = Changes(asyncio.get_running_loop())
     gateway, catalogue = job.loaded.gateway(job.script, out.note), job.loaded.catalogue
     library = job.loaded.program.library
     roots = [root.path for root in library.roots]
     estimate = None
-    if folder.known(STATE) is None:  # a run that is there has its estimate
+    if not folder.has_state:  # a run that is there has its estimate
         estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.prepared)
-    with FolderLease(folder).hold(), watching(roots, changes):
-        journal = open_journal(folder)
+    with folder.lease.hold(), watching(roots, changes):
+        journal = folder.new_journal()
         try:
             loaded: Loaded | None = job.loaded
             while True:
@@ -82,7 +79,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                     begun = _evaluate(loaded, job, gateway, folder, journal, rerun, out, estimate)
                     if not await begun:
                         return 130
-                folder.check()  # a run that is lost is not watched any longer
+                folder.check_here()  # a run that is lost is not watched any longer
                 rerun = frozenset()
                 out.line("watching; Ctrl-C ends")
                 paths = await changes.take()
@@ -113,14 +110,14 @@ async def _evaluate(
     loaded: Loaded,
     job: Job,
     gateway: Gateway,
-    folder: Tree,
-    journal: Any,
+    folder: RunFolder,
+    journal: Journal,
     rerun: frozenset[str],
     out: Output,
     estimate: Mapping[str, Any] | None,
 ) -> bool:
     """One turn, and what it came to; whether to go on watching."""
-    first = folder.known(STATE) is None
+    first = not folder.has_state
 
     def heard(event: Event) -> None:
         if not first and isinstance(event, CallStarted):

@@ -10,8 +10,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import line_of
-from skillrun.runtime.store.disk.transcript import events
-from skillrun.tools.tree import Tree
+from skillrun.runtime.store.disk.run_folder import RunFolder
 
 
 @click.command(help="Show the events of RUN, a line each.")
@@ -21,7 +20,7 @@ from skillrun.tools.tree import Tree
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
-    for event in events(Tree(options.located(run, runs)), follow=follow):
+    for event in RunFolder(options.located(run, runs)).events(follow=follow):
         if json:
             out.line(jsons.dumps(event))
             continue

@@ -26,10 +26,9 @@ from skillrun.runtime.admission import decided_state
 from skillrun.runtime.interpreter import Outcome, now
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.disk.migration import migrate, old_state
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.run_store import called
-from skillrun.tools.tree import Tree
+from skillrun.runtime.store.state import STATE
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
 
@@ -68,7 +67,7 @@ def go_on(
     folder = options.located(run, runs)
     name, typed = folder.name, called(folder, Path.cwd())
     library = open_library()
-    _bring_forward(Tree(folder), library, out, preview=preview)
+    _bring_forward(RunFolder(folder), library, out, preview=preview)
     state = read_state(folder)
     if workflow not in ("", state.workflow):
         raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
@@ -113,18 +112,17 @@ def go_on(
     return carry_out(loaded, go, folder, replies, out, people, session)
 
 
-def _bring_forward(folder: Tree, library: Library, out: Output, *, preview: bool) -> None:
+def _bring_forward(folder: RunFolder, library: Library, out: Output, *, preview: bool) -> None:
     """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
-    old = old_state(folder)
+    old = folder.old_state()
     if old is None:
         return
     if preview or not old.get("workflow"):
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
-        raise UsageError(f"{folder.path / 'state.md'} is of schema version 1", hint)
+        raise UsageError(f"{folder.store().place(STATE)} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
-    with FolderLease(folder).hold():
-        for line in migrate(folder, old, program, now()):
-            out.line(line)
+    for line in folder.bring_forward(old, program, now()):
+        out.line(line)
 
 
 async def _would_ask(loaded: Loaded, folder: Path, *, adopt: bool | None) -> list[WouldAsk]:

@@ -22,7 +22,7 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
-from skillrun.runtime.store.disk.opening import base_slug, new_slug
+from skillrun.runtime.store.disk.opening import base_slug, is_run, new_slug
 from skillrun.runtime.store.records_yaml import legible
 from skillrun.runtime.store.run_store import called
 
@@ -71,7 +71,7 @@ def _mention(runs: Path, name: str, out: Output) -> None:
     from skillrun.cli.story import read_state
 
     folder = runs / name
-    if name and (folder / "state.md").is_file():
+    if name and is_run(folder):
         with suppress(SkillrunError):
             status = read_state(folder).status
             if status != "completed":

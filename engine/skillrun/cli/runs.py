@@ -11,7 +11,8 @@ from skillrun.cli.printing import Output
 from skillrun.cli.story import read_state, status_of
 from skillrun.cli.words import table
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.state import STATE
+from skillrun.runtime.store.disk.opening import is_run
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
@@ -29,9 +30,9 @@ def runs(runs: Path, json: bool) -> int:
     for name, kind in names:
         folder = runs.resolve() / name
         try:
-            if kind == "link" and (folder / STATE).is_file():
+            if kind == "link" and is_run(folder):
                 raise PathRefused(f"{folder} is a symbolic link")
-            if kind != "folder" or Tree(folder).known(STATE) is None:
+            if kind != "folder" or not RunFolder(folder).has_state:
                 continue
             state = read_state(folder)
             status = status_of(folder, state)

@@ -14,18 +14,13 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.run import Spent
-from skillrun.runtime.store.bodies import fits
-from skillrun.runtime.store.disk.folder import stored
-from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.disk.transcript import KINDS, Record, events
-from skillrun.runtime.store.disk.verification import sound
+from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.transcript import KINDS, Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.recorded import is_artifact
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
-from skillrun.tools.tree import Tree
 
 Paid = dict[tuple[str, int], Spent]
 """By phase and round."""
@@ -34,25 +29,25 @@ HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expecte
 
 def read_state(folder: Path) -> State:
     """The state that `state.md` holds. Raises SkillrunError."""
-    return stored(folder).state.read()[0]
+    return RunFolder(folder).state()
 
 
 def status_of(folder: Path, state: State) -> str:
     """The status; a run that says it is running and that no process holds was cut off."""
-    return "interrupted" if state.status == "running" and not FolderLease(folder).is_held() else state.status
+    return "interrupted" if state.status == "running" and not RunFolder(folder).lease.is_held() else state.status
 
 
 def story(folder: Path) -> Record:
     """The whole of it, as plain data. Changes nothing there."""
-    with Tree(folder) as tree:
-        return _story(tree)
+    with RunFolder(folder) as run:
+        return _story(run)
 
 
-def _story(folder: Tree) -> Record:
+def _story(folder: RunFolder) -> Record:
     counted, paid, store = _from_journal(folder)
     state, _ = store.state.read()
     told = _Told(folder)
-    held = state.status == "running" and not FolderLease(folder).is_held()
+    held = state.status == "running" and not folder.lease.is_held()
     status = "interrupted" if held else state.status
     phases = _phases(store, state, status, told, paid)
     if "usage" in counted and (again := sum(phase["usage"].get("replayed", 0) for phase in phases)):
@@ -63,7 +58,7 @@ def _story(folder: Tree) -> Record:
         half_moved = bool(state.going)  # to a round that is over
         counted["removed_by_hand"] = [] if half_moved else store.removed_by_hand()
     return {
-        "run": folder.path.name,
+        "run": folder.name,
         "workflow": state.workflow,
         "status": status,
         "reason": state.reason,
@@ -98,7 +93,7 @@ def _story(folder: Tree) -> Record:
 class _Told:
     """What the events say of each phase in each round; what is evaluated again happens again, and is told once."""
 
-    def __init__(self, folder: Tree) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         self.order: list[str] = []
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
@@ -106,7 +101,7 @@ class _Told:
         self.lines: dict[tuple[str, int], list[str]] = {}
         self.notices: dict[str, None] = {}  # warnings about the run as a whole
         rounds: dict[str, int] = {}
-        for event in events(folder):
+        for event in folder.events():
             if event["event"] not in KINDS:  # of a later skillrun
                 continue
             path = str(event.get("phase") or event.get("source") or "")
@@ -189,22 +184,22 @@ def _feature(name: str, stands: str) -> Record:
     return {"name": name, "on": stands == "on", "because": stands.removeprefix("on").removeprefix("off, ")}
 
 
-def _from_journal(folder: Tree) -> tuple[Record, Paid, RunStore]:
+def _from_journal(folder: RunFolder) -> tuple[Record, Paid, RunStore]:
     """What only the journal knows, what each phase has used by it, and the run's store as it knows them.
 
     Nothing, and why, while another process has it or when it is damaged.
     """
     try:
-        if not sound(folder):
-            return {"journal": "there is no journal in `.run/`"}, {}, stored(folder)
-        with closing(read_journal(folder, fits)) as journal:
-            store = stored(folder, journal)
+        if not folder.has_journal:
+            return {"journal": "there is no journal in `.run/`"}, {}, folder.store()
+        with closing(folder.journal_to_read()) as journal:
+            store = folder.store(journal)
             paid = _paid(journal)
             return _counted(store, journal, paid), paid, store
     except PermissionError:
-        return {"journal": "the journal of this run is its owner's"}, {}, stored(folder)
+        return {"journal": "the journal of this run is its owner's"}, {}, folder.store()
     except SkillrunError as error:
-        return {"journal": error.message}, {}, stored(folder)
+        return {"journal": error.message}, {}, folder.store()
 
 
 def _paid(journal: Journal) -> Paid:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
-from skillrun.runtime.store.disk.folder import stored
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Journal
-from skillrun.tools.tree import Tree
 
 
 @dataclass
@@ -27,7 +25,7 @@ class Turn:
     differences: dict[str, list[str]] = field(default_factory=dict)
 
 
-async def turn(session: Session, folder: Tree | Path, journal: Journal, inputs: dict[str, Any]) -> Turn:
+async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: dict[str, Any]) -> Turn:
     """Evaluate the run in `folder` from its first phase. The caller holds the lock and keeps the journal open."""
     before = artifacts(folder, journal)
     reused: list[str] = []
@@ -42,9 +40,9 @@ async def turn(session: Session, folder: Tree | Path, journal: Journal, inputs: 
     return Turn(outcome, len(reused), asked, differences(before, artifacts(folder, journal)))
 
 
-def artifacts(folder: Tree | Path, journal: Journal) -> dict[str, str]:
+def artifacts(folder: RunFolder, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
-    ledger = stored(folder, journal).ledger
+    ledger = folder.store(journal).ledger
     return {name: ledger.text(name) or "" for name in ledger.artifacts()}
 
 

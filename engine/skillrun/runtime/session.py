@@ -37,23 +37,14 @@ from skillrun.runtime.events import (
 )
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.run import Run, Session
-from skillrun.runtime.store.bodies import fits
-from skillrun.runtime.store.chained import KEPT
-from skillrun.runtime.store.disk.atomic import share, tree_of
-from skillrun.runtime.store.disk.folder import check_folder, stored
-from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
-from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
-from skillrun.runtime.store.disk.opening import copy_files, existing, new_folder, open_journal, undone
-from skillrun.runtime.store.disk.transcript import Transcript
-from skillrun.runtime.store.disk.verification import JournalShortened
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
-from skillrun.runtime.store.run_store import RunStore, called
+from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.seal import is_sealed, own_key
 from skillrun.runtime.store.state import STATE, State
 from skillrun.runtime.store.summary import Summary
-from skillrun.tools.tree import Tree
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -89,10 +80,10 @@ def _is_text(value: Any) -> bool:
 async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
-    folder = new_folder(runs, name, shared=state.share)
+    folder = RunFolder.new(runs, name, shared=state.share)
     _check_new(session, folder)
-    check_folder(folder)
-    with FolderLease(folder).hold(), undone(folder), closing(open_journal(folder)) as journal:
+    folder.check()
+    with folder.lease.hold(), folder.undone(), closing(folder.new_journal()) as journal:
         _check_new(session, folder)  # one of that name may have run since, from its beginning to its end
         if not journal.empty:  # that of a run that was killed before its first line is
             raise UsageError(
@@ -101,10 +92,10 @@ async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str)
         return await _evaluated(session, folder, journal, state, [], resumed=False)
 
 
-def _check_new(session: Session, folder: Tree) -> None:
+def _check_new(session: Session, folder: RunFolder) -> None:
     """Raises UsageError where there is a run already."""
-    if folder.known(STATE) is not None:
-        name, typed = folder.path.name, called(folder.path, session.project)
+    if folder.has_state:
+        name, typed = folder.name, folder.called(session.project)
         raise UsageError(
             f"there is a run `{name}` already", f"go on with `skillrun resume {typed}`, or choose another `--name`"
         )
@@ -112,13 +103,12 @@ def _check_new(session: Session, folder: Tree) -> None:
 
 async def resume(session: Session, runs: Path, name: str) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
-    folder = Tree(existing(runs, name))
-    check_folder(folder)
+    folder = RunFolder.existing(runs, name)
+    folder.check()
     check_decided(session, folder.path)
-    if folder.identity(INSIDE) is None:  # made by the lock, it would stand in the way of the one that is put back
-        raise JournalShortened(f"{folder.path / INSIDE} is missing, and the journal with it", KEPT)
-    with FolderLease(folder).hold(), closing(SqliteJournal.open(folder, fits)) as journal:
-        store = stored(folder, journal)
+    folder.check_inside()
+    with folder.lease.hold(), closing(folder.journal()) as journal:
+        store = folder.store(journal)
         written, _ = store.state.read()
         sealed = is_sealed(session.program, written, session.project)
         state, log, told = await _brought_forward(session.program, store)
@@ -133,16 +123,15 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, said=said)
 
 
-async def again(session: Session, run_folder: Tree | Path, journal: Journal, inputs: dict[str, Any]) -> Outcome:
+async def again(session: Session, folder: RunFolder, journal: Journal, inputs: dict[str, Any]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.
     """
-    folder = tree_of(run_folder)
     fresh = initial_state(session, inputs)
     log: list[str] = []
-    if folder.known(STATE) is not None:
-        state, log = stored(folder).state.read()
+    if folder.has_state:
+        state, log = folder.store().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
         if is_sealed(session.program, state, session.project):
             fresh.models = state.models
@@ -150,13 +139,12 @@ async def again(session: Session, run_folder: Tree | Path, journal: Journal, inp
     return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
 
 
-async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:
+async def rehearse(session: Session, inputs: dict[str, Any], *, base: RunFolder | None = None) -> Outcome:
     """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing."""
     files, journal = MemoryFiles(runs=session.runs), MemoryJournal()
     if base is not None:
-        with Tree(base) as run:
-            copy_files(run, files)
-            journal = read_journal(run, fits)
+        base.copy_files(files)
+        journal = base.journal_to_read()
         store = RunStore(files, journal)
         written, _ = store.state.read()
         state, log, _ = await _brought_forward(session.program, store)
@@ -222,7 +210,7 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
     Where generated replies send it back, a guess, what is asked from there on does not count as asked again. Certain is
     the first step of a phase that asks somebody, unless an answer or a reply before it has been made up.
     """
-    path = existing(runs, name)
+    folder = RunFolder.existing(runs, name)
     found: list[WouldAsk] = []
     known: set[str] = set()
     guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
@@ -242,9 +230,9 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
-    with closing(read_journal(path, fits)) as journal:
+    with closing(folder.journal_to_read()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
-    await rehearse(quiet, {}, base=path)
+    await rehearse(quiet, {}, base=folder)
     return found
 
 
@@ -302,7 +290,7 @@ def changed_files(program: Program, state: State) -> list[str]:
 
 async def _evaluated(
     session: Session,
-    folder: Tree,
+    folder: RunFolder,
     journal: Journal,
     state: State,
     log: list[str],
@@ -312,18 +300,14 @@ async def _evaluated(
     said: Iterable[str] = (),
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
-    transcript = Transcript(folder)
-    run = _opened(session, stored(folder, journal, shared=state.share), journal, state, log, transcript.heard)
+    transcript = folder.transcript()
+    run = _opened(session, folder.store(journal, shared=state.share), journal, state, log, transcript.heard)
     try:
         said = [*filter(None, [journal.doubt]), *said]
         for text in (*_sealing(run), *said):
             run.emit(Notice(text, "warn"))
         run.store.refusals.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
-        with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
-            if not state.share:
-                folder.restrict()
-            else:  # it may have begun as a private one
-                share(folder)
+        folder.settle_modes(shared=state.share)
         run.store.files.sweep()
         for address, fingerprint in lost:
             await _tell_lost(run, address, fingerprint)

@@ -1,0 +1,176 @@
+"""A run on the disk, from outside: what beginning it, going on with it and looking at it ask of its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+from skillrun.language.check.program import Program
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.errors import file_trouble
+from skillrun.runtime.store.bodies import fits
+from skillrun.runtime.store.chained import KEPT
+from skillrun.runtime.store.disk.atomic import share
+from skillrun.runtime.store.disk.folder import FolderFiles, check_folder
+from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
+from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
+from skillrun.runtime.store.disk.migration import migrate, old_state
+from skillrun.runtime.store.disk.opening import existing, new_folder
+from skillrun.runtime.store.disk.transcript import Record, Transcript, events
+from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, sound
+from skillrun.runtime.store.files import LARGEST, Files, folders
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.runtime.store.run_store import RunStore, called
+from skillrun.runtime.store.state import STATE, State
+from skillrun.tools.tree import Tree
+
+MOST_COPIED: Final = 500_000_000  # bytes
+NOT_BEGUN: Final = "nothing was begun; mend that, and type the command again"
+
+
+class RunFolder:
+    """The folder of a run. Nobody holds it by this alone."""
+
+    def __init__(self, folder: Tree | Path) -> None:
+        self._tree = folder if isinstance(folder, Tree) else Tree(folder)
+        self.lease = FolderLease(self._tree)
+
+    @classmethod
+    def new(cls, runs: Path, name: str, *, shared: bool) -> Self:
+        """That of a new run, made where it is not there. Raises PathRefused where it is a link."""
+        return cls(new_folder(runs, name, shared=shared))
+
+    @classmethod
+    def existing(cls, runs: Path, name: str) -> Self:
+        """That of a run. Raises UsageError where there is none, PathRefused where it is a link."""
+        return cls(existing(runs, name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tree.close()
+
+    @property
+    def name(self) -> str:
+        return self._tree.path.name
+
+    @property
+    def path(self) -> Path:
+        """Where people find it."""
+        return self._tree.path
+
+    def called(self, project: Path) -> str:
+        """What a command takes for this run when it is typed in the project."""
+        return called(self._tree.path, project)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the run has begun."""
+        return self._tree.known(STATE) is not None
+
+    @property
+    def has_journal(self) -> bool:
+        return sound(self._tree)
+
+    def check(self) -> None:
+        """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""
+        check_folder(self._tree)
+
+    def check_here(self) -> None:
+        """Raises RunLost where this process held the run and has lost it."""
+        self._tree.check()
+
+    def check_inside(self) -> None:
+        """Raises JournalShortened where what the engine keeps was removed: made anew by the lock, it would stand in the
+        way of the one that is put back."""
+        if self._tree.identity(INSIDE) is None:
+            raise JournalShortened(f"{self._tree.path / INSIDE} is missing, and the journal with it", KEPT)
+
+    # what is in it
+
+    def new_journal(self) -> Journal:
+        """The journal, made when there is none."""
+        there = any(self._tree.known(name) is not None for name in (JOURNAL, WITNESS))
+        return SqliteJournal.open(self._tree, fits) if there else SqliteJournal.create(self._tree, fits)
+
+    def journal(self) -> Journal:
+        """The journal, for who holds the run. Raises SkillrunError where it is not whole."""
+        return SqliteJournal.open(self._tree, fits)
+
+    def journal_to_read(self) -> MemoryJournal:
+        """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
+        return read_journal(self._tree, fits)
+
+    def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:
+        """Artifacts, summaries and state; without a journal they can be looked at."""
+        return RunStore(FolderFiles(self._tree, shared=shared), journal)
+
+    def state(self) -> State:
+        """The state that `state.md` holds. Raises SkillrunError."""
+        return self.store().state.read()[0]
+
+    def copy_files(self, target: Files) -> None:
+        """Copy what it holds but `.run`: regular files only. Raises SkillrunError where they are too many."""
+        left = MOST_COPIED
+        for folder in folders(self._tree):
+            if folder == ".run" or folder.startswith(".run/"):
+                continue
+            for name, kind in self._tree.entries(folder):
+                path = name if folder == "." else f"{folder}/{name}"
+                if kind != "file" or not self._tree.is_file(path):
+                    continue
+                content = self._tree.read(path, min(left, LARGEST))
+                left -= len(content)
+                if left < 0 or len(content) > LARGEST:
+                    message = f"the files in {self._tree.path} are too large to be looked through"
+                    raise SkillrunError(message, f"move {path} away")
+                target.write(path, content)
+
+    def transcript(self) -> Transcript:
+        """What hears the events of the run from now on."""
+        return Transcript(self._tree)
+
+    def events(self, *, follow: bool = False) -> Iterator[Record]:
+        """The events so far, and with `follow` those that come until the run ends."""
+        return events(self._tree, follow=follow)
+
+    # while it is begun, or gone on with
+
+    def old_state(self) -> Mapping[str, Any] | None:
+        """The state of a run of the first version; None for any other."""
+        return old_state(self._tree)
+
+    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
+        """Hold a run of the first version and bring it forward; what was done, a line each. Raises SkillrunError."""
+        with self.lease.hold():
+            return migrate(self._tree, old, program, now)
+
+    def settle_modes(self, *, shared: bool) -> None:
+        """Have the folder be its owner's alone or, with `shared`, readable by whom the umask allows."""
+        with suppress(PermissionError):  # file systems of other machines, where modes mean nothing
+            if shared:  # it may have begun as a private one
+                share(self._tree)
+            else:
+                self._tree.restrict()
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
+        is_new = self._tree.known(JOURNAL) is None and self._tree.known(WITNESS) is None
+        try:
+            yield
+        except BaseException as error:
+            if not is_new or self.has_state:
+                raise
+            with suppress(OSError, SkillrunError):
+                self._tree.remove(".run")
+                self._tree.path.rmdir()
+            if isinstance(error, OSError):
+                raise SkillrunError(file_trouble(error).message, NOT_BEGUN) from error
+            if type(error) is SkillrunError:
+                raise SkillrunError(error.message, NOT_BEGUN) from error
+            raise
