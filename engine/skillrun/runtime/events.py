@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.field_types import Number, Whole
 from skillrun.tools.tree import Tree
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"
@@ -34,7 +35,7 @@ class RunStarted(Event):
     run: str
     workflow: str
     folder: str
-    phases: tuple[str, ...]
+    phases: Sequence[str]
     inputs: Mapping[str, Any]
     models: Mapping[str, str]
     resumed: bool = False
@@ -53,7 +54,7 @@ class PhaseStarted(Event):
     """`entry_type` says whether the person was away in between: `re_entry_after_user_input`, else `first_entry`."""
 
     phase: str
-    round: int
+    round: Whole
     entry_type: str = "first_entry"
 
 
@@ -62,9 +63,9 @@ class PhaseEnded(Event):
     """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary was there already."""
 
     phase: str
-    round: int
+    round: Whole
     status: str
-    seconds: float = 0.0
+    seconds: Number = 0.0
     final: bool = False
     reason: str = ""
 
@@ -86,9 +87,9 @@ class CallEnded(Event):
     member: str
     model: str
     replayed: bool
-    seconds: float = 0.0
-    usage: Mapping[str, int] = field(default_factory=dict)
-    price: float | None = None
+    seconds: Number = 0.0
+    usage: Mapping[str, Whole] = field(default_factory=dict)
+    price: Number | None = None
     text: str = ""
     stop: str = ""
     error: str = ""
@@ -101,7 +102,7 @@ class Pruned(Event):
     address: str
     phase: str
     member: str
-    items: tuple[Mapping[str, Any], ...]
+    items: Sequence[Mapping[str, Any]]
     text: str
     level: str = "warn"
 
@@ -123,8 +124,8 @@ class ItemEnded(Event):
     step: str
     item: str
     status: str
-    ended: int
-    of: int
+    ended: Whole
+    of: Whole
     reason: str = ""
 
 
@@ -141,7 +142,7 @@ class Asked(Event):
 
     address: str
     phase: str
-    questions: tuple[Mapping[str, Any], ...]
+    questions: Sequence[Mapping[str, Any]]
     computed: bool = False
 
 
@@ -149,7 +150,7 @@ class Asked(Event):
 class Answered(Event):
     address: str
     phase: str
-    answers: tuple[Mapping[str, Any], ...]
+    answers: Sequence[Mapping[str, Any]]
     replayed: bool
 
 
@@ -166,16 +167,16 @@ class Tripped(Event):
 
     breaker: str
     phase: str
-    failures: int
+    failures: Whole
     action: str
-    limit: int = 0
+    limit: Whole = 0
 
 
 @dataclass(frozen=True)
 class WentBack(Event):
     source: str
     target: str
-    round: int
+    round: Whole
 
 
 @dataclass(frozen=True)
@@ -184,10 +185,10 @@ class Expected(Event):
 
     phase: str
     because: str
-    calls: int
-    turns: int
-    tokens: int
-    price: float | None = None
+    calls: Whole
+    turns: Whole
+    tokens: Whole
+    price: Number | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError
@@ -27,6 +27,7 @@ from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import base_names, phase_value, truth
 from skillrun.runtime.store.lock import RunLost
 from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.state import Status
 from skillrun.runtime.store.summary import WAITS, Summary
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
@@ -99,7 +100,7 @@ def _keep(run: Run, outcome: Outcome) -> None:
     """Have the folder say how the run ended."""
     if outcome.status == "completed":
         run.folder.prune()
-    run.state.status, run.state.reason = outcome.status, outcome.reason
+    run.state.status, run.state.reason = cast(Status, outcome.status), outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
 

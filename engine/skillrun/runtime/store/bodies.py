@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from skillrun.models.messages import Stop
 from skillrun.runtime.store import field_types
-from skillrun.runtime.store.field_types import closed
+from skillrun.runtime.store.field_types import Number, Whole, closed, opened
 
 Verdict = Literal["found", "missing", "withheld"]
 
@@ -24,10 +26,10 @@ class CallBody(TypedDict):
 
 @closed
 class UsageBody(TypedDict, total=False):
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
+    input: Whole
+    output: Whole
+    cache_read: Whole
+    cache_write: Whole
 
 
 @closed
@@ -37,10 +39,10 @@ class ReplyBody(TypedDict):
     text: str
     calls: list[CallBody]
     usage: UsageBody
-    price: float | None
+    price: Number | None
     stop: NotRequired[Stop]
     model: NotRequired[str]
-    seconds: NotRequired[float]
+    seconds: NotRequired[Number]
 
 
 @closed
@@ -54,15 +56,17 @@ class FailedBody(TypedDict):
     given_up: NotRequired[bool]
 
 
+@opened
 class TriedBody(TypedDict, total=False):
     """An attempt of a call that got no reply."""
 
     kind: str
     message: str
     next_step: str
-    attempt: int
+    attempt: Whole
 
 
+@opened
 class ToolBody(TypedDict, total=False):
     """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
 
@@ -89,6 +93,7 @@ class FormBody(TypedDict):
     why: list[list[str]]
 
 
+@opened
 class AnswerBody(TypedDict):
     """The answers to the questions of one step, each with its question."""
 
@@ -98,13 +103,15 @@ class AnswerBody(TypedDict):
     enough: NotRequired[bool]
 
 
+@opened
 class VoidBody(TypedDict):
     """The attempts of a phase in a round that do not count any more."""
 
-    round: int
-    tries: dict[str, int]
+    round: Whole
+    tries: dict[str, Whole]
 
 
+@opened
 class NoteBody(TypedDict, total=False):
     text: str
     reason: str
