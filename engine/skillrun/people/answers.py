@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, cast
+
+from typing_extensions import TypedDict
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean, printable
+from skillrun.language.types.records import Whole, opened
 
 
+@opened
 class Question(TypedDict, total=False):
     """What a person is asked. An author's list of questions, or a model, gives it, with keys of its own."""
 
@@ -28,11 +32,12 @@ class Question(TypedDict, total=False):
     means: Mapping[str, object]
     """Other names of its choices."""
     once: bool
-    round: int
+    round: Whole
     version: str
     """What it is about, where an answer for something else does not count."""
 
 
+@opened
 class Answer(TypedDict, total=False):
     """What was given for a question; without `answer` it is open."""
 
@@ -44,6 +49,7 @@ class Answer(TypedDict, total=False):
     ended: bool
 
 
+@opened
 class QuestionRecord(Question, Answer, total=False):
     """A question with what was given for it, as the run keeps it."""
 

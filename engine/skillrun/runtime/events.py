@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.field_types import Number, Whole
+from skillrun.language.types.records import Number, Whole
 from skillrun.tools.tree import Tree
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from skillrun.language.types import records
+from skillrun.language.types.records import Number, Whole, closed, opened
 from skillrun.models.messages import Stop
 from skillrun.people.answers import Answer, QuestionRecord
-from skillrun.runtime.store import field_types
-from skillrun.runtime.store.field_types import Number, Whole, closed, opened
 
 Verdict = Literal["found", "missing", "withheld"]
 
@@ -133,7 +133,7 @@ BODIES: Final[Mapping[str, type]] = {
 def fits(kind: str, body: object) -> bool:
     """Whether a run can have written a record of this kind with this body."""
     record = BODIES.get(kind)
-    return isinstance(body, dict) and (record is None or (field_types.fits(record, body) and _agrees(kind, body)))
+    return isinstance(body, dict) and (record is None or (records.fits(record, body) and _agrees(kind, body)))
 
 
 def _agrees(kind: str, body: Mapping[str, Any]) -> bool:

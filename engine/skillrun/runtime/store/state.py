@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal
 from annotated_types import Interval
 
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable
+from skillrun.language.types.records import Number, Whole, is_whole, required
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.field_types import Number, Whole, is_whole, required
 from skillrun.runtime.store.records_yaml import RunFile, plain_data, rendered, to_frontmatter
 
 SCHEMA_VERSION: Final = 2

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal
 from annotated_types import Interval
 from typing_extensions import TypedDict
 
+from skillrun.language.types.records import Number, Whole, checks_of, opened
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.field_types import Number, Whole, checks_of, opened
 from skillrun.runtime.store.recorded import is_artifact
 from skillrun.runtime.store.state import MOST_ROUNDS
 

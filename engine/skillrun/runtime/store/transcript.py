@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Final
 
+from skillrun.language.types.records import checks_of, is_text
 from skillrun.runtime import events as kinds
 from skillrun.runtime.events import TRANSCRIPT, Event
-from skillrun.runtime.store.field_types import checks_of, is_text
 from skillrun.runtime.store.lock import is_held
 from skillrun.tools.tree import Tree
 

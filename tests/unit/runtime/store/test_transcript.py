@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
+from skillrun.language.types.records import checks_of
 from skillrun.runtime.events import Event, Events, Notice
-from skillrun.runtime.store.field_types import checks_of
 from skillrun.runtime.store.transcript import KINDS
 
 
