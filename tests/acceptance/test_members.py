@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.check.results import FAILURES, STATUSES
+from skillrun.language.templates.records import FAILURES, STATUSES
 from skillrun.models.messages import ERROR_KINDS
 from skillrun.runtime.calls.reads import Lines, merged
 from skillrun.runtime.store.journal import Journal

@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render
 from skillrun.language.text.document import outline
-from skillrun.language.text.source import MAX_BYTES, Source, source_of
+from skillrun.language.text.reading import source_of
+from skillrun.language.text.source import MAX_BYTES, Source
 from skillrun.people.answers import (
     Question,
     by_default,

@@ -15,6 +15,7 @@ from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.written_schemas import written_shape
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.limits import Limits
@@ -422,7 +423,7 @@ class Frame:
     def shape(self, step: Step) -> Shape | None:
         """The shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
-            return Shape.from_schema(step.schema)
+            return written_shape(step.schema)
         spec = step.output
         if spec is not None and spec.name:
             text = self.run.program.library.text(spec.name)

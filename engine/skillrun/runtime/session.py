@@ -272,7 +272,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
 
 def path_inputs(workflow: Workflow) -> list[Field]:
     """The inputs that name one file or folder."""
-    return [field for field in workflow.inputs if field.type.kind == "path" and not field.array]
+    return [field for field in workflow.inputs if field.type.word == "path"]
 
 
 def environment(environ: Mapping[str, str]) -> str:

@@ -15,7 +15,18 @@ from jinja2 import filters as jinja
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.functions import text_filter
 from skillrun.language.templates.limits import Fault, room, size, spend, weigh
-from skillrun.language.templates.values import bounded, compute, field, kind, listed, number, printed, to_json, whole
+from skillrun.language.templates.values import (
+    bounded,
+    compute,
+    field,
+    joined,
+    kind,
+    listed,
+    number,
+    printed,
+    to_json,
+    whole,
+)
 
 # Texts, numbers and single values
 
@@ -70,6 +81,11 @@ def reads(jinjas: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., An
     return found
 
 
+def absolute(value: Any) -> Any:
+    """How large a number is; absent stays absent."""
+    return value if isinstance(value, Absent) else abs(number(value))
+
+
 def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
     """Half to even as Python rounds; `method` may also be `ceil` or `floor`. A whole number without a precision."""
     if isinstance(value, Absent):
@@ -117,6 +133,23 @@ def wordcount(value: Any) -> int:
 def end(value: Any, at: int) -> Any:
     found = value if isinstance(value, str) else listed(value)
     return found[at] if found else ABSENT
+
+
+def first(value: Any) -> Any:
+    return end(value, 0)
+
+
+def last(value: Any) -> Any:
+    return end(value, -1)
+
+
+def reverse(value: Any) -> Any:
+    return value[::-1] if isinstance(value, str) else listed(value)[::-1]
+
+
+def join(value: Any, d: Any = "", attribute: Any = None) -> str:
+    """The printed items, or a field of each, with `d` between them."""
+    return joined([one for one, _ in keyed(value, attribute, True)], d)
 
 
 def items(value: Any) -> list[Any]:

@@ -13,10 +13,9 @@ from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
 from skillrun.language.templates.absent import ABSENT, Absent
-from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Budget, Fault
 from skillrun.language.templates.values import compare, compute, cut, item, joined, listed, look, number, printed
-from skillrun.language.templates.vocabulary import apply, apply_test
+from skillrun.language.templates.vocabulary import FUNCTIONS, apply, apply_test
 from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
-
-from jinja2.sandbox import SandboxedEnvironment
 
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.limits import MAX_NUMBER, MAX_TEXT, Fault, compared, room, size, spend, weigh
@@ -111,6 +109,15 @@ def cut(owner: Any, *bounds: Any) -> Any:
 
 # Operators
 
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
 
 def compute(sign: str, left: Any, right: Any) -> Any:
     """`+` of numbers, texts or lists; `-`, `*`, `/`, `//` and `%` of numbers."""
@@ -125,7 +132,7 @@ def compute(sign: str, left: Any, right: Any) -> Any:
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise Fault(f"`{sign}` cannot take {kind(left)} and {kind(right)}", "`~` joins values into a text")
     try:
-        return bounded(SandboxedEnvironment.default_binop_table[sign](left, right))
+        return bounded(_OPERATORS[sign](left, right))
     except ArithmeticError as error:
         raise Fault(f"this cannot be computed: {error}", "for a division, write `x // (y or 1)`") from None
 

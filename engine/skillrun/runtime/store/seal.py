@@ -209,7 +209,7 @@ def _paths(program: Program, state: State) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for field in program.workflow.inputs:
         value = state.inputs.get(field.name)
-        if field.type.kind == "path" and value not in (None, "", []):
+        if field.item.word == "path" and value not in (None, "", []):
             found[field.name] = list(map(str, _each(value)))
     return found
 
