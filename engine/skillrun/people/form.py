@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render
-from skillrun.language.text.document import outline
+from skillrun.language.text.document import headings_of
 from skillrun.language.text.reading import source_of
 from skillrun.language.text.source import MAX_BYTES, Source
 from skillrun.people.answers import (
+    Answer,
     Question,
     by_default,
     choice_like,
@@ -65,7 +66,7 @@ Line = tuple[int, str]
 class Filled(NamedTuple):
     """What a form says: a record for each question, and the notes that belong to none of them."""
 
-    answers: list[dict[str, Any]]
+    answers: list[Answer]
     notes: str = ""
 
 
@@ -225,7 +226,7 @@ class _Parts:
         self.sections: dict[int, list[list[Line]]] = {}
         self.notes: list[str] = []
         lines = list(enumerate(source.text.split("\n"), 1))
-        heads = {source.position(heading.start)[0]: heading.name for heading in outline(source.text, 0)[0]}
+        heads = {source.position(heading.start)[0]: heading.name for heading in headings_of(source.text, 0)[0]}
         first = min((line for line, name in heads.items() if self._number(name)), default=len(lines) + 1)
         self._note(_strange_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
         section: list[Line] = []
@@ -298,7 +299,7 @@ class _Reading:
         self.question, self.phrases = question, phrases
         self.number, self.title = number, _title(number, question)
         self.unclear: list[Line] = []
-        self.answer: dict[str, Any] = {}
+        self.answer: Answer = {}
         self.level = ""
         self.words = ""
 
@@ -417,7 +418,7 @@ def _uncommented(lines: list[Line], boxes: _Boxes) -> tuple[list[Line], list[str
     return left, [remark for remark in remarks if remark]
 
 
-def _remarked(answer: dict[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+def _remarked(answer: Answer, remarks: Sequence[str]) -> Answer:
     """The record with more words in its comment."""
     comment = "\n".join(filter(None, [answer.get("comment", ""), *remarks]))
     return {**answer, "comment": comment} if comment else answer

@@ -18,7 +18,7 @@ from skillrun.collaboration import compaction, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import news as newness
 from skillrun.collaboration import overlap as likeness
-from skillrun.collaboration.patterns import distinct
+from skillrun.collaboration.patterns import distinct_words
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
 from skillrun.language.templates.places import named, search
@@ -162,7 +162,7 @@ def hits(text: Any, patterns: Any) -> list[str]:
 
 
 def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
-    return distinct(hit for pattern in patterns for hit in search(pattern, text))
+    return distinct_words(hit for pattern in patterns for hit in search(pattern, text))
 
 
 def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idle: Any = ()) -> list[dict[str, Any]]:
