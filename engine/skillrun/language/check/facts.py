@@ -73,9 +73,9 @@ def conjuncts(condition: nodes.Expr | None) -> Facts:
 
 def beginnings(node: nodes.Node) -> set[Fact]:
     """The path that the node is, and each of its beginnings: all of them are present where it is."""
-    found: set[Fact] = set()
+    paths: set[Fact] = set()
     current: nodes.Node | None = node
     while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):
-        found.add(fact(current))
+        paths.add(fact(current))
         current = None if isinstance(current, nodes.Name) else current.node
-    return found
+    return paths

@@ -19,7 +19,7 @@ from skillrun.language.check.facts import beginnings, denied, fact, facts
 from skillrun.language.check.record_shapes import READ
 from skillrun.language.templates.expressions import Template
 from skillrun.language.templates.gives import constant, keyword
-from skillrun.language.templates.interpreter import shown
+from skillrun.language.templates.interpreter import written
 from skillrun.language.templates.tests import SIGNS
 from skillrun.language.templates.vocabulary import ENTRIES, TEXT_FILTERS
 from skillrun.language.text.diagnostics import Problems, Severity, suggest
@@ -99,7 +99,7 @@ class Inference:
         expression = self.template.expression
         return self.gained(expression) if expression is not None else NOTHING
 
-    def shown(self) -> None:
+    def as_text(self) -> None:
         """Check the whole as text, also where it is a single expression."""
         if self.template.expression is not None:
             self.printed(self.template.expression)
@@ -179,7 +179,7 @@ class Inference:
         one = self.infer(node)
         while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
             node = node.node
-        guard = shown(node)
+        guard = written(node)
         hint = (
             f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
         )
@@ -194,7 +194,7 @@ class Inference:
                 line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
                 self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
                 return
-        self.report(node, "absent", f"`{shown(node)}` may be absent here", hint)
+        self.report(node, "absent", f"`{written(node)}` may be absent here", hint)
 
     def branches(self, node: nodes.If) -> None:
         failed: Facts = NOTHING
@@ -216,13 +216,13 @@ class Inference:
         mark = len(self.assigned)
         self.statements(body)
         undone, self.assigned[mark:] = self.assigned[mark:], []
-        found = {name: self.names[name] for name, _ in undone}
+        bound = {name: self.names[name] for name, _ in undone}
         for name, before in reversed(undone):
             if before is None:
                 del self.names[name]
             else:
                 self.names[name] = before
-        return found
+        return bound
 
     def loop(self, node: nodes.For) -> None:
         items = self.infer(node.iter)
@@ -290,13 +290,13 @@ class Inference:
         else:
             owner = self.infer(node.node)
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
-        found = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
+        one = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
-            found = found.maybe(owner.unless)
-        found = self.settled(node, found)
-        if found.unless is not None:
-            self._unless[id(node)] = found.unless - NEVER
-        return found
+            one = one.maybe(owner.unless)
+        one = self.settled(node, one)
+        if one.unless is not None:
+            self._unless[id(node)] = one.unless - NEVER
+        return one
 
     def _owner_of_record(self, node: nodes.Node) -> str:
         """Whose record it is: a name, or `*`; nothing where it is none."""
@@ -318,7 +318,7 @@ class Inference:
         elif owner.kind in ("map", "list") and owner.item is not None:
             return owner.item.maybe()
         elif owner.kind in _DESCRIBED and isinstance(key, str):
-            message = f"`{shown(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
+            message = f"`{written(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
             self.report(node, "unknown-field", message)
         return ANY
 
@@ -328,25 +328,25 @@ class Inference:
             return merged(owner.fields.values())
         names = [str(value) for value in index.values]
         lacking = frozenset(Fact((*owner.label, name)) for name in names if identifier(name) not in owner.fields)
-        found = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
-        return found.maybe(lacking) if lacking else found
+        any_of_them = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
+        return any_of_them.maybe(lacking) if lacking else any_of_them
 
     def known_field(self, node: nodes.Node, owner: Type, key: str) -> Type | None:
         """The field of a record; None, and a problem, where it does not have it."""
-        found = owner.fields.get(identifier(key))
-        if found is None:
+        one = owner.fields.get(identifier(key))
+        if one is None:
             label = owner.called or "it"
             special = self.explain(f"{label}.{identifier(key)}")
             lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
             hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
-        return found
+        return one
 
     def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """The field at `path` of a list's items."""
         current = items.item or ANY
-        _, found, behind = f".{path}.".partition(f".{READ}.")
-        if found:
+        _, reads_record, behind = f".{path}.".partition(f".{READ}.")
+        if reads_record:
             self.reads.add(f"*.{READ}.{identifier(behind.split('.')[0])}".removesuffix("."))
         for key in path.split("."):
             if current.kind != "record":
@@ -390,9 +390,9 @@ class Inference:
         for operand in node.ops:
             right = self.infer(operand.expr)
             if isinstance(side, nodes.Const) and operand.op not in ("in", "notin"):
-                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, shown(operand.expr))
+                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, written(operand.expr))
             else:
-                self.compared(operand.expr, left, operand.op, right, shown(side))
+                self.compared(operand.expr, left, operand.op, right, written(side))
             side, left = operand.expr, right
         return BOOLEAN
 
@@ -407,7 +407,7 @@ class Inference:
     def test(self, node: nodes.Test) -> Type:
         left, right = self.infer(node.node), [self.infer(one) for one in node.args]
         if node.name in SIGNS and right:
-            self.compared(node.args[0], left, SIGNS[node.name], right[0], shown(node.node))
+            self.compared(node.args[0], left, SIGNS[node.name], right[0], written(node.node))
         return BOOLEAN
 
     def compute(self, node: nodes.BinExpr) -> Type:
@@ -416,7 +416,7 @@ class Inference:
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
         for side, one in sides:
-            self.needed(side, one, f"write `({shown(side)} or …)`, or give it a `default`")
+            self.needed(side, one, f"write `({written(side)} or …)`, or give it a `default`")
         if not isinstance(node, nodes.Add):
             return NUMBER
         filled = any(one.filled for _, one in sides)

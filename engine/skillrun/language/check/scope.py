@@ -117,7 +117,7 @@ class Scope:
 
     def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a template whose text is used, also where it is a single expression."""
-        self._inference(template, extra, Inference.shown)
+        self._inference(template, extra, Inference.as_text)
 
     def prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a text that a prompt carries."""

@@ -38,8 +38,8 @@ class RenderError(SkillrunError):
     @staticmethod
     def at(span: Span, fault: Fault) -> RenderError:
         line, column = span.source.position(span.offset)
-        shown = span.source.line(line)
-        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", shown))
+        quoted = span.source.line(line)
+        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", quoted))
 
 
 class Template:

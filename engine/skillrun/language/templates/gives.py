@@ -53,12 +53,12 @@ def mapped(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Ty
     """`map`: a field of each item, or each through a filter."""
     attribute, name = keyword(node, "attribute"), constant(_argument(node, 0))
     item = types[0].item or ANY
-    found = ANY
+    each = ANY
     if isinstance(name, str):
-        found = _filtered(inferring, node, name, [item, *types[2:]])
+        each = _filtered(inferring, node, name, [item, *types[2:]])
     elif isinstance(attribute, str):
-        found = inferring.attribute(node, types[0], attribute)
-    return list_of(found, filled=_filled(types[0]))
+        each = inferring.attribute(node, types[0], attribute)
+    return list_of(each, filled=_filled(types[0]))
 
 
 def _filtered(inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
@@ -82,15 +82,15 @@ def beginning(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list
 def selected(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`selectattr`, `rejectattr`: fewer items, whose field is there where it has been selected by."""
     attribute, test, value = (_argument(node, number) for number in range(3))
-    path, found = constant(attribute), ANY
+    path, tested = constant(attribute), ANY
     if attribute is not None and isinstance(path, str):
-        found = inferring.attribute(attribute, types[0], path)
+        tested = inferring.attribute(attribute, types[0], path)
         if value is not None and (sign := SIGNS.get(str(constant(test)))):
-            inferring.compared(value, found, sign, types[3], path)
+            inferring.compared(value, tested, sign, types[3], path)
     kept = fewer_items(inferring, node, types)
     selects = isinstance(node, nodes.Filter) and node.name == "selectattr"  # no test holds for an absent value
     if selects and kept.item is not None and path in kept.item.fields:
-        kept = kept._replace(item=kept.item._replace(fields={**kept.item.fields, path: found.present()}))
+        kept = kept._replace(item=kept.item._replace(fields={**kept.item.fields, path: tested.present()}))
     return kept
 
 
@@ -124,8 +124,8 @@ def picked(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Ty
     fields = {}
     for name, source in (*((one, one) for one in node.args), *((one.key, one.value) for one in node.kwargs)):
         path, written = constant(source), name if isinstance(name, str) else constant(name)
-        found = inferring.attribute(node, records, path) if isinstance(path, str) else ANY
-        fields[str(written)] = found.maybe() if found.kind == "any" and found.unless is None else found
+        kept = inferring.attribute(node, records, path) if isinstance(path, str) else ANY
+        fields[str(written)] = kept.maybe() if kept.kind == "any" and kept.unless is None else kept
     return _as_given(types[0], record(fields, "the record"))
 
 
@@ -136,9 +136,9 @@ def extended(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[
     return _as_given(types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY)
 
 
-def _as_given(given: Type, found: Type) -> Type:
-    """A list of what was found where a list was given."""
-    return found if given.kind == "record" else list_of(found, filled=_filled(given))
+def _as_given(given: Type, result: Type) -> Type:
+    """A list of what was result where a list was given."""
+    return result if given.kind == "record" else list_of(result, filled=_filled(given))
 
 
 def text(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:

@@ -51,10 +51,10 @@ def number(value: Any) -> int | float:
 
 def whole(value: Any) -> int:
     """The value as a whole number."""
-    found = number(value)
-    if isinstance(found, float) and not found.is_integer():
-        raise Fault(f"{printed(found)} is not a whole number")
-    return int(found)
+    read = number(value)
+    if isinstance(read, float) and not read.is_integer():
+        raise Fault(f"{printed(read)} is not a whole number")
+    return int(read)
 
 
 # Look-ups
@@ -64,13 +64,13 @@ def look(owner: Any, name: str, missing: Any = ABSENT) -> Any:
     """The item of a mapping that a dot names; where none has the name, the one that writes `-` for its `_`."""
     if not isinstance(owner, Mapping):
         return missing
-    found = owner.get(name, missing)
-    if found is missing and "_" in name:
-        found = owner.get(name.replace("_", "-"), missing)
-        if found is missing and name.count("_") > 1:
+    entry = owner.get(name, missing)
+    if entry is missing and "_" in name:
+        entry = owner.get(name.replace("_", "-"), missing)
+        if entry is missing and name.count("_") > 1:
             spend(len(owner))
             return next((owner[key] for key in owner if str(key).replace("-", "_") == name), missing)
-    return found
+    return entry
 
 
 def item(owner: Any, key: Any) -> Any:

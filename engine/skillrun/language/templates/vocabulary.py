@@ -54,19 +54,19 @@ def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) 
 def select(wanted: bool) -> Callable[..., list[Any]]:
     """The items that pass a test, or are true; or those that do not."""
 
-    def found(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+    def selecting(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [one for one in listed(value) if passes(one, test, *arguments) is wanted]
 
-    return found
+    return selecting
 
 
 def selectattr(wanted: bool) -> Callable[..., list[Any]]:
     """The items whose field passes a test, or is true; or those whose field does not."""
 
-    def found(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+    def selecting(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [one for key, one in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
 
-    return found
+    return selecting
 
 
 def passes(value: Any, test: str, *arguments: Any) -> bool:

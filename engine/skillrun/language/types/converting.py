@@ -40,10 +40,10 @@ def of_schema(schema: Any, label: Path) -> Type:
         return list_of(of_schema(schema.get("items"), (*label, "[]")))
     if isinstance(choices := schema.get("enum"), list):
         return one_of(choices)
-    found, least, most = _PLAIN.get(str(kind), ANY), schema.get("minimum"), schema.get("maximum")
-    if found.kind == "number" and isinstance(least, int | float) and isinstance(most, int | float):
-        return found._replace(bounds=(least, most))
-    return found
+    plain, least, most = _PLAIN.get(str(kind), ANY), schema.get("minimum"), schema.get("maximum")
+    if plain.kind == "number" and isinstance(least, int | float) and isinstance(most, int | float):
+        return plain._replace(bounds=(least, most))
+    return plain
 
 
 def schema_of(one: Type, names: Names | None) -> dict[str, Any]:

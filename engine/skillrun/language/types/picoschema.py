@@ -123,8 +123,8 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
 
 def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[int, int] | None:
     """How long a list or text may be, `0..8`; nothing, and a problem, where it is no such range."""
-    found = _RANGE.fullmatch(written)
-    lower, upper = (each if each.isdecimal() else "" for each in found.groups()) if found else ("", "")
+    limits = _RANGE.fullmatch(written)
+    lower, upper = (each if each.isdecimal() else "" for each in limits.groups()) if limits else ("", "")
     hint = "write how long it may be as `0..8`, from the least to the most"
     if not lower or not upper or kind not in ("array", "string"):
         problems.report(span, "range", f"`{written}` is no length of `{kind}`", hint)
@@ -153,16 +153,16 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
     if kind == "string" and _RANGE.fullmatch(match["range"].strip()):
         length = _length(match["range"].strip(), kind, text.at(match.start("range")), problems)
         return TEXT._replace(length=length, about=description) if length is not None else None
-    found = _RANGE.fullmatch(match["range"])
-    is_fraction = "." in (found["lower"] + found["upper"] if found else "")
-    if found is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
+    limits = _RANGE.fullmatch(match["range"])
+    is_fraction = "." in (limits["lower"] + limits["upper"] if limits else "")
+    if limits is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
         hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; a description stands behind a comma"
         message = f"`{match['range']}` is no range of `{kind}`"
         problems.report(text.at(match.start("range")), "range", message, hint)
         return None
-    lower, upper = (float(each) if "." in each else int(each) for each in found.groups())
+    lower, upper = (float(each) if "." in each else int(each) for each in limits.groups())
     if lower > upper:
-        hint = f"did you mean `{found['upper']}..{found['lower']}`?"
+        hint = f"did you mean `{limits['upper']}..{limits['lower']}`?"
         problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
         return None
     return TYPES[kind]._replace(bounds=(lower, upper), about=description)
@@ -170,9 +170,9 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
 
 def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
     """A range behind the comma is only told to the model."""
-    if found := _RANGE.match(description.strip()):
-        message = f"`{found[0]}` is a description here, and no range"
-        problems.report(span, "range", message, f"write `{kind} {found[0]}`, without the comma", "warning")
+    if limits := _RANGE.match(description.strip()):
+        message = f"`{limits[0]}` is a description here, and no range"
+        problems.report(span, "range", message, f"write `{kind} {limits[0]}`, without the comma", "warning")
 
 
 def read_choices(node: Node, problems: Problems) -> Type | None:
@@ -229,17 +229,17 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     if key.form == "enum":
         choices = read_choices(node, problems)
         return None if choices is None else choices._replace(about=key.description)
-    found: Type | None = None
+    one: Type | None = None
     if isinstance(node, Mapping):
-        found = _record(node, problems)
+        one = _record(node, problems)
     elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
         hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
         problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
     else:
-        found = read_type(node.text, SCALARS, problems)
-    if found and key.form == "array":
-        return list_of(found)._replace(length=key.length, about=key.description)
-    return found._replace(about=key.description) if found and key.description else found
+        one = read_type(node.text, SCALARS, problems)
+    if one and key.form == "array":
+        return list_of(one)._replace(length=key.length, about=key.description)
+    return one._replace(about=key.description) if one and key.description else one
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:

@@ -63,8 +63,8 @@ class Shape:
 
     def check(self, value: Any) -> list[ShapeError]:
         """Everything that is wrong with the value, in its order; empty when it fits."""
-        found = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
-        return list(dict.fromkeys(found))
+        errors = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
+        return list(dict.fromkeys(errors))
 
     def read(self, value: Any) -> Any:
         """The value with what can only be meant one way as the schema has it.
@@ -112,7 +112,7 @@ class Shape:
 
     def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """The paths of what is left out, none within another, the innermost and the last items first; and why."""
-        found: dict[tuple[Any, ...], list[str]] = {}
+        places: dict[tuple[Any, ...], list[str]] = {}
         error: Any
         for error in self._validator.iter_errors(value):
             path = tuple(error.absolute_path)
@@ -121,12 +121,12 @@ class Shape:
                 extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
             reasons = [each.message for each in _described(error)]
             if extra:  # each is described, in this order
-                found.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
+                places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
             elif place := self._can_be_missing(path):
-                found.setdefault(place, []).extend(reasons)
-        outermost = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
+                places.setdefault(place, []).extend(reasons)
+        outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path)))]
         order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
-        return {path: found[path] for path in order}
+        return {path: places[path] for path in order}
 
     def _can_be_missing(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
         """The innermost part of a path that the schema lets be missing: a list item, or an optional field."""
@@ -164,10 +164,10 @@ def _validators() -> Any:
 def referred(schema: Any, reference: str) -> Any:
     """What `#/$defs/name` names in a schema; None for what it does not have."""
     start, *parts = reference.split("/")
-    found = schema if start == "#" else None
+    rules = schema if start == "#" else None
     for part in parts:
-        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        rules = rules.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(rules, dict) else None
+    return rules
 
 
 def _resolved(rules: Any, root: dict[str, Any]) -> dict[str, Any]:

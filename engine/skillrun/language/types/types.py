@@ -169,7 +169,7 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     first = several[0]
     absent = [one.unless for one in several if one.unless is not None]
     known = all(one.values is not None for one in several)
-    found = Type(
+    together = Type(
         unless=NOTHING.union(*absent) if absent else None,
         values=distinct(value for one in several for value in one.values or ()) if known else None,
         tunable=any(one.tunable for one in several),
@@ -177,11 +177,11 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
         bounds=_around(several),
     )
     if any(one.kind != first.kind for one in several):
-        return found
+        return together
     if first.kind == "record":
-        return found._replace(kind="record", fields=_common(several, done), label=first.label)
+        return together._replace(kind="record", fields=_common(several, done), label=first.label)
     items = [one.item for one in several if one.item is not None]
-    return found._replace(kind=first.kind, item=_merged(items, done) if items else None)
+    return together._replace(kind=first.kind, item=_merged(items, done) if items else None)
 
 
 def _around(numbers: list[Type]) -> tuple[float, float] | None:
@@ -200,10 +200,10 @@ def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str,
             given.setdefault(name, []).append((one.label, field))
     labels = Counter(one.label for one in records)
     fields = {}
-    for name, found in given.items():
-        field = _merged([one for _, one in found], done)
-        if len(found) < len(records):
-            having = Counter(label for label, _ in found)
+    for name, having_it in given.items():
+        field = _merged([one for _, one in having_it], done)
+        if len(having_it) < len(records):
+            having = Counter(label for label, _ in having_it)
             field = field.maybe(frozenset(Fact((*label, name)) for label in labels if having[label] < labels[label]))
         fields[name] = field
     return fields
