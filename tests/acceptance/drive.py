@@ -23,12 +23,12 @@ from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 
 NAME = "run"
 MOST = 4  # processes; a run needs one more for each kill
@@ -38,7 +38,7 @@ class Logged(ScriptedGateway):
     """The scripted model, which leaves a line for each call."""
 
     def __init__(self, script: list[dict[str, Any]], log: Path) -> None:
-        super().__init__(script)
+        super().__init__(Rule(**rule) for rule in script)
         self.log = log
 
     async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
@@ -111,7 +111,7 @@ def in_flight(runs: Path) -> list[str]:
     if not log.exists():
         return []
     shutil.copytree(runs / NAME / ".run", copy / ".run")
-    with closing(Journal.open(copy)) as journal:
+    with closing(SqliteJournal.open(copy)) as journal:
         entries = [*journal.entries("reply"), *journal.entries("failed")]
     shutil.rmtree(copy)
     answered = Counter(f"{entry.address} {entry.fingerprint}" for entry in entries)

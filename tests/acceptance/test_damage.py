@@ -14,13 +14,13 @@ from skillrun.language.check.program import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.lock import hold
-from skillrun.runtime.store.opening import open_journal
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.opening import open_journal
 from tests.acceptance.conftest import Call, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
@@ -197,11 +197,11 @@ class Dev:
         assert program is not None, list(library.problems)
         assert models is not None
         person = open_person(unattended=True, answers=self.answers if self.answers.exists() else None)
-        gateway = ScriptedGateway(script)
+        gateway = ScriptedGateway(Rule(**rule) for rule in script)
         setting = Session(
             program, Catalogue.of(models.data), gateway, person, project=self.folder, override="scripted:x"
         )
-        with hold(self.run), closing(open_journal_of(self.run)) as journal:
+        with FolderLease(self.run).hold(), closing(open_journal_of(self.run)) as journal:
             return asyncio.run(session.again(setting, self.run, journal, {}))
 
     def texts(self) -> dict[str, str]:

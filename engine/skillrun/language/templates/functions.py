@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
@@ -20,12 +20,8 @@ from skillrun.collaboration import news as newness
 from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct_words
 from skillrun.language.templates.absent import ABSENT, Absent
-from skillrun.language.templates.amending import amended
-from skillrun.language.templates.ids import ids_in, links_between
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
-from skillrun.language.templates.numbers import numbers_in
-from skillrun.language.templates.paths import paths_in
-from skillrun.language.templates.places import hits_in, named, search
+from skillrun.language.templates.places import named, search
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 from skillrun.language.text.fences import Fences
 
@@ -151,11 +147,22 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     if isinstance(text, Absent):
         return {}
     searched = printed(text)
-    found = {
-        name: distinct_words(hit for pattern in several for hit in search(pattern, searched))
-        for name, several in named(patterns).items()
-    }
+    found = {name: _distinct_hits(searched, several) for name, several in named(patterns).items()}
     return {name: hits for name, hits in found.items() if hits}
+
+
+def hits(text: Any, patterns: Any) -> list[str]:
+    """The distinct hits of regular expressions in the text, in the order in which they stand there.
+
+    Case does not matter. Only the beginning of a long text is searched.
+    """
+    if isinstance(text, Absent):
+        return []
+    return _distinct_hits(printed(text), [pattern for several in named(patterns).values() for pattern in several])
+
+
+def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
+    return distinct_words(hit for pattern in patterns for hit in search(pattern, text))
 
 
 def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idle: Any = ()) -> list[dict[str, Any]]:
@@ -195,21 +202,3 @@ def _paid(value: Any) -> str:
     text = printed(value)
     spend(len(text) >> 2)
     return text
-
-
-_NAMED: Final[tuple[Callable[..., Any], ...]] = (
-    *(clip, convergence, dedupe, matches, mean, new_in, overlap, section, slug, tokens, top, untrusted),
-    *(amended, hits_in, ids_in, links_between, numbers_in, paths_in),
-    verdicts.latest,  # each member's last reply over some steps
-)
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "range": counted,
-    **{one.__name__: one for one in _NAMED},
-}
-# These depend on the run, which hands them in among the names; here are the parameters that each takes.
-CONTEXT_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "bank": lambda name, group, n=3: None,  # noqa: ARG005
-    "members": lambda role, models: None,  # noqa: ARG005
-    "model": lambda name: None,  # noqa: ARG005
-    "others": lambda step: None,  # noqa: ARG005
-}

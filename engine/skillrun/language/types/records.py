@@ -1,7 +1,7 @@
 """The types of records' fields, as pydantic checks them of the plain data that a file or the journal holds.
 
 A record is a frozen dataclass or a TypedDict; nothing is converted, and numbers count from 0 and are finite. Pydantic
-is imported when the first record is read: a run that begins reads none (docs/decisions/042-pydantic.md).
+is imported when the first record is read: a run that begins reads none (docs/decisions/043-pydantic.md).
 """
 
 from __future__ import annotations
