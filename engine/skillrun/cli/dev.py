@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
+from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.words import counted, line_of, standing
-from skillrun.cli.workflow import RESUMED, Job, prepare, workflow_command
+from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
 from skillrun.models.messages import Gateway
-from skillrun.people.person import open_person
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
 from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.lock import hold
@@ -71,7 +72,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
     roots = [root.path for root in library.roots]
     estimate = None
     if folder.known(STATE) is None:  # a run that is there has its estimate
-        estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.prepared)
+        estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.presence.prepared)
     with hold(folder), watching(roots, changes):
         journal = open_journal(folder)
         try:
@@ -129,11 +130,8 @@ async def _evaluate(
             if line:
                 out.line(line)
 
-    person = open_person(unattended=job.unattended, answers=job.answers, interactive=job.interactive)
-    session = loaded.session(
-        gateway,
-        person,
-        heard,
+    session = replace(
+        loaded.session(gateway, job.presence.person(), heard),
         override=job.model,
         budget=job.budget,
         keeps_reads=False,

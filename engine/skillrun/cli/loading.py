@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from skillrun.language.library.library import Library
     from skillrun.language.library.wishes import Wish
     from skillrun.language.text.diagnostics import Problem
-    from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.models.catalogue import Catalogue
+    from skillrun.models.entries import Resolved
     from skillrun.models.messages import Gateway
     from skillrun.runtime.events import Listener
     from skillrun.runtime.run import Person, Session
@@ -83,12 +84,14 @@ class Loaded:
     program: Program
     catalogue: Catalogue
 
-    def session(self, gateway: Gateway, person: Person, listener: Listener | None = None, **more: Any) -> Session:
+    def session(
+        self, gateway: Gateway, person: Person, listener: Listener | None = None, cache: Path | None = None
+    ) -> Session:
         """What a run needs; without a `cache` no provider is asked for its list of models."""
         from skillrun.runtime.run import Session
 
         listeners = [listener] if listener is not None else []
-        return Session(self.program, self.catalogue, gateway, person, listeners=listeners, environ=os.environ, **more)
+        return Session(self.program, self.catalogue, gateway, person, listeners, os.environ, cache=cache)
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
@@ -118,30 +121,6 @@ class Loaded:
             name: self.catalogue.resolve(pinned.get(name) or name, os.environ, "" if pinned.get(name) else override)
             for name in names
         }
-
-    def trusted(
-        self,
-        out: Output,
-        override: str,
-        pinned: Mapping[str, str] = MappingProxyType({}),
-        *,
-        unattended: bool,
-        given: bool,
-        more: Iterable[str] = (),
-    ) -> Loaded:
-        """The same, once somebody has agreed to where its calls go; asks where it has to, or ends the command.
-
-        `given`: agreed to for this command.
-        """
-        used = {one.provider for one in self.resolved(override, pinned, more).values()}
-        if given:
-            return Loaded(self.program, open_catalogue(self.program.library, trusted=True))
-        if not any(provider.barred for name, provider in self.catalogue.providers.items() if name in used):
-            return self
-        from skillrun.cli.trust import agreed
-
-        agreed(self, used, out, unattended=unattended)
-        return Loaded(self.program, open_catalogue(self.program.library))
 
     def gateway(self, script: Script, progress: Callable[[str], None]) -> Gateway:
         """The way to the models; with a script, to its replies alone."""

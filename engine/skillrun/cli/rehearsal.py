@@ -177,14 +177,14 @@ async def rehearsed(
     expected = Expectation.of(loaded.program)
     said = expected if straight else Expectation({}, Size(0))
     gateway = LongWinded(said, script, price=loaded.catalogue.price)
-    told: dict[str, Any] = {
-        "override": override,
-        "typed": typed,
-        "straight": straight,
-        "runs": runs,
-        "sizes": expected.known,
-    }
-    session = loaded.session(gateway, person or StandIn(), heard, **told)
+    session = replace(
+        loaded.session(gateway, person or StandIn(), heard),
+        override=override,
+        typed=typed,
+        straight=straight,
+        runs=runs,
+        sizes=expected.known,
+    )
     outcome = await rehearse(session, inputs)
     places = loaded.catalogue.places(models.values())
     turns: Counter[str] = Counter()

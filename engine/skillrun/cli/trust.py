@@ -6,13 +6,12 @@ Also asks for it before a run that needs it. What the wishes are is for `languag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillrun.cli.loading import NOTHING, Loaded, open_library, refuse
+from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
@@ -22,6 +21,7 @@ from skillrun.people.person import has_terminal
 
 if TYPE_CHECKING:
     from skillrun.language.library.library import Library
+    from skillrun.models.entries import Provider, Resolved
 
 NONE = "this project wants nothing that any project may not have; there is nothing to trust"
 
@@ -62,20 +62,31 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     return _told(wanted, out, trusted=True)
 
 
-def agreed(loaded: Loaded, used: AbstractSet[str], out: Output, *, unattended: bool) -> None:
-    """Ask for what the providers that are used need, and keep the consent. Ends the command where nobody agrees."""
-    library = loaded.program.library
+def trusted(loaded: Loaded, models: Mapping[str, Resolved], out: Output, *, unattended: bool, given: bool) -> Loaded:
+    """The same workflow, once somebody has agreed to where calls to these models go.
+
+    Asks where it has to, or ends the command. `given`: agreed to for this command.
+    """
+    library, used = loaded.program.library, {model.provider for model in models.values()}
+    if given:
+        return Loaded(loaded.program, open_catalogue(library, trusted=True))
+    barred = [provider for name, provider in loaded.catalogue.providers.items() if name in used and provider.barred]
+    if not barred:
+        return loaded
     wanted = wishes(library)
     _show(library, wanted, out)
     if not unattended and has_terminal() and _agreed(wanted):
         _keep(library, wanted, out)
-        return
-    providers = [loaded.catalogue.providers[name] for name in sorted(used & loaded.catalogue.providers.keys())]
-    reasons = [f"nothing is sent to {one.name}: {one.barred}" for one in providers if one.barred]
+        return Loaded(loaded.program, open_catalogue(library))
+    reasons = [f"nothing is sent to {provider.name}: {provider.barred}" for provider in sorted(barred, key=_named)]
     out.note(f"error: {'; '.join(reasons)}. {NOTHING}")
     out.note("hint: `skillrun trust` agrees to it until it changes, --trust-project for one command")
     out.data({"status": "refused", "reasons": reasons})
     raise click.exceptions.Exit(1)
+
+
+def _named(provider: Provider) -> str:
+    return provider.name
 
 
 def _wanted(library: Library, out: Output) -> tuple[Wish, ...]:

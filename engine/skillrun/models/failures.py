@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skillrun.models.messages import ErrorKind, ModelError
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Provider
+    from skillrun.models.entries import Provider
     from skillrun.models.redaction import Redactor
 
 LONGEST = 300

@@ -25,7 +25,8 @@ from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.models.catalogue import Catalogue
+    from skillrun.models.entries import Resolved
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
     from skillrun.runtime.prompt.material import Piece

@@ -65,7 +65,7 @@ def checked_inputs(
             path = (project or Path.cwd()) / values[one.name]
             if not path.exists():
                 errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
-    first = next((one for one in program.workflow.inputs if one.required), None)
+    first = program.workflow.first_input
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
     errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]

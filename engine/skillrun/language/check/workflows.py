@@ -229,7 +229,7 @@ class WorkflowCheck:
 
     def _unused(self) -> None:
         """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
-        request = next((one for one in self.workflow.inputs if one.required), None)
+        request = self.workflow.first_input
         known = {"mode"} if self.settings.part("features") else set()
         optional = [one for one in self.workflow.inputs if one is not request and one.name not in known]
         if self.phases.keys() == self.workflow.phases.keys():

@@ -249,6 +249,11 @@ class Workflow(File):
     help: str
     preamble: Template | None
 
+    @property
+    def first_input(self) -> Field | None:
+        """The first required input: what the command takes without a flag, and the request that prompts begin with."""
+        return next((field for field in self.inputs if field.required), None)
+
     def ancestors(self, name: str) -> frozenset[str]:
         """Every phase that has ended when `name` starts."""
         return self._ancestors[name]

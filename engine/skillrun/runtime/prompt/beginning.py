@@ -208,8 +208,7 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
 
 def original_request(phase: PhaseRun) -> str:
     """The workflow's first required input, word for word, JSON in a legible form; empty where it has none."""
-    fields = phase.run.program.workflow.inputs
-    first = next((field for field in fields if field.required), None)
+    first = phase.run.program.workflow.first_input
     return legible(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 

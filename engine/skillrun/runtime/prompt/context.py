@@ -32,7 +32,7 @@ from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece
 from skillrun.runtime.run import Frame, PhaseRun, Run
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Resolved
+    from skillrun.models.entries import Resolved
 
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
 REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
