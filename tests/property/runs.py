@@ -27,7 +27,7 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import Asking
 from skillrun.people.prepared import Read
 from skillrun.runtime import session
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.folder import RunFolder

@@ -20,7 +20,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """`calls=20,price=1.5` as numbers by name."""
     from skillrun.language.text.diagnostics import allowed, did_you_mean
-    from skillrun.runtime.calls.limits import NAMES
+    from skillrun.runtime.budgets import NAMES
 
     found: dict[str, float] = {}
     for part in text.split(",") if text else ():

@@ -27,9 +27,9 @@ from skillrun.people.answers import DEFAULT, Question, answered, choices_of, def
 from skillrun.people.person import Asking
 from skillrun.people.prepared import Prepared, Read
 from skillrun.runtime.events import CallEnded, Event, RunStarted
-from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.run import Spent
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.session import rehearse
+from skillrun.runtime.spent import Spent
 
 LENGTHS: Final = (
     "Lengths of replies and turns with tools: {measured} of {steps} measured in finished runs (config/sizes.yaml), the "

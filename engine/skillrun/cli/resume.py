@@ -25,7 +25,8 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
-from skillrun.runtime.interpreter import Outcome, now
+from skillrun.runtime.interpreter import now
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
 from skillrun.runtime.store.lock import hold

@@ -20,7 +20,7 @@ from skillrun.cli.words import at, spent, standing
 from skillrun.language.text.diagnostics import SkillrunError, hanging
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.refusal import check_answers, refusal
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
 from skillrun.runtime.store.opening import base_slug, called, new_slug

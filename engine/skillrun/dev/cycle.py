@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
 from skillrun.runtime.store.folder import RunFolder

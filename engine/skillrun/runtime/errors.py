@@ -30,9 +30,6 @@ def told_of(failure: StepFailed) -> dict[str, Any]:
     return {"kind": failure.kind, "reason": failure.reason, **text, "replies": list(failure.replies)}
 
 
-PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members that have not answered
-
-
 class AgentFailed(StepFailed):
     """Too few members answered; what they said is kept."""
 

@@ -10,41 +10,29 @@ import asyncio
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import BudgetSpent, file_trouble
+from skillrun.runtime.evaluate import evaluate
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
 from skillrun.runtime.expected import tell_way_back
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.questions.brought import tell_late
 from skillrun.runtime.questions.forms import reread
 from skillrun.runtime.recovery import lost, tell_edited, usable
-from skillrun.runtime.run import PhaseRun, Run, Spent
+from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_names, phase_value, truth
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.lock import RunLost
 from skillrun.runtime.store.opening import called
 from skillrun.runtime.summaries import NEEDS_INPUT
 
-EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
 RESUME: Final = "go on with `skillrun resume RUN`"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended, or where it stands: status, reason, and what to type next."""
-
-    status: str
-    reason: str = ""
-    next_step: str = ""
-    outputs: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def exit_code(self) -> int:
-        return EXIT[self.status]
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
@@ -138,6 +126,19 @@ def spent_of(run: Run) -> Spent:
     return Spent.of(run.folder.ended(run.state.round, run.program.workflow.phases))
 
 
+class Interpreter:
+    """Evaluates steps, and workflows that run inside a phase."""
+
+    step = staticmethod(evaluate)
+
+    @staticmethod
+    def workflow(run: Run) -> Scheduler:
+        return Scheduler(run, final=False)
+
+
+INTERPRETER: Final = Interpreter()
+
+
 class Scheduler:
     """Starts each phase when the ones it follows have ended, and applies what they end with."""
 
@@ -178,6 +179,16 @@ class Scheduler:
         if self.error is not None:
             raise self.error
         return self._outcome()
+
+    @property
+    def pause(self) -> str:
+        """How the phase waits that is the first to wait: empty where none does."""
+        return next((ended.pause for ended in self.ended.values() if ended.pause), "")
+
+    @property
+    def failed(self) -> list[PhaseRun]:
+        """The phases that have failed for good, and so have no summary."""
+        return [ended.left for ended in self.ended.values() if ended.left is not None]
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -252,7 +263,7 @@ class Scheduler:
         use = run.program.workflow.phases[name]
         self.unfinished.add(name)
         self._save()
-        self.running[asyncio.create_task(run_phase(run, use, before), name=name)] = name
+        self.running[asyncio.create_task(run_phase(run, use, INTERPRETER, before), name=name)] = name
 
     def _save(self) -> None:
         self.run_.state.phase = sorted(self.unfinished)

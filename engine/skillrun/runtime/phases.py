@@ -9,10 +9,11 @@ from typing import Any
 
 from skillrun.language.files.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
-from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate, failing, knowing
+from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, failing, knowing
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
+from skillrun.runtime.frame import Evaluator, Frame
 from skillrun.runtime.recovery import rebuilt, state_before
-from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
 from skillrun.runtime.summaries import NEEDS_INPUT, degraded_of, outputs_of, record_of, summary_of
 
@@ -32,7 +33,7 @@ class Ended:
     pause: str = ""
 
 
-async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> Ended:
+async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: PhaseRun | None = None) -> Ended:
     """Evaluate a phase to its end, with its breaker; in turn after an attempt that failed beside others.
 
     Its summary is on disk when it is completed, skipped or back.
@@ -45,7 +46,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
     else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
-            ended = await _attempts(use, phase, in_turn=before is not None)
+            ended = await _attempts(use, phase, evaluator, in_turn=before is not None)
         except Waiting as waiting:
             ended = await _paused(phase, waiting)
         except StoppedByPerson as stopped:
@@ -65,16 +66,16 @@ def _state(run: Run, use: PhaseUse) -> dict[str, Any]:
     return state_before(run, use) if use.name in run.lost else dict(run.state.state)
 
 
-async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
+async def _attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, in_turn: bool) -> Ended:
     run = phase.run
     if use.name in run.lost:
-        summary = await rebuilt(phase)
+        summary = await rebuilt(phase, evaluator)
         if summary is not None:
             return Ended(summary["status"], summary)
         if use.name not in run.lost:
             phase = open_phase(run, use, _state(run, use), phase)
     while True:
-        frame = new_frame(phase, phase.address(), phase.phase, phase.names, in_turn=in_turn)
+        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, in_turn=in_turn)
         try:
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as error:
@@ -132,7 +133,7 @@ async def _evaluated(
     try:
         for step in steps:
             phase.checkpoint = step.id or step.verb
-            await evaluate(step, frame)
+            await frame.evaluate(step)
     except Back as going:
         back = going
     except Waiting as waiting:

@@ -14,6 +14,7 @@ from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.events import Notice
+from skillrun.runtime.frame import Evaluator
 from skillrun.runtime.questions.asking import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, past
@@ -87,7 +88,7 @@ def state_before(run: Run, use: PhaseUse) -> dict[str, Any]:
     return {name: value for name, value in state.items() if value is not None}
 
 
-async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
+async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> dict[str, Any] | None:
     """The summary that a lost phase's artifacts allow; None where the phase has to be evaluated.
 
     Raises Waiting when there are no artifacts either and nobody is there to choose.
@@ -102,7 +103,7 @@ async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
     if not phase.artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
         asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
-        frame = new_frame(phase, address, phase.phase, phase.names)
+        frame = new_frame(phase, address, phase.phase, phase.names, evaluator)
         answers = (await put(frame, f"{address}.recover", [asked]))["answers"]
         if answers[0].get("answer") != SKIP:
             run.lost.discard(phase.name)

@@ -1,24 +1,21 @@
-"""What one evaluation carries along: the run, the phase that is open, and the frame that steps are evaluated in."""
+"""What one evaluation carries along: the run, and the phase that is open."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skillrun.language.check.program import Program
-from skillrun.language.files.definitions import Phase, Prompt, Step
+from skillrun.language.files.definitions import Phase
 from skillrun.language.library.configuration import Feature, resolve_features
 from skillrun.language.library.sizes import Size
-from skillrun.language.templates.expressions import ABSENT, Absent
-from skillrun.language.types.schemas import Shape, shown
-from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
+from skillrun.models.messages import Gateway, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.calls.limits import Limits
-from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
+from skillrun.runtime.limits import Limits
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.seal import seal_of
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from skillrun.models.entries import Resolved
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
-    from skillrun.runtime.prompt.material import Piece
 
 
 class Person(Protocol):
@@ -86,46 +82,6 @@ class Session:
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
     share: bool = False  # what a new run writes may be read by others
     adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Calls, tokens and price; the price is None once that of one call is unknown.
-
-    `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
-    `kept` are the tokens that calls which go on with a conversation found in a provider's cache.
-    """
-
-    calls: int = 0
-    usage: Usage = field(default_factory=Usage)
-    price: float | None = 0.0
-    replayed: int = 0
-    kept: int = 0
-
-    @classmethod
-    def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
-        """What these summaries have recorded."""
-        total = cls()
-        for summary in summaries:
-            data = summary.get("usage") or {}
-            usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-            calls, replayed, kept = (int(data.get(key, 0)) for key in ("calls", "replayed", "kept"))
-            total += cls(calls, usage, data.get("price", 0.0), replayed, kept)
-        return total
-
-    def __add__(self, other: Spent) -> Spent:
-        price = None if self.price is None or other.price is None else self.price + other.price
-        again, kept = self.replayed + other.replayed, self.kept + other.kept
-        return Spent(self.calls + other.calls, self.usage + other.usage, price, again, kept)
-
-    def to_dict(self) -> dict[str, Any]:
-        price = None if self.price is None else round(self.price, 6)
-        more = {name: number for name in ("replayed", "kept") if (number := getattr(self, name))}
-        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **more}
-
-    def told(self) -> dict[str, Any]:
-        """As templates see it."""
-        return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}
 
 
 @dataclass
@@ -230,7 +186,6 @@ class PhaseRun:
     breakers: Breakers
     before: Mapping[str, Mapping[str, Any]]  # the summaries of the phases that it follows
     asked_before: frozenset[str] = frozenset()
-    started: float = field(default_factory=time.monotonic)
     sets: dict[str, Any] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
     earlier: Spent = field(default_factory=Spent)  # by what has ended before, in all rounds
@@ -359,86 +314,3 @@ class PhaseRun:
 def _order(rounds: Any) -> tuple[int, ...]:
     """A round, `2` or `2.1`, so that an earlier one is less."""
     return tuple(int(part) for part in str(rounds).split(".") if part.isdecimal())
-
-
-@dataclass
-class Frame:
-    """Where steps are evaluated: names, sections, and the address that their calls get."""
-
-    open: PhaseRun
-    address: str
-    names: dict[str, Any]
-    prompts: Mapping[str, Prompt]
-    task: Callable[[Mapping[str, Any]], str] | None = None
-    task_material: Callable[[Mapping[str, Any]], list[Piece]] | None = None
-    task_shape: Shape | None = None
-    members: tuple[Any, ...] = ()
-    fresh: bool = False
-    criteria: str = ""
-    in_turn: bool = False
-    sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
-    degraded: list[str] = field(default_factory=list)
-
-    @property
-    def run(self) -> Run:
-        return self.open.run
-
-    def absent(self, names: Iterable[str]) -> None:
-        """Start with these names absent: nothing has bound them yet."""
-        self.names.update(dict.fromkeys(names, ABSENT))
-
-    def bind(self, name: str | None, value: Any) -> None:
-        if name is not None:
-            self.names[name.replace("-", "_")] = value
-
-    def at(self, step: Step) -> str:
-        """The address of a step; one without an id is known by its verb."""
-        return f"{self.address}/{step.id or step.verb}"
-
-    def value(self, step: Step, name: str, fallback: Any = ABSENT) -> Any:
-        """The value of a step's key, rendered."""
-        value = step.values.get(name)
-        return fallback if value is None else value.evaluate(self.names)
-
-    def main(self, step: Step) -> Any:
-        assert step.main is not None
-        return step.main.evaluate(self.names)
-
-    def text(self, step: Step, name: str = "", fallback: str = "") -> str:
-        """The verb's own value, or that of a key, as a text. Raises RenderError where it is absent."""
-        value = step.values.get(name) if name else step.main
-        return fallback if value is None else value.text(self.names)
-
-    def shape(self, step: Step) -> Shape | None:
-        """The shape that a step's reply must have, with its templates rendered."""
-        if step.schema is not None:
-            return Shape.from_schema(step.schema)
-        spec = step.output
-        if spec is not None and spec.name:
-            text = self.run.program.library.text(spec.name)
-            spec = text.output if text is not None else None
-        if spec is None:
-            return None
-        return self.task_shape if spec.task else spec.resolve(self.names)
-
-    def breaker(self, step: Step) -> str | None:
-        """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
-        value = self.value(step, "at_most", step.retry)
-        return value if isinstance(value, str) and not value.isdigit() else None
-
-    def whole(self, step: Step, name: str, fallback: int, expected: str = "a whole number") -> int:
-        """The whole number that a key holds, perhaps as a text. Raises StepFailed where it holds none."""
-        value = self.value(step, name, fallback)
-        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
-        if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
-            raise StepFailed(f"`{name}` is {shown(value)}; expected {expected}", self.at(step))
-        return int(number)
-
-    def cap(self, step: Step) -> int:
-        """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
-        name = self.breaker(step)
-        if name is not None:
-            if not self.open.breakers.known(name):
-                raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
-            return self.open.breakers.limit(name).limit
-        return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from skillrun.language.files.definitions import PhaseUse, Score, Step
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.templates.limits import Fault
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.types import identifier
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
+from skillrun.runtime.frame import Evaluator, Frame, Task
 from skillrun.runtime.questions.forms import heard
-from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.files import digest
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
@@ -123,10 +127,12 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any], **more: Any) -> Frame:
+def new_frame(
+    phase: PhaseRun, address: str, score: Score, names: dict[str, Any], evaluator: Evaluator, **more: Any
+) -> Frame:
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
-    frame = Frame(phase, address, names, score.prompts, **more)
-    frame.absent(locals_of(score.steps))
+    frame = Frame(phase, address, names, score.prompts, evaluator, **more)
+    frame.absent(locals_of(score.steps).names)
     frame.absent(["failure"])
     return with_functions(frame)
 
@@ -143,20 +149,35 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
         return frame.names
     names = {**frame.names, "others": _others(member), "member": member}
     if frame.task is not None:
-        names["task"] = frame.task(member)
+        names["task"] = _told(frame.task, member)
     return names
 
 
-def locals_of(steps: tuple[Step, ...]) -> list[str]:
-    """Every name that the steps may bind: ids, and what `set` names."""
-    found: list[str] = []
+def _told(task: Task, member: Mapping[str, Any]) -> str:
+    """A task as a member reads it."""
+    return task.prompt.template.render_text(frame_names(task.frame, member)).strip() if task.prompt is not None else ""
+
+
+@dataclass(frozen=True)
+class Locals:
+    """The names that steps may bind, in their order: `names` are ids and what `set` names, `ids` the ids alone."""
+
+    names: tuple[str, ...]
+    ids: tuple[str, ...]
+
+
+def locals_of(steps: Iterable[Step]) -> Locals:
+    """Every name that the steps, and those inside of them, may bind."""
+    names: list[str] = []
+    ids: list[str] = []
     for top in steps:
         for step in top.walk():
             if step.id is not None:
-                found.append(step.id.replace("-", "_"))
+                ids.append(identifier(step.id))
+                names.append(ids[-1])
             if step.verb == "set" and step.main is not None:
-                found.extend(name.replace("-", "_") for name in step.main.entries or {})
-    return found
+                names.extend(map(identifier, step.main.entries or {}))
+    return Locals(tuple(names), tuple(ids))
 
 
 def members(role: str, models: list[str]) -> list[str]:

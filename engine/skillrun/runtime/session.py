@@ -24,7 +24,7 @@ from skillrun.language.text.diagnostics import SkillrunError, UsageError
 from skillrun.language.types.fields import Field
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import admitted, check_decided, shares
-from skillrun.runtime.calls.limits import Limits, budgets
+from skillrun.runtime.budgets import budgets
 from skillrun.runtime.events import (
     Answered,
     CallEnded,
@@ -36,7 +36,9 @@ from skillrun.runtime.events import (
     Transcript,
     WentBack,
 )
-from skillrun.runtime.interpreter import Outcome, now, run_workflow
+from skillrun.runtime.interpreter import now, run_workflow
+from skillrun.runtime.limits import Limits
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.store.bodies import fits
 from skillrun.runtime.store.files import digest, share, tree_of

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from skillrun.models.messages import REFUSED_KINDS, ModelError, Reply, Request, Usage
-from skillrun.runtime.calls.limits import Held
 from skillrun.runtime.events import CallEnded, CallStarted
+from skillrun.runtime.limits import Held
 from skillrun.runtime.prompt.context import size_of
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.checkpoints import reached

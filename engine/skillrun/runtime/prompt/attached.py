@@ -23,8 +23,9 @@ from skillrun.language.templates.functions import untrusted
 from skillrun.language.types.schemas import Dropped, Shape, ShapeError, shown
 from skillrun.language.types.skeletons import notes, skeleton
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.beginning import template
-from skillrun.runtime.run import Frame, PhaseRun, Recorded, Run
+from skillrun.runtime.run import PhaseRun, Recorded, Run
 from skillrun.runtime.store.records_yaml import as_yaml, plain_data
 
 LONGEST_ID: Final = 80

@@ -15,8 +15,8 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import ABSENT
 from skillrun.models.messages import Block, Message, Request, ToolSpec
-from skillrun.runtime.calls.seating import Seated
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.beginning import (
     DOCUMENTS,
     RECORD,
@@ -29,7 +29,8 @@ from skillrun.runtime.prompt.beginning import (
     template,
 )
 from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, fitted
-from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.seating import Seated
 
 if TYPE_CHECKING:
     from skillrun.models.entries import Resolved

@@ -20,8 +20,8 @@ from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
-from skillrun.runtime.run import Frame
 from skillrun.runtime.store.files import digest, folder_mode
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"

@@ -13,10 +13,10 @@ from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.wording import one_stop
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Answered, Said
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
 from skillrun.runtime.questions.brought import late, passed_over, place
 from skillrun.runtime.questions.forms import phrases_of, record_of
-from skillrun.runtime.run import Frame
 from skillrun.runtime.store.files import digest
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions

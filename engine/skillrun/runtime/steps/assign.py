@@ -8,12 +8,11 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import ABSENT
 from skillrun.language.types.fields import coerce
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.scope import frame_names
 
 
 async def act(step: Step, frame: Frame) -> None:
-    from skillrun.runtime.scope import frame_names
-
     declared = (
         {field.name.replace("-", "_"): field for field in frame.run.program.workflow.state}
         if frame.task is None

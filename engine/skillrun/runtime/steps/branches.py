@@ -11,9 +11,11 @@ from typing import Any
 
 from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.runtime.breakers import Breakers
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.attached import apart
-from skillrun.runtime.run import Frame, PhaseRun, Recorded, Spent
+from skillrun.runtime.run import PhaseRun, Recorded
 from skillrun.runtime.scope import with_functions
+from skillrun.runtime.spent import Spent
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.files.places import items_of as items_within
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.errors import PARTIAL, EachFailed, StepFailed, Stopped, Waiting
+from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, items_of
+from skillrun.runtime.steps.partial import Partial
 from skillrun.runtime.store.records_yaml import plain_data
 
 AT_ONCE: Final = 5  # items at a time, where a step does not say
@@ -47,7 +48,7 @@ class Kept:
     done: dict[str, Tried]
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
     """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
     address, phase = frame.at(step), frame.open
     items = items_of(step, frame)
@@ -80,9 +81,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         told = _told(reasons) if reasons else f"at least {least} have to"
         message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({told})"
         raise EachFailed(message, address, result, way)
-    if failed:
-        result[PARTIAL] = [_told(reasons)]
-    return result
+    return Partial(result, [_told(reasons)]) if failed else result
 
 
 def _told(reasons: list[str]) -> str:
@@ -97,7 +96,7 @@ def _name(step: Step) -> str:
 def _given(step: Step, tried: Tried) -> dict[str, Any]:
     """An item that is done, with what its steps gave."""
     names = tried.inner.names
-    found = {name: names[name] for name in locals_of(step.steps) if not isinstance(names[name], Absent)}
+    found = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
     return {**found, "id": tried.item.id, _name(step): tried.item.value}
 
 
@@ -130,14 +129,12 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of
 
 
 async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
-    from skillrun.runtime.evaluate import evaluate
-
     names = {_name(step): item.value}
     marked = f"{step.id or step.verb} {item.id}"
-    inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps))
+    inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps).names)
     try:
         for one in step.steps:
-            await evaluate(one, inner)
+            await inner.evaluate(one)
     except StepFailed as failure:
         return Tried(item, inner, failure.reason, failure.next_step)
     except Stopped as stopped:

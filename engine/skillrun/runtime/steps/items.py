@@ -14,7 +14,7 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import slug
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.records_yaml import plain_data
 

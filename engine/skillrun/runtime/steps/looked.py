@@ -9,7 +9,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.store.files import digest
 
 Look = Callable[[], Awaitable[dict[str, Any]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skillrun.language.files.definitions import Step
 from skillrun.people.wording import one_stop
 from skillrun.runtime.events import Said
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:

@@ -18,7 +18,7 @@ from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.journal import Journal
 

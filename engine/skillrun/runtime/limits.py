@@ -11,32 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from skillrun.language.library.library import Library
-from skillrun.language.text.source import plain
 from skillrun.models.messages import Usage
+from skillrun.runtime.budgets import NAMES, WORDS
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.store.journal import Journal
-
-NAMES: Final = ("calls", "tokens", "price", "minutes")
-WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
-
-
-def budgets(library: Library) -> dict[str, float]:
-    """What a run may spend without a flag, by name. A project may lower what the user and the library say."""
-    config = library.config("skillrun")
-    layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
-    own: dict[str, float] = {}
-    projects: dict[str, float] = {}
-    for root, layer in layers:  # the strongest first
-        written = plain(layer).get("budgets") or {}
-        found = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
-        if root == "project":
-            projects = found
-        else:
-            own = {**found, **own}
-    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skillrun.models.messages import Usage
-from skillrun.runtime.calls.limits import Held, Limits
 from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.limits import Held, Limits
 from skillrun.runtime.store.journal import Journal
 
 pytestmark = pytest.mark.finding("FM1")
