@@ -46,7 +46,7 @@ async def evaluate(step: Step, frame: Frame) -> None:
                 raise
             frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
             if isinstance(failure, AgentFailed) or step.verb in ASKING:
-                frame.open.degrade(failure.reason)
+                frame.open.account.degrade(failure.reason)
             assert step.otherwise is not None
             await _otherwise(step, step.otherwise, frame)
     else:
@@ -102,7 +102,7 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     if then == IN_TURN and frame.in_turn:
         return ""
     if then in (IN_TURN, "ask"):
-        frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
+        frame.open.attempts.vain.clear()  # in turn, or when the person says so, it may be of use
         frame.run.refused.clear()
     if then == "ask" and await offer_retry(frame, where, reason, limit, can_go_on=can_go_on):
         breakers.succeeded(breaker)
@@ -181,5 +181,5 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
 def _degraded(frame: Frame, name: str, because: str, said: str) -> None:
     """The flow goes on, and says so."""
     frame.degraded.append(name)
-    frame.open.degrade(because)
+    frame.open.account.degrade(because)
     frame.open.warn(said)

@@ -96,7 +96,7 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFa
         return await _failed(phase, failure.reason, failure.next_step)
     text = f"{use.name} failed: {failure.reason}"
     phase.warn(text)
-    phase.degrade(text)
+    phase.account.degrade(text)
     steps = [use.otherwise] if use.otherwise is not None else []
     try:
         with knowing(frame, failure):
@@ -107,7 +107,7 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFa
 
 async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
     """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
-    tries = {key: count for key, count in phase.tries.items() if key not in phase.answers}
+    tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.answers}
     if not phase.run.inline:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
     return Ended("failed", reason=reason, next_step=way, left=phase)
@@ -116,8 +116,8 @@ async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    about = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase), "quality_warnings": phase.warnings}
-    about |= {"usage": phase.spent.to_dict()}
+    about: dict[str, Any] = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase)}
+    about |= {"quality_warnings": phase.account.warnings, "usage": phase.account.spent.to_dict()}
     await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
     return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 

@@ -99,8 +99,9 @@ async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> dict[str, Any] | Non
     if not asks or any(one.startswith(f"{address}/") for one in heard):
         return None
     paths = dict.fromkeys(step.artifact.literal for step in phase.phase.walk() if step.artifact is not None)
-    phase.artifacts = [path for path in paths if isinstance(path, str) and run.folder.text(path) is not None]
-    if not phase.artifacts:
+    artifacts = [path for path in paths if isinstance(path, str) and run.folder.text(path) is not None]
+    phase.account.artifacts = artifacts
+    if not artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
         asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
         frame = new_frame(phase, address, phase.phase, phase.names, evaluator)
@@ -108,6 +109,6 @@ async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> dict[str, Any] | Non
         if answers[0].get("answer") != SKIP:
             run.lost.discard(phase.name)
             return None
-    left = ", ".join(phase.artifacts) or "nothing"
-    summary = record_of(phase, "completed" if phase.artifacts else "skipped")
+    left = ", ".join(artifacts) or "nothing"
+    summary = record_of(phase, "completed" if artifacts else "skipped")
     return {**summary, "summary": f"Rebuilt from what the phase left: {left}.", "flags": {"recovered": True}}

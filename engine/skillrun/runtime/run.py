@@ -12,6 +12,7 @@ from skillrun.language.files.definitions import Phase
 from skillrun.language.library.configuration import Feature, resolve_features
 from skillrun.language.library.sizes import Size
 from skillrun.models.messages import Gateway, ModelError, Reply, Request, Usage
+from skillrun.runtime.account import Account, Attempts, Omission
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.limits import Limits
@@ -165,12 +166,21 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What a step has put on record beside its documents, what it was asked for, and where the documents are."""
+class Past:
+    """What has ended before a phase: the summaries of the phases that it follows, and in all rounds what was asked and
+    spent."""
 
-    records: tuple[Mapping[str, Any], ...]
+    summaries: Mapping[str, Mapping[str, Any]]
     asked: frozenset[str]
-    paths: frozenset[str] = frozenset()
+    spent: Spent
+
+
+@dataclass
+class Made:
+    """Parts of a phase's prompts that are made once: what they begin with, and what is said of each member's role."""
+
+    opening: Any = None
+    speakers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -184,35 +194,15 @@ class PhaseRun:
     state: dict[str, Any]
     names: dict[str, Any]
     breakers: Breakers
-    before: Mapping[str, Mapping[str, Any]]  # the summaries of the phases that it follows
-    asked_before: frozenset[str] = frozenset()
-    sets: dict[str, Any] = field(default_factory=dict)
-    spent: Spent = field(default_factory=Spent)
-    earlier: Spent = field(default_factory=Spent)  # by what has ended before, in all rounds
-    artifacts: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    degraded: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-    context_dropped: list[Any] = field(default_factory=list)
-    parts: dict[str, dict[str, int]] = field(default_factory=dict)  # tokens of each step's longest prompt, by part
-    longest: dict[str, int] = field(default_factory=dict)  # characters of it
-    left_out: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)  # by step and title, the most
-    dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
-    tries: dict[str, int] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
-    vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
-    prompts: int = 0
-    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
-    items: dict[str, Any] = field(
-        default_factory=dict
-    )  # by the address of an `each`: what has succeeded before a retry
+    past: Past
+    account: Account = field(default_factory=Account)
+    attempts: Attempts = field(default_factory=Attempts)
+    made: Made = field(default_factory=Made)
+    items: dict[str, Any] = field(default_factory=dict)  # by the address of an `each`: what succeeded before a retry
     marked: str = ""  # the item of an `each` that this is a branch for, in words
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
     carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in
-    version: int = 0
-    opening: tuple[int, Any] | None = None
-    speakers: dict[str, str] = field(default_factory=dict)
 
     def address(self) -> str:
         return f"{self.run.inline}/{self.name}" if self.run.inline else f"{self.run.program.workflow.name}/{self.name}"
@@ -254,7 +244,7 @@ class PhaseRun:
         return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
 
     def count(self, usage: Usage, price: float | None, *, goes_on: bool) -> None:
-        self.spent += Spent(1, usage, price, kept=usage.cache_read if goes_on else 0)
+        self.account.spent += Spent(1, usage, price, kept=usage.cache_read if goes_on else 0)
         self.tell_usage()
 
     def count_again(self, address: str, request: Request, reply: Reply) -> None:
@@ -266,7 +256,7 @@ class PhaseRun:
             again = _order(sent.get("round", "1")) < _order(self.rounds)
         self.run.counted.add((address, fingerprint))
         if again:
-            self.spent += Spent(replayed=1)
+            self.account.spent += Spent(replayed=1)
         else:
             self.count(reply.usage, reply.price, goes_on=request.goes_on)
 
@@ -275,9 +265,9 @@ class PhaseRun:
 
         By phase it is what this round has used.
         """
-        by_phase = {name: summary.get("usage") or {} for name, summary in self.before.items()}
-        total = self.earlier + self.spent
-        self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
+        by_phase = {name: summary.get("usage") or {} for name, summary in self.past.summaries.items()}
+        total = self.past.spent + self.account.spent
+        self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.account.spent.to_dict()}}
 
     @property
     def title(self) -> str:
@@ -287,26 +277,21 @@ class PhaseRun:
     def warn(self, text: str) -> None:
         """Put a warning on record, once: the person is told, and the summary has it."""
         text = f"{self.marked}: {text}" if self.marked else text
-        if text not in self.warnings:
-            self.warnings.append(text)
+        if text not in self.account.warnings:
+            self.account.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
 
     def leave_out(self, step: str, title: str, tokens: int, text: str) -> None:
         """Put on record what a prompt of a step had no room for; the person is told of each title once."""
-        if (step, title) not in self.left_out:
+        prompts = self.account.prompts
+        if (step, title) not in prompts.left_out:
             self.run.emit(Said(self.name, f"the window of `{step}` has no room for all of {text}", "info"))
-        if tokens > self.left_out.get((step, title), (0, ""))[0]:
-            self.left_out[step, title] = (tokens, text)
-
-    def degrade(self, reason: str) -> None:
-        """Put on record that the phase is worth less than it would be, and why."""
-        if reason not in self.degraded:
-            self.degraded.append(reason)
+        prompts.leave_out(step, title, Omission(tokens, text))
 
     def wrote(self, path: str) -> None:
         """Note an artifact, for the summary; also for that of the phase around an inline workflow."""
-        if path not in self.artifacts:
-            self.artifacts.append(path)
+        if path not in self.account.artifacts:
+            self.account.artifacts.append(path)
         if self.run.within is not None:
             self.run.within.wrote(path)
 

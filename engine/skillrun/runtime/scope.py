@@ -11,11 +11,12 @@ from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.templates.limits import Fault
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.types import identifier
+from skillrun.runtime.account import Account, Prompts
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
 from skillrun.runtime.questions.forms import heard
-from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.run import Past, PhaseRun, Run
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.files import digest
 
@@ -60,19 +61,25 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
     asked = frozenset(question for summary in over for question in summary.get("asked") or [])
     if run.within is not None:
-        asked |= run.within.asked_before | frozenset(run.within.asked)
+        asked |= run.within.past.asked | frozenset(run.within.account.asked)
     phase = PhaseRun(
-        run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, before, asked
+        run,
+        use.name,
+        run.program.phases[use.name],
+        run.state.round,
+        state,
+        names,
+        breakers,
+        Past(before, asked, Spent.of(over)),
     )
     phase.carriers = int(use.otherwise is not None)
-    phase.earlier = Spent.of(over)
     names["run"]["answers"] = heard(run, phase, workflow.ancestors(use.name))
     if previous is not None:
-        phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
-        phase.artifacts = previous.artifacts
+        phase.breakers, failed = previous.breakers, previous.account
+        phase.account = Account(failed.spent, artifacts=failed.artifacts, prompts=Prompts(failed.prompts.made))
     held = previous or run.within
     if held is not None:
-        phase.tries, phase.answers, phase.vain = held.tries, held.answers, held.vain
+        phase.attempts = held.attempts
     phase.tell_usage()
     phase.returned = run.journal.find("note", phase.pause_address, "") is not None
     return phase
@@ -221,7 +228,7 @@ def _bank(frame: Frame) -> Callable[..., list[dict[str, Any]]]:
 
     def bank(name: str, group: str, n: int = 3) -> list[dict[str, Any]]:
         groups = frame.run.program.library.bank(name) or {}
-        asked = frame.open.asked_before | set(frame.open.asked)
+        asked = frame.open.past.asked | set(frame.open.account.asked)
         return [dict(question) for question in groups.get(str(group), []) if question["id"] not in asked][:n]
 
     return bank

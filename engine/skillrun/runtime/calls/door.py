@@ -27,7 +27,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
     run = phase.run
     fingerprint = request.fingerprint()
-    phase.prompts += 1
+    phase.account.prompts.made += 1
     from_journal = run.answers(address)
     known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:

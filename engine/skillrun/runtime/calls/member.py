@@ -345,10 +345,10 @@ def tell_dropped(phase: PhaseRun, address: str, member: str, dropped: tuple[Drop
     places = "; ".join(f"{one.path} ({one.reason})" for one in dropped[:MOST_TOLD])
     more = f"; and {len(dropped) - MOST_TOLD} more" if len(dropped) > MOST_TOLD else ""
     text = f"what {member} said was not all understood; dropped: {places}{more}"
-    if address not in phase.dropped:
+    if address not in phase.account.dropped:
         phase.run.emit(Pruned(address, phase.name, member, tuple(dict(vars(one)) for one in dropped), text))
-        phase.warnings.append(text)
-    phase.dropped[address] = len(dropped)
+        phase.account.warnings.append(text)
+    phase.account.dropped[address] = len(dropped)
 
 
 def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: Asked) -> str:

@@ -140,10 +140,10 @@ def _on_record(phase: PhaseRun, names: Mapping[str, Any]) -> str:
 
 def shared_by_all(phase: PhaseRun) -> Opening:
     """The opening of a phase's prompts; made again only when its state has changed."""
-    if phase.opening is None or phase.opening[0] != phase.version:
-        phase.opening = (phase.version, _opening(phase))
-    found: Opening = phase.opening[1]
-    return found
+    if phase.made.opening is None:
+        phase.made.opening = _opening(phase)
+    opening: Opening = phase.made.opening
+    return opening
 
 
 def worth_caching(phase: PhaseRun) -> bool:

@@ -272,7 +272,7 @@ async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, ca
     Raises StoppedByPerson. What was decided before the run has failed does not count when it is resumed.
     """
     phase = frame.open
-    number = max(phase.tries.get(where, 0), phase.forgiven(where)) + 1
+    number = max(phase.attempts.tries.get(where, 0), phase.forgiven(where)) + 1
     ways = _ways(limit, can_go_on=can_go_on)
     default = next((words for words, way in ways.items() if way == (GO_ON if can_go_on else GIVE_UP)), [*ways][-1])
     question = {"id": "retry", "text": reason, "choices": [*ways], "default": default, "once": True}
@@ -286,7 +286,7 @@ async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, ca
     answers = asked["answers"]
     answer = ways.get(answers[0].get("answer"), GO_ON) if answers else GO_ON
     if answer != GO_ON:
-        phase.tries[where] = number
+        phase.attempts.tries[where] = number
     if answer == GIVE_UP:
         raise StoppedByPerson(f"stopped here: {reason}")
     return bool(answer == RETRY)

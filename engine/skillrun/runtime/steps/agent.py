@@ -166,19 +166,19 @@ async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], o
     there will be none.
     """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    found: Answer | None = phase.answers.get(key) or phase.vain.get(key)
+    found: Answer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
     while found is None:
-        attempt = phase.tries.get(key, 0) + 1
+        attempt = phase.attempts.tries.get(key, 0) + 1
         came = await answer(phase, asked, attempt, responded)
         if not came.refused:
-            phase.tries[key] = attempt
+            phase.attempts.tries[key] = attempt
         if came.ok or came.refused or attempt > phase.forgiven(key):
             found = came
     responded()
     if found.vain:
-        phase.vain[key] = found
+        phase.attempts.vain[key] = found
     if found.ok:
-        phase.answers[key] = found
+        phase.attempts.answers[key] = found
         if persistent(frame, step):
             frame.sessions.setdefault(asked.member, {})[frame.at(step)] = found.messages
     return found

@@ -36,7 +36,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     computed = any(value is not None and value.computed for value in own)
     enough = frame.text(step, "enough")
     result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
-    frame.open.asked.extend(question["id"] for question in questions)
+    frame.open.account.asked.extend(question["id"] for question in questions)
     first = result["answers"][0].get("answer")
     return result if first is None else {**result, "answer": first}
 
@@ -122,5 +122,5 @@ def _given(record: dict[str, Any]) -> dict[str, Any]:
 
 def _warn(frame: Frame, lines: list[str]) -> None:
     for text in lines:
-        frame.open.warnings.append(text)
+        frame.open.account.warnings.append(text)
         frame.run.emit(Said(frame.open.name, text, "warn"))

@@ -26,7 +26,7 @@ async def act(step: Step, frame: Frame) -> None:
             continue
         if isinstance(found, Absent):
             frame.open.state[field.name] = ABSENT
-            frame.open.sets[field.name] = None
+            frame.open.account.sets[field.name] = None
         else:
             coerced = coerce(
                 field,
@@ -40,8 +40,8 @@ async def act(step: Step, frame: Frame) -> None:
             for text in coerced.warnings:
                 frame.open.warn(text)
             frame.open.state[field.name] = coerced.value
-            frame.open.sets[field.name] = coerced.value
-        frame.open.version += 1
+            frame.open.account.sets[field.name] = coerced.value
+        frame.open.made.opening = None
         if field.name == "mode":
             features = frame.run.features(frame.open.state)
             frame.names["features"].update({name: feature.on for name, feature in features.items()})

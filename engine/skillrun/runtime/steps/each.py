@@ -116,7 +116,7 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of
                 ending.set()
                 raise
         ended += tried.waiting is None
-        if tried.waiting is None and (tried.reason or tried.inner.open.prompts):
+        if tried.waiting is None and (tried.reason or tried.inner.open.account.prompts.made):
             status = "done" if tried.done else "failed"
             frame.run.emit(ItemEnded(frame.open.name, step.id or step.verb, item.id, status, ended, of, tried.reason))
         return tried
@@ -156,7 +156,7 @@ def _check_apart(step: Step, frame: Frame, several: Iterable[Tried]) -> None:
     """Raises StepFailed where two items write one file: which of them it holds would be a matter of time."""
     writers: dict[str, str] = {}
     for one in several:
-        for path in one.inner.open.artifacts:
+        for path in one.inner.open.account.artifacts:
             first = writers.setdefault(path, one.item.id)
             if first != one.item.id:
                 reason = f"`{step.id or step.verb}`: {first} and {one.item.id} both write {shown(plain_data(path))}"

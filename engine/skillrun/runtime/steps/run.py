@@ -68,26 +68,26 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 
 def _hand_over(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
     """Put what the phases of an inline workflow have on record on that of the phase around it."""
-    phase = frame.open
+    phase, account = frame.open, frame.open.account
     ended = inner.folder.ended(inner.state.round, inner.program.workflow.phases)
-    phase.spent += Spent.of(ended)
-    phase.prompts += sum(1 for summary in ended if (summary.get("usage") or {}).get("calls"))
+    account.spent += Spent.of(ended)
+    account.prompts.made += sum(1 for summary in ended if (summary.get("usage") or {}).get("calls"))
     at = inner.inline.removeprefix(f"{phase.address()}/")
     for record in (*ended, *map(_record_of, failed)):
         again = f" (round {record['round']})" if record.get("round", 1) > 1 else ""
         place, flags = f"{at}/{record['phase']}{again}", record.get("flags") or {}
-        phase.warnings.extend(
-            text for each in record.get("quality_warnings") or () if (text := f"{place}: {each}") not in phase.warnings
-        )
+        warnings = (f"{place}: {text}" for text in record.get("quality_warnings") or ())
+        account.warnings.extend(text for text in warnings if text not in account.warnings)
         if flags.get("degraded"):
-            phase.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
+            account.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
             frame.degraded.append(place)
         if flags.get("dropped"):
-            phase.dropped[place] = flags["dropped"]
-        phase.asked.extend(one for one in record.get("asked") or () if one not in phase.asked)
+            account.dropped[place] = flags["dropped"]
+        account.asked.extend(question for question in record.get("asked") or () if question not in account.asked)
 
 
 def _record_of(failed: PhaseRun) -> dict[str, Any]:
     """What a phase that has failed would have had in its summary."""
-    record = {**record_of(failed, "failed"), "quality_warnings": failed.warnings, "asked": failed.asked}
+    account = failed.account
+    record = {**record_of(failed, "failed"), "quality_warnings": account.warnings, "asked": account.asked}
     return {**record, "flags": degraded_of(failed)}
