@@ -134,7 +134,7 @@ def test_without_a_stand_in_the_run_fails_and_says_where_and_what_to_do(tmp_path
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
     assert outcome.reason.startswith("one: skills/trip/one.md:5:28: `odd.data.box.value` is absent")
     assert "default" in outcome.reason
-    assert "skillrun resume run" in outcome.next_step
+    assert "skillrun resume run" in str(outcome.next_step)
 
 
 def test_what_an_output_cannot_use_fails_the_phase_which_may_have_a_stand_in(tmp_path: Path) -> None:

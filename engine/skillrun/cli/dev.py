@@ -163,6 +163,6 @@ def _report(found: Turn, shown: dict[str, list[str]], seconds: float, out: Outpu
         f"{found.reused} reused, {len(found.asked)} asked, {counted(len(changed), 'artifact')} changed"
     )
     if outcome.status == "failed":
-        out.line(f"next: {hanging(outcome.next_step)}")
+        out.line(f"next: {hanging(str(outcome.next_step))}")
     told = {"status": outcome.status, "reason": outcome.reason, "reused": found.reused, "asked": found.asked}
     out.data({**told, "changed": sorted(changed)})

@@ -138,6 +138,6 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     if "usage" in told:
         out.line(spent(told["usage"]))
     show = f"`skillrun show {called(folder, Path.cwd())}` tells how it went"
-    out.line(f"next: {hanging(outcome.next_step) or show}")
-    ended = {"status": outcome.status, "reason": outcome.reason, "next": outcome.next_step}
+    out.line(f"next: {hanging(str(outcome.next_step)) or show}")
+    ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
     out.data({**told, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

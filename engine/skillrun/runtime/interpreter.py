@@ -7,7 +7,6 @@ with a summary is final, the open ones are evaluated over the journal.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,6 +19,7 @@ from skillrun.runtime.errors import BudgetSpent, file_trouble
 from skillrun.runtime.evaluate import evaluate
 from skillrun.runtime.events import PhaseEnded, RunEnded, RunStarted, WentBack
 from skillrun.runtime.expected import tell_way_back
+from skillrun.runtime.next_step import NOTHING, RESUME_RUN, NextStep
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.questions.brought import tell_late
@@ -28,11 +28,10 @@ from skillrun.runtime.recovery import lost, tell_edited, usable
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_names, phase_value, truth
 from skillrun.runtime.spent import Spent
+from skillrun.runtime.store.journal import JournalUnwritable
 from skillrun.runtime.store.lock import RunLost
 from skillrun.runtime.store.opening import called
 from skillrun.runtime.summaries import NEEDS_INPUT
-
-RESUME: Final = "go on with `skillrun resume RUN`"
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
@@ -58,7 +57,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except SkillrunError as error:
         outcome = _failure(error)
     except asyncio.CancelledError:
-        outcome = Outcome("interrupted", "interrupted", RESUME)
+        outcome = Outcome("interrupted", "interrupted", RESUME_RUN)
     except Exception as bug:
         run.state.status, run.state.reason = "failed", f"a bug in skillrun ({type(bug).__name__})"
         with suppress(OSError):
@@ -73,14 +72,15 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
             _keep(run, outcome)
     here = called(run.folder.path, run.session.project)
-    outcome = replace(outcome, next_step=_typed(outcome.next_step, here, run.session.person.typed))
-    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
-    return outcome
+    typed = outcome.next_step.typed(here, run.session.person.typed)
+    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), typed))
+    return replace(outcome, next_step=NextStep.of(typed))
 
 
 def _failure(error: SkillrunError) -> Outcome:
-    complete = isinstance(error, RunLost)  # it may be that nothing can be resumed
-    return Outcome("failed", str(error), error.next_step if complete else _then_resumed(error.next_step))
+    if isinstance(error, RunLost | JournalUnwritable):  # they say all of it: it may be that nothing can be resumed
+        return Outcome("failed", str(error), NextStep.of(error.next_step.rstrip(". ")))
+    return Outcome("failed", str(error), NextStep.read(error.next_step).then_resume())
 
 
 def _keep(run: Run, outcome: Outcome) -> None:
@@ -98,23 +98,6 @@ def _unkept(outcome: Outcome, error: SkillrunError) -> Outcome:
         return _failure(error)
     more = "" if error.message in outcome.reason else f"; {error.message}"
     return replace(outcome, reason=f"{outcome.reason}{more}")
-
-
-def _then_resumed(way: str, between: str = "; ") -> str:
-    """What to do, and how to go on behind it; said once, also where a workflow inside this one has said it."""
-    way = way.rstrip(". ") or "mend what is wrong"
-    return way if "resume" in way else f"{way}{between}then {RESUME}"
-
-
-def _typed(way: str, here: str, again: Mapping[str, str]) -> str:
-    """The way with the run's name in its commands, and with the flags that this process was given."""
-
-    def command(found: re.Match[str]) -> str:
-        own = found[0].removeprefix("resume RUN")
-        flags = [f" {' '.join(filter(None, one))}" for one in again.items() if one[0] not in own]
-        return f"resume {here}{''.join(flags)}{own}"
-
-    return re.sub(r"resume RUN[^`]*", command, way)
 
 
 def now() -> str:
@@ -256,7 +239,9 @@ class Scheduler:
         for name in self.done:
             if self.run_.folder.any_summary(name) is None:
                 place = self.run_.folder.path / "summaries" / f"{name}.md"
-                raise SkillrunError(f"{place} was removed while the run went on", f"{RESUME}, which works it out again")
+                raise SkillrunError(
+                    f"{place} was removed while the run went on", f"{RESUME_RUN}, which works it out again"
+                )
 
     def _open(self, name: str, before: PhaseRun | None = None) -> None:
         run = self.run_
@@ -346,14 +331,14 @@ class Scheduler:
         ended = {name: self.ended[name] for name in run.program.workflow.phases if name in self.ended}
         for one in ended.values():
             if one.status == "stopped":
-                return Outcome(one.next_step or "failed", one.reason)
+                return Outcome(one.ends or "failed", one.reason)
         failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
         if failed:
-            way = next((one.next_step for one in ended.values() if one.status == "failed" and one.next_step), "")
-            return Outcome("failed", "; ".join(failed), _then_resumed(way))
+            ways = (one.next_step for one in ended.values() if one.status == "failed" and one.next_step)
+            return Outcome("failed", "; ".join(failed), next(ways, NOTHING).then_resume())
         reason = "; ".join(dict.fromkeys(one.reason for one in ended.values()))  # phases side by side may all wait
         for one in ended.values():
-            return Outcome("waiting", reason, _then_resumed(one.next_step, ", ") if one.next_step else RESUME)
+            return Outcome("waiting", reason, one.next_step.then_resume(", ") if one.next_step else RESUME_RUN)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))

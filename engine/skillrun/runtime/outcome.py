@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from skillrun.runtime.next_step import NOTHING, NextStep
+
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
 
 
@@ -15,7 +17,7 @@ class Outcome:
 
     status: str
     reason: str = ""
-    next_step: str = ""
+    next_step: NextStep = NOTHING
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -12,6 +12,7 @@ from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, 
 from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, failing, knowing
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.frame import Evaluator, Frame
+from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
@@ -25,7 +26,9 @@ class Ended:
     status: str
     summary: dict[str, Any] | None = None
     reason: str = ""
-    next_step: str = ""
+    next_step: NextStep = NOTHING
+    ends: str = ""
+    """The status that `stop` gives the run."""
     in_turn: PhaseRun | None = None
     """The failed attempt of a phase that is to be tried again when nothing runs beside it."""
     left: PhaseRun | None = None
@@ -52,9 +55,9 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: Phase
         except StoppedByPerson as stopped:
             if run.inline:  # the run ends, not only this workflow
                 raise
-            ended = await _failed(phase, str(stopped), "")
+            ended = await _failed(phase, str(stopped))
         except Stopped as stopped:
-            ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
+            ended = Ended("stopped", reason=stopped.reason, ends=stopped.status)
     if ended.summary is not None:
         await run.folder.put_summary(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
@@ -105,12 +108,12 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFa
         return await _failed(phase, second.reason, second.next_step)
 
 
-async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
+async def _failed(phase: PhaseRun, reason: str, next_step: NextStep = NOTHING) -> Ended:
     """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
     tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.answers}
     if not phase.run.inline:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
-    return Ended("failed", reason=reason, next_step=way, left=phase)
+    return Ended("failed", reason=reason, next_step=next_step, left=phase)
 
 
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:

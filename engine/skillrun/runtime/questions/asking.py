@@ -21,6 +21,7 @@ from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.next_step import RESUME_RUN, NextStep, Resume
 from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.store.files import digest, folder_mode
 
@@ -195,11 +196,11 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(frame, asking.questions))
-    there = "go on with `skillrun resume RUN`" if frame.run.session.person.attended else "leave `--unattended` out"
-    raise Waiting(reason, f"{_how_to_answer(frame, asking.questions)}, or come to a terminal and {there}")
+    there = RESUME_RUN if frame.run.session.person.attended else "leave `--unattended` out"
+    raise Waiting(reason, NextStep.of(_how_to_answer(frame, asking.questions), ", or come to a terminal and ", there))
 
 
-def _how_to_answer(frame: Frame, questions: Sequence[Mapping[str, Any]]) -> str:
+def _how_to_answer(frame: Frame, questions: Sequence[Mapping[str, Any]]) -> NextStep:
     """What to put into a file of prepared answers, and what to type then."""
     lines = []
     for question in questions[:MOST_NAMED]:
@@ -208,13 +209,14 @@ def _how_to_answer(frame: Frame, questions: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
     file = frame.run.session.person.typed.get("--answers", ANSWERS)
-    return f"put {' and '.join(lines)} into {file} and type `skillrun resume RUN --answers {file}`"
+    return NextStep.of(f"put {' and '.join(lines)} into {file} and type ", Resume(f"--answers {file}"))
 
 
 def unfitting(unfit: PreparedUnfit) -> Waiting:
     """The end of the process at a prepared answer that its question does not take: the question stays open."""
-    way = f"mend it there, and type `skillrun resume RUN --answers {quote(unfit.path)}`"
-    return Waiting(unfit.message, f"{unfit.next_step}; {way}".removeprefix("; "))
+    first = f"{unfit.next_step}; " if unfit.next_step else ""
+    again = Resume(f"--answers {quote(unfit.path)}")
+    return Waiting(unfit.message, NextStep.of(first, "mend it there, and type ", again))
 
 
 def _choices(question: dict[str, Any]) -> str:
@@ -223,12 +225,12 @@ def _choices(question: dict[str, Any]) -> str:
     return f" ({', '.join(map(shown, choices))})" if choices else ""
 
 
-async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
+async def paused(frame: Frame, reason: str, next_step: str | NextStep) -> Waiting:
     """The end of the process until the person has done something outside; that it was here is on record."""
     phase = frame.open
     if frame.run.journal.find("note", phase.pause_address, "") is None:
         await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
-    return Waiting(reason, next_step, "exit")
+    return Waiting(reason, NextStep.of(next_step), "exit")
 
 
 async def _asked_again(

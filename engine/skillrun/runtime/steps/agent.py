@@ -17,6 +17,7 @@ from skillrun.runtime.calls.reads import merged
 from skillrun.runtime.calls.tools import tools_of
 from skillrun.runtime.errors import AgentFailed, StepFailed
 from skillrun.runtime.frame import Frame, Task
+from skillrun.runtime.next_step import NextStep
 from skillrun.runtime.prompt.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
 from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
 from skillrun.runtime.prompt.context import Said, conversation, persistent, request_for, request_going_on
@@ -49,7 +50,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
         ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)
-        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, next(ways, ""))
+        way = NextStep.read(next(ways, ""))
+        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, way)
     for one in good:
         if answers[one.id].dropped:
             tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)

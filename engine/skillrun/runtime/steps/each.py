@@ -15,6 +15,7 @@ from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, items_of
@@ -32,7 +33,7 @@ class Tried:
     item: Item
     inner: Frame
     reason: str = ""
-    next_step: str = ""
+    next_step: NextStep = NOTHING
     waiting: Waiting | None = None
 
     @property
@@ -77,7 +78,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
     }
     reasons = [f"{one.item.id}: {one.reason}" for one in failed.values()]
     if len(kept.done) < least:
-        way = next((one.next_step for one in failed.values() if one.next_step), "")
+        way = next((one.next_step for one in failed.values() if one.next_step), NOTHING)
         told = _told(reasons) if reasons else f"at least {least} have to"
         message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({told})"
         raise EachFailed(message, address, result, way)
@@ -160,4 +161,5 @@ def _check_apart(step: Step, frame: Frame, several: Iterable[Tried]) -> None:
             first = writers.setdefault(path, one.item.id)
             if first != one.item.id:
                 reason = f"`{step.id or step.verb}`: {first} and {one.item.id} both write {shown(plain_data(path))}"
-                raise StepFailed(reason, frame.at(step), "let the file's name have the item's id in it")
+                way = NextStep.of("let the file's name have the item's id in it")
+                raise StepFailed(reason, frame.at(step), way)
