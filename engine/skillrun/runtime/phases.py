@@ -16,7 +16,8 @@ from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
-from skillrun.runtime.summaries import NEEDS_INPUT, degraded_of, outputs_of, record_of, summary_of
+from skillrun.runtime.store.summary import WAITS, Summary
+from skillrun.runtime.summaries import degraded_of, outputs_of, record_of, summary_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Ended:
     """How a phase ended: completed, skipped, back, failed, needs-user-input or stopped."""
 
     status: str
-    summary: dict[str, Any] | None = None
+    summary: Summary | None = None
     reason: str = ""
     next_step: NextStep = NOTHING
     ends: str = ""
@@ -45,7 +46,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: Phase
     phase = open_phase(run, use, _state(run, use), before)
     if use.when is not None and not truth(use.when.render(phase.names)):
         reason = f"only when {use.when.text.value}"
-        ended = Ended("skipped", {**record_of(phase, "skipped"), "reason": reason}, reason)
+        ended = Ended("skipped", record_of(phase, "skipped").having(reason=reason), reason)
     else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
@@ -74,7 +75,7 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, in_
     if use.name in run.lost:
         summary = await rebuilt(phase, evaluator)
         if summary is not None:
-            return Ended(summary["status"], summary)
+            return Ended(summary.status, summary)
         if use.name not in run.lost:
             phase = open_phase(run, use, _state(run, use), phase)
     while True:
@@ -119,10 +120,14 @@ async def _failed(phase: PhaseRun, reason: str, next_step: NextStep = NOTHING) -
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    about: dict[str, Any] = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase)}
-    about |= {"quality_warnings": phase.account.warnings, "usage": phase.account.spent.to_dict()}
-    await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
-    return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
+    summary = record_of(phase, WAITS).having(
+        flags=flags | degraded_of(phase),
+        entry_type=phase.entry_type,
+        quality_warnings=phase.account.warnings,
+        usage=phase.account.spent.to_dict(),
+    )
+    await phase.run.folder.put_summary(phase.name, summary)
+    return Ended(WAITS, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 
 
 async def _evaluated(
@@ -147,5 +152,5 @@ async def _evaluated(
         outputs = outputs_of(phase, frame.names) if status == "completed" else {}
     summary = await summary_of(phase, outputs, status, back=back is not None)
     if back is not None:
-        summary["goto"] = {"target": back.target, "step": back.step}
+        summary = summary.having(goto={"target": back.target, "step": back.step})
     return Ended("back" if back is not None else status, summary)

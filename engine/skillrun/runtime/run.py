@@ -21,6 +21,7 @@ from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
@@ -162,15 +163,15 @@ class Run:
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """The feature switches by name, as they stand in the mode of the state, or else of the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
-        return resolve_features(self.program.config.get("features") or {}, mode)
+        return resolve_features(self.program.config.get("features") or {}, mode if isinstance(mode, str) else None)
 
 
 @dataclass(frozen=True)
-class Past:
+class Before:
     """What has ended before a phase: the summaries of the phases that it follows, and in all rounds what was asked and
     spent."""
 
-    summaries: Mapping[str, Mapping[str, Any]]
+    summaries: Mapping[str, Summary]
     asked: frozenset[str]
     spent: Spent
 
@@ -194,7 +195,7 @@ class PhaseRun:
     state: dict[str, Any]
     names: dict[str, Any]
     breakers: Breakers
-    past: Past
+    before: Before
     account: Account = field(default_factory=Account)
     attempts: Attempts = field(default_factory=Attempts)
     made: Made = field(default_factory=Made)
@@ -265,8 +266,8 @@ class PhaseRun:
 
         By phase it is what this round has used.
         """
-        by_phase = {name: summary.get("usage") or {} for name, summary in self.past.summaries.items()}
-        total = self.past.spent + self.account.spent
+        by_phase = {name: summary.usage for name, summary in self.before.summaries.items()}
+        total = self.before.spent + self.account.spent
         self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.account.spent.to_dict()}}
 
     @property

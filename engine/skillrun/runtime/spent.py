@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from skillrun.models.messages import Usage
+from skillrun.runtime.store.summary import TOKENS, Summary
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,14 @@ class Spent:
     kept: int = 0
 
     @classmethod
-    def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
+    def of(cls, summaries: Iterable[Summary]) -> Spent:
         """What these summaries have recorded."""
         total = cls()
         for summary in summaries:
-            data = summary.get("usage") or {}
-            usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-            calls, replayed, kept = (int(data.get(key, 0)) for key in ("calls", "replayed", "kept"))
-            total += cls(calls, usage, data.get("price", 0.0), replayed, kept)
+            used = summary.usage
+            usage = Usage(*(int(used.get(key, 0)) for key in TOKENS))
+            calls, replayed, kept = int(used.get("calls", 0)), int(used.get("replayed", 0)), int(used.get("kept", 0))
+            total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
         return total
 
     def __add__(self, other: Spent) -> Spent:

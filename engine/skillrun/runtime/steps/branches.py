@@ -33,8 +33,10 @@ class Fork:
     @classmethod
     def of(cls, frame: Frame) -> Fork:
         phase, answers = frame.open, len(frame.names["run"]["answers"])
-        past, account = phase.past, phase.account
-        return cls(dict(account.recorded), answers, past.asked | frozenset(account.asked), past.spent + account.spent)
+        before, account = phase.before, phase.account
+        return cls(
+            dict(account.recorded), answers, before.asked | frozenset(account.asked), before.spent + account.spent
+        )
 
 
 def branch_of(
@@ -50,7 +52,7 @@ def branch_of(
         phase,
         names={**phase.names, "run": run},
         breakers=Breakers(phase.run.program.config.get("breakers") or {}),
-        past=replace(phase.past, asked=fork.asked, spent=fork.spent),
+        before=replace(phase.before, asked=fork.asked, spent=fork.spent),
         account=Account(recorded=dict(fork.recorded)),
         attempts=replace(phase.attempts, vain=dict(phase.attempts.vain)),
         made=replace(phase.made),

@@ -15,6 +15,7 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.folder import InlineFolder
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import degraded_of, record_of
 
 
@@ -71,23 +72,23 @@ def _hand_over(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
     phase, account = frame.open, frame.open.account
     ended = inner.folder.ended(inner.state.round, inner.program.workflow.phases)
     account.spent += Spent.of(ended)
-    account.prompts.made += sum(1 for summary in ended if (summary.get("usage") or {}).get("calls"))
+    account.prompts.made += sum(1 for summary in ended if summary.usage.get("calls"))
     at = inner.inline.removeprefix(f"{phase.address()}/")
     for record in (*ended, *map(_record_of, failed)):
-        again = f" (round {record['round']})" if record.get("round", 1) > 1 else ""
-        place, flags = f"{at}/{record['phase']}{again}", record.get("flags") or {}
-        warnings = (f"{place}: {text}" for text in record.get("quality_warnings") or ())
+        again = f" (round {record.round})" if record.round > 1 else ""
+        place, flags = f"{at}/{record.phase}{again}", record.flags
+        warnings = (f"{place}: {text}" for text in record.quality_warnings)
         account.warnings.extend(text for text in warnings if text not in account.warnings)
         if flags.get("degraded"):
             account.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
             frame.degraded.append(place)
-        if flags.get("dropped"):
-            account.dropped[place] = flags["dropped"]
-        account.asked.extend(question for question in record.get("asked") or () if question not in account.asked)
+        if isinstance(dropped := flags.get("dropped"), int) and dropped:
+            account.dropped[place] = dropped
+        account.asked.extend(question for question in record.asked if question not in account.asked)
 
 
-def _record_of(failed: PhaseRun) -> dict[str, Any]:
-    """What a phase that has failed would have had in its summary."""
-    account = failed.account
-    record = {**record_of(failed, "failed"), "quality_warnings": account.warnings, "asked": account.asked}
-    return {**record, "flags": degraded_of(failed)}
+def _record_of(failed: PhaseRun) -> Summary:
+    """What a phase that has failed would have had as its summary."""
+    return record_of(failed, "failed").having(
+        flags=degraded_of(failed), quality_warnings=failed.account.warnings, asked=failed.account.asked
+    )
