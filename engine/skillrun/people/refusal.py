@@ -102,7 +102,7 @@ def _in_workflow(
     config = library.config(workflow.config) if workflow.config else None
     documents = [workflow.document, *(phase.document for phase in phases.values())]
     written = "\n".join([*(document.source.text for document in documents), str(config.data if config else "")])
-    place = _Place(library, written, inside, Foresight.of(workflow, config.data if config else {}, inputs))
+    place = _Place(library, written, inside, Foresight.of(workflow, config, inputs))
     for use in uses:
         if place.known.rules_out(use.when):
             continue
@@ -125,7 +125,8 @@ def _in_steps(place: _Place, at: str, steps: Iterable[Step]) -> Iterator[Ask]:
         elif step.verb == "panel":
             for protocol in place.protocols(step):
                 given = place.known.handed_over(protocol.inputs, step.values.get("with"))
-                known = replace(given, names={**place.known.names, **given.names})
+                names = {**place.known.names, **given.names}
+                known = replace(given, names=names, varying=place.known.varying)
                 within = replace(place, inside=(*place.inside, f"protocols/{protocol.name}"), known=known)
                 yield from _in_steps(within, here, protocol.steps)
         elif step.verb == "run":

@@ -40,6 +40,7 @@ class Program:
     `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
     model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
     what is read of the records of single steps, and `records` whether any phase can put something on record at all.
+    `modes` has the config as it is in each mode.
     """
 
     workflow: Workflow
@@ -53,6 +54,11 @@ class Program:
     remembered: frozenset[str] = frozenset()
     recorded: Read = field(default_factory=dict)
     records: bool = True
+    modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def config_in(self, mode: str | None) -> Mapping[str, Any]:
+        """The config as it is in a mode; what is no mode of it changes nothing."""
+        return self.modes.get(mode or "", self.config)
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -251,6 +257,7 @@ class Checker:
             check.remembered(),
             self._recorded(check),
             check.records(),
+            settings.modes,
         )
 
     def _recorded(self, check: WorkflowCheck) -> Read:

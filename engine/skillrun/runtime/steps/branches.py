@@ -51,7 +51,7 @@ def branch_of(
     branch = replace(
         phase,
         names={**phase.names, "run": run},
-        breakers=Breakers(phase.run.program.config.get("breakers") or {}),
+        breakers=Breakers(frame.names["config"].get("breakers") or {}),
         before=replace(phase.before, asked=fork.asked, spent=fork.spent),
         account=Account(recorded=dict(fork.recorded)),
         attempts=replace(phase.attempts, vain=dict(phase.attempts.vain)),
