@@ -18,9 +18,10 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin, checked_inputs, resume
+from skillrun.runtime.session import begin, resume
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.lock import hold
 

@@ -27,6 +27,7 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import Asking
 from skillrun.people.prepared import Read
 from skillrun.runtime import session
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
@@ -200,7 +201,7 @@ class Bench:
         if how == "resume":
             return await session.resume(setting, runs, NAME)
         if how == "begin":
-            inputs, _ = session.checked_inputs(self.program, {"request": "Paint it blue."})
+            inputs, _ = checked_inputs(self.program, {"request": "Paint it blue."})
             return await session.begin(setting, inputs, runs, NAME)
         with hold(runs / NAME), journal_of(runs) as journal:
             inputs = RunFolder(runs / NAME).read_state()[0].inputs

@@ -18,7 +18,7 @@ from skillrun.language.library.given import models_in
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.fields import Field
-from skillrun.runtime.session import checked_inputs
+from skillrun.runtime.inputs import checked_inputs
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,11 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
-from skillrun.runtime.interpreter import now
+from skillrun.runtime.clock import moment
+from skillrun.runtime.foretelling import WouldAsk, would_ask
+from skillrun.runtime.forward import changed_files
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import WouldAsk, would_ask
 from skillrun.runtime.store.lock import hold
 from skillrun.runtime.store.migration import migrate, old_state
 from skillrun.runtime.store.opening import called
@@ -98,7 +99,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
             f"there is no workflow `{state.workflow}` here", f"the run was begun in {state.project}: go there"
         )
     loaded = load(state.workflow, out, library)
-    changed = sessions.changed_files(loaded.program, state)
+    changed = changed_files(loaded.program, state)
     if presence.answers is not None and not preview:
         refuse(check_answers(loaded.program, presence.prepared()), out, UNTOUCHED, code=2)
     adopt = request.adopt
@@ -145,7 +146,7 @@ def _bring_forward(folder: Tree, library: Library, out: Output, *, preview: bool
         raise UsageError(f"{folder.path / 'state.md'} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
     with hold(folder):
-        for line in migrate(folder, old, program, now()):
+        for line in migrate(folder, old, program, moment()):
             out.line(line)
 
 

@@ -10,7 +10,9 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import RenderError
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape
-from skillrun.runtime.calls.member import Answer, Asked, answer, tell_dropped
+from skillrun.runtime.calls.asked import Answer, Asked
+from skillrun.runtime.calls.member import answer
+from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.prompt.attached import of_phase
 from skillrun.runtime.prompt.beginning import pieces_of

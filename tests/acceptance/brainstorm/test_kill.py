@@ -22,6 +22,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.records_yaml import from_frontmatter
@@ -66,7 +67,7 @@ class Killed:
         setting = Session(self.program, self.catalogue, gateway, person, **more)
         if (runs / "run" / "state.md").exists():
             return (await session.resume(setting, runs, "run")).exit_code
-        inputs, _ = session.checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
+        inputs, _ = checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
         return (await session.begin(setting, inputs, runs, "run")).exit_code
 
 

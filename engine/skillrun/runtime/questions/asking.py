@@ -17,12 +17,13 @@ from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.terminal import Kept, Left
 from skillrun.runtime.breakers import Limit
+from skillrun.runtime.clock import moment
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import RESUME_RUN, NextStep, Resume
-from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
+from skillrun.runtime.questions.forms import Reading, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.store.files import digest, folder_mode
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"

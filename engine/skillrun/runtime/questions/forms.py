@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.language.text.border import clean
@@ -17,6 +16,7 @@ from skillrun.people.answers import PERSON, Question, answered, by_default, defa
 from skillrun.people.form import Filled, UnclearAnswers, read_form
 from skillrun.people.meaning import is_undecided
 from skillrun.people.phrases import Phrases
+from skillrun.runtime.clock import moment
 from skillrun.runtime.events import Notice
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.files import digest
@@ -69,11 +69,6 @@ def record_of(question: Mapping[str, Any], given: Mapping[str, Any], phrases: Ph
     who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None
     given = {**given, "answered_by": who}
     return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
-
-
-def moment() -> str:
-    """Now, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _decided(question: Question, given: Mapping[str, Any], phrases: Phrases) -> Mapping[str, Any]:

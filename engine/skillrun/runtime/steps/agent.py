@@ -11,10 +11,12 @@ from typing import Any
 from skillrun.language.files.definitions import Prompt, Step
 from skillrun.language.types.schemas import Shape
 from skillrun.models.messages import ToolSpec
+from skillrun.runtime.calls.asked import Answer, Asked
 from skillrun.runtime.calls.lookup import tool_for
-from skillrun.runtime.calls.member import Answer, Asked, answer, tell_dropped
+from skillrun.runtime.calls.member import answer
 from skillrun.runtime.calls.reads import merged
 from skillrun.runtime.calls.tools import tools_of
+from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import AgentFailed, StepFailed
 from skillrun.runtime.frame import Frame, Task
 from skillrun.runtime.next_step import NextStep
