@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from skillrun.language.check.foresight import Foresight
 from skillrun.language.check.program import Program
@@ -150,5 +150,6 @@ def _ask(key: str, step: Step) -> Ask:
     questions = []
     for number, item in enumerate(items, 1):
         record = item if isinstance(item, dict) else {}
-        questions.append({"id": base if len(items) == 1 else f"{base}-{number}", **shared, **record})
+        question = {"id": base if len(items) == 1 else f"{base}-{number}", **shared, **record}
+        questions.append(cast(Question, question))
     return Ask(key, step, tuple(questions))

@@ -13,6 +13,7 @@ from skillrun.language.files.definitions import PhaseUse
 from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
+from skillrun.people.answers import Question
 from skillrun.runtime.events import Notice
 from skillrun.runtime.frame import Evaluator
 from skillrun.runtime.questions.asking import RETRY, put
@@ -97,7 +98,8 @@ async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
     phase.account.artifacts = artifacts
     if not artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
-        asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
+        asked: Question = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY}
+        asked["round"] = phase.round
         frame = new_frame(phase, address, phase.phase, phase.names, evaluator)
         answers = (await put(frame, f"{address}.recover", [asked]))["answers"]
         if answers[0].get("answer") != SKIP:
