@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options, powers
+from skillrun.cli import adoption, options
 from skillrun.cli.loading import Loaded, load, open_library, read_script, refuse
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
@@ -50,7 +50,7 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 @options.script
 @options.share
 @options.trust_project
-@powers.adopt
+@adoption.adopt
 @options.as_json
 def resume(run: str, **options_given: Any) -> int:
     return go_on(resuming(run, options_given))
@@ -104,7 +104,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         refuse(check_answers(loaded.program, presence.prepared()), out, UNTOUCHED, code=2)
     adopt = request.adopt
     if not preview:
-        adopt = powers.decided(loaded, folder, adopt, out, attended=not presence.unattended)
+        adopt = adoption.decided(loaded, folder, adopt, out, attended=not presence.unattended)
     asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not request.yes) else []
     again = [call for call in asked if call.again]
     if preview:

@@ -14,7 +14,6 @@ from skillrun.runtime.next_step import RESUME_RUN, NextStep
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run
 from skillrun.runtime.scheduler import Scheduler, spent_of
-from skillrun.runtime.store.journal import JournalUnwritable
 from skillrun.runtime.store.lock import RunLost
 from skillrun.runtime.store.opening import called
 
@@ -63,8 +62,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
 
 
 def _failure(error: SkillrunError) -> Outcome:
-    if isinstance(error, RunLost | JournalUnwritable):  # they say all of it: it may be that nothing can be resumed
-        return Outcome("failed", str(error), NextStep.of(error.next_step.rstrip(". ")))
+    if isinstance(error, RunLost):  # it says all of it: it may be that nothing can be resumed
+        return Outcome("failed", str(error), NextStep.of(error.next_step))
     return Outcome("failed", str(error), NextStep.read(error.next_step).then_resume())
 
 
