@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from skillrun.cli.loading import Loaded, Script, load, read_script
+from skillrun.cli.loading import Loaded, load, read_script
 from skillrun.cli.options import GIVEN, key_of
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
@@ -18,6 +18,7 @@ from skillrun.language.library.given import models_in
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.fields import Field
+from skillrun.models.scripted import Rule
 from skillrun.runtime.inputs import checked_inputs
 
 
@@ -34,7 +35,7 @@ class Job:
     slug: str
     runs: Path
     model: str
-    script: Script
+    script: Sequence[Rule] | None
     share: bool
     trust_project: bool
     json: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +11,14 @@ from typing import Any
 
 from skillrun.cli.job import Job
 from skillrun.cli.live import view
-from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
+from skillrun.cli.loading import Loaded, cache_folder, refuse
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import read_state, story
 from skillrun.cli.words import at, spent, standing
 from skillrun.language.text.diagnostics import SkillrunError, hanging
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
@@ -77,7 +77,7 @@ def carry_out(
     presence: Presence,
     go: Callable[[Session], Awaitable[Outcome]],
     folder: Path,
-    script: Script,
+    script: Sequence[Rule] | None,
     out: Output,
 ) -> int:
     """Run with a view of it, and say how it ended; the exit code."""
