@@ -68,15 +68,15 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
 
 def _one_model(inputs: Iterable[Field], model: str) -> dict[str, Any]:
     """With one model for everything: it alone for each input that takes models."""
-    models = (field for field in inputs if model and field.type.kind == "model")
+    models = (field for field in inputs if model and field.item.word == "model")
     return {field.name: [model] if field.array else model for field in models}
 
 
 def _given(field: Field, value: Any, out: Output) -> Any:
     """What was typed for an input; `-` is what standard input holds where a text belongs."""
-    if value != "-" or field.array or field.type.kind not in ("string", "path"):
+    if value != "-" or field.type.word not in ("string", "path"):
         return value
-    if field.type.kind == "path":
+    if field.type.word == "path":
         hint = "write it to a file first, and type that file's path; `./-` is a file of that name"
         raise UsageError(f"`{field.name}` takes a path, and `-` is standard input", hint)
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()

@@ -30,9 +30,9 @@ from skillrun.runtime.foretelling import WouldAsk, would_ask
 from skillrun.runtime.forward import changed_files
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.lock import hold
-from skillrun.runtime.store.migration import migrate, old_state
-from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.migration import migrate, old_state
+from skillrun.runtime.store.run_store import called
 from skillrun.tools.tree import Tree
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
@@ -145,7 +145,7 @@ def _bring_forward(folder: Tree, library: Library, out: Output, *, preview: bool
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
         raise UsageError(f"{folder.path / 'state.md'} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
-    with hold(folder):
+    with FolderLease(folder).hold():
         for line in migrate(folder, old, program, moment()):
             out.line(line)
 

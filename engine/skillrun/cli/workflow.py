@@ -110,22 +110,23 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
     words = _words(field, names)
-    if field.type.kind == "boolean" and not field.array:
+    if field.type.word == "boolean":
         return click.Option([f"--{name}/--no-{name}", key_of(field)], default=None, help=words)
     return click.Option([f"--{name}", key_of(field)], help=words, metavar=_metavar(field, names), multiple=field.array)
 
 
 def _metavar(field: Field, names: Names) -> str:
     from skillrun.language.text.diagnostics import SkillrunError
+    from skillrun.language.types.converting import values_of
 
-    if field.type.kind == "enum":
+    if field.item.word == "enum":
         try:
-            return f"[{'|'.join(map(str, field.type.choices(names) or ()))}]"
+            return f"[{'|'.join(map(str, values_of(field.item, names) or ()))}]"
         except SkillrunError:  # its template reads what only a run knows
             return "ENUM"
-    if field.type.lower is not None and field.type.kind in ("integer", "number"):
-        return f"{field.type.lower:g}..{field.type.upper:g}"
-    return "JSON" if field.type.kind == "object" else field.type.kind.upper()
+    if (bounds := field.item.bounds) is not None:
+        return f"{bounds[0]:g}..{bounds[1]:g}"
+    return "JSON" if field.item.kind == "record" else field.item.word.upper()
 
 
 def _words(field: Field, names: Names) -> str:
@@ -149,7 +150,7 @@ def _help(workflow: Workflow) -> str:
     parts = [workflow.description, *workflow.help.split("\n\n")]
     first = workflow.first_input
     if first is not None:
-        kind = "" if first.type.kind == "string" else f" ({first.type.kind})"
+        kind = "" if first.item.word == "string" else f" ({first.item.word})"
         parts.insert(1, f"{first.name.upper()}: {first.description}{kind}")
     return "\n\n".join(_paragraph(part) for part in parts if part.strip())
 

@@ -17,8 +17,8 @@ from skillrun.runtime.events import (
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import rehearse
 from skillrun.runtime.store.bodies import fits
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.opening import existing
+from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.runtime.store.disk.opening import existing
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
-    with closing(Journal.read(path, fits)) as journal:
+    with closing(read_journal(path, fits)) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
     await rehearse(quiet, {}, base=path)
     return found

@@ -9,27 +9,27 @@ from skillrun.language.check.program import Program
 from skillrun.language.library.given import fallen_back, given_values
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.files import digest
-from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 
 
-async def brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str], list[str]]:
+async def brought_forward(program: Program, store: RunStore) -> tuple[State, list[str], list[str]]:
     """The state as today's workflow declares it, its log, and what is to be said of it.
 
     Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
     unset stays so. A value that is not allowed any more gives way to its `fallback`.
     """
     workflow = program.workflow
-    state, log = folder.read_state()
+    state, log = store.state.read()
     names_now = {old: name for name, use in workflow.phases.items() for old in use.was if old not in workflow.phases}
-    await folder.rename_phases(names_now)
+    await store.summaries.rename(names_now)
     state.phase = [names_now.get(name, name) for name in state.phase]
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
-    past = [summary for one in folder.history(state.round) for summary in one.phases.values()]
+    past = [summary for one in store.summaries.history(state.round) for summary in one.phases.values()]
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(folder.summary(name) or Summary())
+            past.append(store.summaries.ended(name) or Summary())
     sets: dict[str, Any] = {}
     for summary in past:
         sets |= summary.set

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from skillrun.language.files.definitions import Prompt, Step
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.written_schemas import written_shape
 from skillrun.models.messages import Message
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.outcome import Outcome
@@ -136,7 +137,7 @@ class Frame:
     def shape(self, step: Step) -> Shape | None:
         """The shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
-            return Shape.from_schema(step.schema)
+            return written_shape(step.schema)
         spec = step.output
         if spec is not None and spec.name:
             text = self.run.program.library.text(spec.name)

@@ -43,4 +43,4 @@ def _is_text(value: Any) -> bool:
 
 def path_inputs(workflow: Workflow) -> list[Field]:
     """The inputs that name one file or folder."""
-    return [field for field in workflow.inputs if field.type.kind == "path" and not field.array]
+    return [field for field in workflow.inputs if field.type.word == "path"]

@@ -14,8 +14,7 @@ from skillrun.runtime.next_step import RESUME_RUN, NextStep
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run
 from skillrun.runtime.scheduler import Scheduler, spent_of
-from skillrun.runtime.store.lock import RunLost
-from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.lease import RunLost
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
@@ -26,7 +25,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         RunStarted(
             run.name,
             workflow.name,
-            str(run.folder.path),
+            run.store.place(),
             tuple(workflow.phases),
             run.state.inputs,
             dict(run.state.models),
@@ -55,7 +54,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
         with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
             _keep(run, outcome)
-    here = called(run.folder.path, run.session.project)
+    here = run.store.called(run.session.project)
     typed = outcome.next_step.typed(here, run.session.person.typed)
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), typed))
     return replace(outcome, next_step=NextStep.of(typed))
@@ -70,7 +69,7 @@ def _failure(error: SkillrunError) -> Outcome:
 def _keep(run: Run, outcome: Outcome) -> None:
     """Have the folder say how the run ended."""
     if outcome.status == "completed":
-        run.folder.prune()
+        run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{moment()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()

@@ -18,8 +18,8 @@ from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
@@ -95,7 +95,7 @@ class Run:
     name: str
     session: Session
     program: Program
-    folder: RunFolder
+    store: RunStore
     journal: Journal
     events: Events
     state: State
@@ -160,7 +160,7 @@ class Run:
             switches = self.features(self.state.state).values()
             self.state.features = {one.name: "on" if one.on else f"off, {one.because}" for one in switches}
             self.state.seal = seal_of(self.program, self.state, self.key) if self.key is not None else ""
-            self.folder.write_state(self.state, self.log)
+            self.store.state.write(self.state, self.log)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """The feature switches by name, as they stand in the mode."""

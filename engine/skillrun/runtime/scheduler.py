@@ -32,7 +32,7 @@ from skillrun.runtime.store.summary import WAITS, Summary
 
 def spent_of(run: Run) -> Spent:
     """What the summaries of all rounds, and with them their calls, have used."""
-    return Spent.of(run.folder.ended(run.state.round, run.program.workflow.phases))
+    return Spent.of(run.store.summaries.all(run.state.round, run.program.workflow.phases))
 
 
 class Interpreter:
@@ -163,8 +163,8 @@ class Scheduler:
     def _check_summaries(self) -> None:
         """What has ended in this process must still be on the disk: later phases read it there."""
         for name in self.done:
-            if self.run_.folder.any_summary(name) is None:
-                place = self.run_.folder.path / "summaries" / f"{name}.md"
+            if self.run_.store.summaries.any(name) is None:
+                place = self.run_.store.place(self.run_.store.summaries.place(name))
                 raise SkillrunError(
                     f"{place} was removed while the run went on", f"{RESUME_RUN}, which works it out again"
                 )
@@ -236,7 +236,7 @@ class Scheduler:
         """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
         going = self.run_.state.going
         if "again" in going:
-            self.run_.folder.begin_again()
+            self.run_.store.begin_again()
             self.run_.state.going = {}
             self.run_.save()
         elif going.get("target") in self.run_.program.workflow.phases:
@@ -248,7 +248,7 @@ class Scheduler:
     def _move(self, phases: Collection[str]) -> None:
         run = self.run_
         staying = [name for name in run.program.workflow.phases if name not in phases]
-        run.folder.move_to_round(run.state.round, phases, staying)
+        run.store.end_round(run.state.round, phases, staying)
         run.state.round += 1
         run.state.going = {}
 
@@ -271,7 +271,7 @@ class Scheduler:
 
 
 def workflow_outputs(run: Run) -> dict[str, Any]:
-    found = run.folder.summaries(run.program.workflow.phases)
+    found = run.store.summaries.of(run.program.workflow.phases)
     phases = {name: phase_value(run, one) for name, one in found.items() if one.status == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
     names["run"]["usage"] = spent_of(run).told()

@@ -13,7 +13,6 @@ from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.folder import InlineFolder
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import degraded_of, record_of
@@ -40,7 +39,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     inner = replace(
         outer,
         program=program,
-        folder=InlineFolder(outer.folder, address),
+        store=outer.store.inline(address),
         state=State(
             workflow.name,
             outer.state.started_at,
@@ -70,7 +69,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 def _hand_over(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
     """Put what the phases of an inline workflow have on record on that of the phase around it."""
     phase, account = frame.open, frame.open.account
-    ended = inner.folder.ended(inner.state.round, inner.program.workflow.phases)
+    ended = inner.store.summaries.all(inner.state.round, inner.program.workflow.phases)
     account.spent += Spent.of(ended)
     account.prompts.made += sum(1 for summary in ended if summary.usage.get("calls"))
     at = inner.inline.removeprefix(f"{phase.address()}/")
