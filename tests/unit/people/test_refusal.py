@@ -5,7 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, search_path
 from skillrun.language.text.diagnostics import render

@@ -17,7 +17,7 @@ from skillrun.language.check.arguments import check_arguments
 from skillrun.language.check.comparisons import TESTS as SIGNS
 from skillrun.language.check.comparisons import doubtful
 from skillrun.language.check.facts import beginnings, denied, fact, facts
-from skillrun.language.check.record_shapes import READ
+from skillrun.language.check.record_reads import READ
 from skillrun.language.check.results import RESULTS, TEXT_FILTERS, constant, keyword
 from skillrun.language.templates.expressions import Template
 from skillrun.language.templates.interpreter import shown

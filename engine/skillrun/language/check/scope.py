@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from jinja2 import nodes
 
@@ -14,6 +14,7 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import replies_printed, warn_of_placeholders
 from skillrun.language.check.inference import Inference
 from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
+from skillrun.language.check.program import CheckedProtocol, Program
 from skillrun.language.check.results import constant
 from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
@@ -22,13 +23,27 @@ from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
 
-if TYPE_CHECKING:
-    from skillrun.language.check.program import Checker
-
 SEARCHES: Final = {**dict.fromkeys(("hits_in", "ids_in", "matches", "paths_in"), 1), "new_in": 4}
 """Which argument are regular expressions."""
 
 T = TypeVar("T")
+
+
+class Reached(Protocol):
+    """The files that others refer to, each checked once however many do."""
+
+    lookups: Lookups
+    problems: Problems
+
+    def workflow(self, name: str) -> Program | None: ...
+
+    def is_open(self, name: str) -> bool:
+        """Whether the workflow is being checked: it runs itself."""
+        ...
+
+    def protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
+        """A protocol against the config of a workflow that calls it; `callers` are the protocols around it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class Scope:
     before whose steps bind it.
     """
 
-    checker: Checker
+    reached: Reached
     settings: Settings
     names: dict[str, Type]
     problems: Problems
@@ -85,7 +100,7 @@ class Scope:
 
     @property
     def lookups(self) -> Lookups:
-        return self.checker.lookups
+        return self.reached.lookups
 
     def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
         self.problems.report(span, code, message, hint)
