@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.check.asks import asks_of
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.habits import unread
 from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_names, seats_type
@@ -185,7 +186,8 @@ class Checker:
         scope.fit_records(protocol.outputs, outputs)
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())
         self._unused += unread(protocol.inputs, scope.reads)
-        return CheckedProtocol(protocol, outputs, writes, frozenset(scope.reads))
+        asks = tuple(asks_of(protocol.steps, scope.entered))
+        return CheckedProtocol(protocol, outputs, writes, frozenset(scope.reads), scope.all_reads, asks)
 
     def _workflow(self, name: str) -> Program | None:
         workflow = self.library.workflow(name)
@@ -217,6 +219,8 @@ class Checker:
             check.remembered(),
             self._recorded(check),
             check.records(),
+            check.asks,
+            frozenset(check.names),
         )
 
     def _recorded(self, check: WorkflowCheck) -> Read:

@@ -23,6 +23,14 @@ def fact(node: nodes.Node) -> str:
     return repr(node)
 
 
+def named(node: nodes.Node) -> str:
+    """The path below a name, as `fact` has it; nothing where it is below something else."""
+    owner = node
+    while isinstance(owner, nodes.Getattr) or (isinstance(owner, nodes.Getitem) and isinstance(owner.arg, nodes.Const)):
+        owner = owner.node
+    return fact(node) if isinstance(owner, nodes.Name) else ""
+
+
 def facts(condition: nodes.Node) -> Facts:
     """What is known when the condition holds."""
     if isinstance(condition, nodes.And):

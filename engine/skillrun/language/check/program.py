@@ -1,15 +1,18 @@
-"""What comes of a check: the program that the interpreter runs, and what is known of a protocol in it."""
+"""What comes of a check: the program that the interpreter runs, what is known of its protocols, and what it may ask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from skillrun.language.check.record_reads import Read
-from skillrun.language.files.definitions import Phase, Protocol, Workflow
+from skillrun.language.files.definitions import Phase, Protocol, Step, Workflow
 from skillrun.language.library.library import Library
+from skillrun.language.templates.expressions import Template
 from skillrun.language.types.types import Type
+
+Question = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Program:
     `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
     model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
     what is read of the records of single steps, and `records` whether any phase can put something on record at all.
+    `asks` are the steps of each phase that ask a person or enter what may, `names` what its templates and those of all
+    that it enters read, each name with its fields.
     """
 
     workflow: Workflow
@@ -32,15 +37,62 @@ class Program:
     remembered: frozenset[str] = frozenset()
     recorded: Read = field(default_factory=dict)
     records: bool = True
+    asks: Mapping[str, tuple[Ask | Nested, ...]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+
+    def reads_name(self, name: str) -> bool:
+        """Whether a template reads the name, or a field of it."""
+        return any(read == name or read.startswith(f"{name}.") for read in self.names)
 
 
 @dataclass(frozen=True)
 class CheckedProtocol:
+    """A protocol as a workflow calls it. `reads` is what its own templates read, `names` that and what it enters."""
+
     protocol: Protocol
     outputs: Mapping[str, Type]
     writes: bool
     reads: frozenset[str]
+    names: frozenset[str]
+    asks: tuple[Ask | Nested, ...]
 
     @property
     def reads_task(self) -> bool:
         return "task.*" in self.reads
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An `ask` step: its address below the phase or protocol, and its questions as far as they are written out.
+
+    All of `under` hold where it is reached.
+    """
+
+    at: str
+    step: Step
+    under: tuple[Template, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the step itself says what the answer is when nobody gives one."""
+        default = self.step.values.get("default")
+        return default is not None and (default.literal is not None or any(default.templates()))
+
+    @property
+    def brings_files(self) -> bool:
+        """Whether it waits for files that a person brings."""
+        return "files" in self.step.values
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A step that enters others, which may ask: the protocols that a panel can seat, or the workflow that it runs."""
+
+    at: str
+    step: Step
+    under: tuple[Template, ...]
+    into: tuple[Entered, ...]
+
+
+Entered: TypeAlias = CheckedProtocol | Program

@@ -14,7 +14,7 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import replies_printed, warn_of_placeholders
 from skillrun.language.check.inference import Inference
 from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
-from skillrun.language.check.program import CheckedProtocol, Program
+from skillrun.language.check.program import CheckedProtocol, Entered, Program
 from skillrun.language.check.results import constant
 from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
@@ -76,7 +76,7 @@ class Scope:
     `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
     and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
     steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
-    before whose steps bind it.
+    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands.
     """
 
     reached: Reached
@@ -94,6 +94,7 @@ class Scope:
     inside: dict[str, str] = field(default_factory=dict)
     writes_elsewhere: bool = False
     reads: set[str] = field(default_factory=set)
+    entered: dict[Span, tuple[Entered, ...]] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
     around: tuple[Template, ...] = ()
     headings: frozenset[str] = frozenset()
@@ -101,6 +102,11 @@ class Scope:
     @property
     def lookups(self) -> Lookups:
         return self.reached.lookups
+
+    @property
+    def all_reads(self) -> frozenset[str]:
+        """What is read here, and in all that steps enter."""
+        return frozenset(self.reads).union(*(inner.names for into in self.entered.values() for inner in into))
 
     def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
         self.problems.report(span, code, message, hint)

@@ -8,12 +8,14 @@ from fnmatch import fnmatchcase
 from itertools import combinations, permutations
 from typing import Final
 
+from skillrun.language.check.asks import asks_of
 from skillrun.language.check.config_checks import check_config
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
 from skillrun.language.check.inference import HISTORY, SUMMARY
 from skillrun.language.check.names import base_names, history_type, phase_type
+from skillrun.language.check.program import Ask, Nested
 from skillrun.language.check.results import FAILURE
 from skillrun.language.check.scope import Place, Reached, Scope
 from skillrun.language.check.verbs import check_material, check_step, check_steps
@@ -42,7 +44,9 @@ class WorkflowCheck:
         self.phases = phases
         self.unused: list[Field] = []
         self.traces: dict[str, Trace] = {}
+        self.asks: dict[str, tuple[Ask | Nested, ...]] = {}
         self._read: set[str] = set()  # the names that anything in the workflow reads
+        self.names: set[str] = set()  # and what its phases enter
         inputs = declared(reached, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
         state = declared(reached, workflow.document, "state", workflow.state, settings, inputs, self._read)
         self._base = base_names(inputs, state, settings.config, settings.features)
@@ -64,6 +68,7 @@ class WorkflowCheck:
         self._top()
         self._unused()
         self._written_over()
+        self.names |= self._read
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -144,6 +149,9 @@ class WorkflowCheck:
         is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
+        stand_in = (use.otherwise,) if use.otherwise is not None else ()
+        self.asks[use.name] = tuple(asks_of((*phase.steps, *stand_in), scope.entered))
+        self.names |= scope.all_reads
         self.traces[use.name] = trace(phase, scope.reads, writes, [path for path in certain if path is not None])
         self._read |= scope.reads
 
