@@ -5,10 +5,9 @@ Collects every problem of every file it reaches. Runs offline and spends nothing
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
@@ -39,42 +38,26 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
 
     Problems are in `library.problems`; with an error among them the program must not be run.
     """
-    with _undisturbed():
-        checker = Checker(library, commands)
-        program = checker.workflow(name)
-        checker.finish()
-        return program
+    checker = Checker(library, commands)
+    program = checker.workflow(name)
+    checker.finish()
+    return program
 
 
 def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
     """Check every file on the search path; the programs of the workflows that can be read."""
-    with _undisturbed():
-        checker = Checker(library, commands)
-        programs = [checker.workflow(name) for name in library.names("workflows")]
-        for check, names in (
-            (checker.lookups.config, library.names("config")),
-            (checker.lookups.role, library.names("roles")),
-            (checker.skill, library.skills()),
-        ):
-            for name in names:
-                with suppress(GivenUp):
-                    check(name)
-        checker.finish()
-        return [program for program in programs if program is not None]
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep the garbage collector away from what is read: it would look through all of it again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()  # what is there now counts as old,
-        gc.unfreeze()  # so that nothing looks through all of it at once
-        if enabled:
-            gc.enable()
+    checker = Checker(library, commands)
+    programs = [checker.workflow(name) for name in library.names("workflows")]
+    for check, names in (
+        (checker.lookups.config, library.names("config")),
+        (checker.lookups.role, library.names("roles")),
+        (checker.skill, library.skills()),
+    ):
+        for name in names:
+            with suppress(GivenUp):
+                check(name)
+    checker.finish()
+    return [program for program in programs if program is not None]
 
 
 class Checker:
