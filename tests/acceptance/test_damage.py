@@ -60,12 +60,12 @@ STATES = {
 def test_a_damaged_state_is_refused_with_its_line_and_what_is_allowed(run: Path, skillrun: Call, pattern: str) -> None:
     new, what, allowed = STATES[pattern]
     edit(run / "state.md", pattern, new)
-    line = (run / "state.md").read_text().splitlines().index(new.strip()) + 1
+    line, column = (run / "state.md").read_text().splitlines().index(new.strip()) + 1, new.index(": ") + 3
     for words in (GOES_ON, ("show", "ada"), ("resume", "ada", "--preview")):
         done = skillrun(*words)
-        assert (done.code, f"{run / 'state.md'}:{line}: {what}" in done.err, f"; it is {allowed}" in done.err) == (
-            1, True, True
-        ), done  # fmt: skip
+        place = f"{run / 'state.md'}:{line}:{column}: error[type]: {what}"
+        assert (done.code, place in done.err, f"hint: it is {allowed}" in done.err) == (1, True, True), done
+        assert f"\n  {new.strip()}\n  {' ' * (column - 1)}^\n" in done.err
 
 
 RECOVERED = {

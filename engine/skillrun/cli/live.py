@@ -30,7 +30,7 @@ from skillrun.runtime.events import (
     WentBack,
 )
 from skillrun.runtime.run import Spent
-from skillrun.runtime.summaries import NEEDS_INPUT
+from skillrun.runtime.store.summary import WAITS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -132,7 +132,7 @@ class PlainView:
             return
         if isinstance(event, Answered) and (asked := self._asked.pop(event.address, "")):
             self._put(asked)
-        if isinstance(event, PhaseEnded) and event.status == NEEDS_INPUT:
+        if isinstance(event, PhaseEnded) and event.status == WAITS:
             line = line_of({**told, "reason": ""})
         if line:
             self._put(line)

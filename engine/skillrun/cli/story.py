@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +21,8 @@ from skillrun.runtime.store.journal_check import sound
 from skillrun.runtime.store.lock import is_held
 from skillrun.runtime.store.recorded import is_artifact
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.store.transcript import KINDS, Record, events
-from skillrun.runtime.summaries import NEEDS_INPUT
 from skillrun.tools.tree import Tree
 
 Paid = dict[tuple[str, int], Spent]
@@ -141,11 +142,15 @@ def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid
         for name in names
     }
     found = []
-    for past in [*files.history(state.round), {"phases": current, "round": state.round}]:
-        for name, summary in past["phases"].items():
+    rounds: list[tuple[int, Mapping[str, Record | None]]] = [
+        (past.round, {name: dict(one.record) for name, one in past.phases.items()})
+        for past in files.history(state.round)
+    ]
+    for in_round, summaries in [*rounds, (state.round, current)]:
+        for name, summary in summaries.items():
             if summary is None:
                 continue
-            number = int(summary.get("round", past["round"]))
+            number = int(summary.get("round", in_round))
             one = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
             one |= {"round": number, "seconds": told.seconds[name, number]}
             one["back"] = told.ended.get((name, number), {}).get("status") == "back"
@@ -160,12 +165,12 @@ def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid
     return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))
 
 
-def _so_far(told: _Told, key: tuple[str, int], status: str, summary: Record | None, *, is_open: bool) -> Record | None:
+def _so_far(told: _Told, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool) -> Record | None:
     """What there is of a phase in this round. An open one stands as the run does, also where it has waited."""
-    before = summary is not None and (summary.get("status") != NEEDS_INPUT or key not in told.open)
+    before = summary is not None and (summary.is_over or key not in told.open)
     if is_open and key not in told.ended and not before:
         return {"status": status, **told.open.get(key, {})}
-    return {**told.ended.get(key, {}), **(summary or {})} or None
+    return {**told.ended.get(key, {}), **(summary.record if summary is not None else {})} or None
 
 
 def _of(phase: Record, text: str) -> Record:

@@ -26,23 +26,23 @@ def news(
     `earlier`; `spoken` takes out of a text what does not count. `alike` has the Jaccard overlap of each text field with
     that of the earlier reply. Who has not answered has nothing new; who had not answered before has only what is new.
     """
-    before = {one["member"]: one for one in earlier if isinstance(one, Mapping) and _answered(one)}
-    found = []
+    before = {reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _answered(reply)}
+    records = []
     for reply in later:
         if not isinstance(reply, Mapping):
             continue
         old = before.get(str(reply.get("member")), {})
-        data, said = _data(reply), _data(old)
-        known = words("\n".join(_texts([said, old.get("text", "") if not said else ""])))
+        data, old_data = _data(reply), _data(old)
+        known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
         items = data.get(field)
-        new = [one for one in items if _beyond(one, known, spoken) >= least] if isinstance(items, list) else []
+        new = [item for item in items if _beyond(item, known, spoken) >= least] if isinstance(items, list) else []
         alike = {
-            name: round(overlap(text, said[name]), 4)
+            name: round(overlap(text, old_data[name]), 4)
             for name, text in data.items()
-            if isinstance(text, str) and isinstance(said.get(name), str)
+            if isinstance(text, str) and isinstance(old_data.get(name), str)
         }
-        found.append({"member": reply.get("member"), "status": reply.get("status"), "new": new, "alike": alike})
-    return found
+        records.append({"member": reply.get("member"), "status": reply.get("status"), "new": new, "alike": alike})
+    return records
 
 
 def _answered(reply: Mapping[str, Any]) -> bool:
@@ -64,5 +64,5 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(one)
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)

@@ -38,13 +38,13 @@ def hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -
     this thread's work.
     """
     until = time.thread_time() + seconds
-    found = []
+    occurrences = []
     for hit in _compiled(pattern, ignore_case).finditer(_whole(text[:TEXT_CAP])):
         if hit.group():
-            found.append((hit.start(), hit.group()))
+            occurrences.append((hit.start(), hit.group()))
         if time.thread_time() > until:
             raise TimeoutError
-    return found
+    return occurrences
 
 
 def lines_with(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[tuple[int, str]]:
@@ -65,10 +65,10 @@ def occurs(pattern: str, text: str) -> bool:
     return bool(_compiled(pattern, False).search(_whole(text)))
 
 
-def distinct(found: Iterable[Hit]) -> list[str]:
+def distinct(hits: Iterable[Hit]) -> list[str]:
     """The words of hits in the order of their places; of words that differ in case alone, those that come first."""
     words: dict[str, str] = {}
-    for _, hit in sorted(found):
+    for _, hit in sorted(hits):
         words.setdefault(hit.casefold(), hit)
     return list(words.values())
 
@@ -85,9 +85,9 @@ def refused(pattern: str) -> str | None:
 @lru_cache(maxsize=512)
 def _compiled(pattern: str, ignore_case: bool) -> Any:
     """The pattern as RE2 has it. Raises ValueError with the reason why it is refused."""
-    shown = _whole(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
+    quoted = _whole(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
     if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"the pattern `{shown}` is longer than {MAX_PATTERN} characters")
+        raise ValueError(f"the pattern `{quoted}` is longer than {MAX_PATTERN} characters")
     import re2
 
     written = _written(_whole(pattern))
@@ -98,10 +98,10 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         reason = reason.removesuffix(f": {written}")
         meant = next((meant for words, meant in _REASONS.items() if reason.startswith(words)), "")
-        raise ValueError(f"`{shown}` is not a regular expression: {reason}{f'; {meant}' if meant else ''}") from None
+        raise ValueError(f"`{quoted}` is not a regular expression: {reason}{f'; {meant}' if meant else ''}") from None
     # without counted repeats its length is bound enough
     if "{" in pattern and _states(re2, pattern, compiled.programsize) > MAX_STATES:
-        message = f"`{shown}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
+        message = f"`{quoted}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
         raise ValueError(f"{message}; repeat less, or make it two patterns")
     return compiled
 

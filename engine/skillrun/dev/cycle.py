@@ -50,12 +50,12 @@ def artifacts(folder: Tree | Path, journal: Journal) -> dict[str, str]:
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
     """A unified diff for each artifact that is other than before."""
-    found = {}
+    diffs = {}
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, ""), after.get(name, "")
         if old != new:
             lines = difflib.unified_diff(
                 old.splitlines(), new.splitlines(), f"{name} before", f"{name} now", "", "", 1, ""
             )
-            found[name] = list(lines)
-    return found
+            diffs[name] = list(lines)
+    return diffs

@@ -60,10 +60,10 @@ def model_error(error: Exception, provider: Provider, model: str, redactor: Reda
     words = redactor.error(_unread(error)) if what == _UNREADABLE else ""
     detail = ": ".join(part for part in (f"HTTP {status}" if status else "", words or _said(error, redactor)) if part)
     message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
-    found = ModelError(kind, message, next_step=step.format(**names))
-    found.wait = _wait(error)
-    found.unreached = _cause(error, httpx2.ConnectError) is not None
-    return found
+    failure = ModelError(kind, message, next_step=step.format(**names))
+    failure.wait = _wait(error)
+    failure.unreached = _cause(error, httpx2.ConnectError) is not None
+    return failure
 
 
 def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
@@ -87,16 +87,16 @@ def _details(error: Exception) -> list[dict[str, Any]]:
     """What Google's errors carry beside their message: a reason, and how long to wait."""
     body = _body(error)
     details = body.get("details") if isinstance(body, dict) else None
-    return [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 
 
 def _wait(error: Exception) -> float | None:
     """The seconds that a header asks to wait, or a detail of the body (`"retryDelay": "38s"`)."""
     if (told := getattr(error, "retry_after", None)) is not None:
         return float(told)
-    delays = (one.get("retryDelay") for one in _details(error))
-    found = (_SECONDS.fullmatch(one) for one in delays if isinstance(one, str))
-    return next((float(one[1]) for one in found if one), None)
+    delays = (detail.get("retryDelay") for detail in _details(error))
+    matches = (_SECONDS.fullmatch(delay) for delay in delays if isinstance(delay, str))
+    return next((float(match[1]) for match in matches if match), None)
 
 
 def _kind(error: Exception) -> ErrorKind:
@@ -105,7 +105,7 @@ def _kind(error: Exception) -> ErrorKind:
 
     if any(words in str(getattr(error, "body", ""))[:_LOOKED_AT] for words in _TOO_LONG):
         return "too_long"
-    if any(one.get("reason") == "API_KEY_INVALID" for one in _details(error)):
+    if any(detail.get("reason") == "API_KEY_INVALID" for detail in _details(error)):
         return "auth"  # Google says so with status 400
     kinds: dict[ErrorKind, tuple[type[Exception], ...]] = {
         "too_long": (ai.ModelContextWindowExceededError,),
@@ -131,11 +131,11 @@ def _unread(error: Exception) -> str:
     """What is wrong with an answer that is none, where only Python or Pydantic says it, in words for who asked."""
     from pydantic import ValidationError
 
-    found = _cause(error, ValidationError)
-    if isinstance(found, ValidationError):
-        wrong = found.errors(include_url=False, include_context=False, include_input=False)[:MOST_WRONG]
-        places = (".".join(map(str, one["loc"])) or "a value in it" for one in wrong)
-        return "; ".join(f"{place}: {one['msg']}" for place, one in zip(places, wrong, strict=True))[:LONGEST]
+    invalid = _cause(error, ValidationError)
+    if isinstance(invalid, ValidationError):
+        wrong = invalid.errors(include_url=False, include_context=False, include_input=False)[:MOST_WRONG]
+        places = (".".join(map(str, detail["loc"])) or "a value in it" for detail in wrong)
+        return "; ".join(f"{place}: {detail['msg']}" for place, detail in zip(places, wrong, strict=True))[:LONGEST]
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return "it is not made as its protocol says" if type(error).__module__ == "builtins" else ""

@@ -60,20 +60,20 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
     from skillrun.models.providers import list_models
 
     try:
-        found = ModelList(tuple(await list_models(provider, key, SECONDS)), now)
+        new_list = ModelList(tuple(await list_models(provider, key, SECONDS)), now)
     except ModelError as error:
         failed = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
         _failed[place] = failed
         return failed
-    if not found.names:
-        _failed[place] = replace(found, error=f"the list of {provider.name} is empty")
+    if not new_list.names:
+        _failed[place] = replace(new_list, error=f"the list of {provider.name} is empty")
         return _failed[place]
     with suppress(OSError):  # a cache that cannot be written only means that the list is fetched again
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text("\n".join(found.names), encoding="utf-8")
+        partial.write_text("\n".join(new_list.names), encoding="utf-8")
         partial.replace(path)
-    return found
+    return new_list
 
 
 def kept(provider: Provider, cache: Path) -> ModelList | None:

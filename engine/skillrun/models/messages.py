@@ -207,7 +207,8 @@ class Reply:
         object.__setattr__(self, "model", clean(self.model))
         if self.calls:
             calls = tuple(
-                ToolCall(clean(one.id), clean(one.name), clean(one.arguments), clean(one.extra)) for one in self.calls
+                ToolCall(clean(call.id), clean(call.name), clean(call.arguments), clean(call.extra))
+                for call in self.calls
             )
             object.__setattr__(self, "calls", calls)
 

@@ -130,10 +130,10 @@ def _values(environ: Mapping[str, str]) -> dict[str, str]:
     files = [_read(path) for path in _files(environ)]
     values: dict[str, str] = {}
     for option in _OPTIONS:
-        said = [environ.get(f"PIP_{option.upper().replace('-', '_')}", "")]
-        said += [file.get(section, option, fallback="") for file in files for section in ("download", "global")
+        texts = [environ.get(f"PIP_{option.upper().replace('-', '_')}", "")]
+        texts += [file.get(section, option, fallback="") for file in files for section in ("download", "global")
                  if file.has_section(section)]  # fmt: skip
-        values[option] = next((text for text in said if text), "")
+        values[option] = next((text for text in texts if text), "")
     return values
 
 
@@ -186,15 +186,15 @@ def wheels_on(page: str, url: str, package: str, version: str) -> list[Wheel]:
     """The wheels of that version that an index's page links to (PEP 503)."""
     links = _Links()
     links.feed(page)
-    found = []
+    wheels = []
     for link in links.found:
         address, fragment = urldefrag(urljoin(urljoin(url, links.base), link))
         name = unquote(urlsplit(address).path).rpartition("/")[2]
         schemes = {"http", "https", urlsplit(url).scheme}
         if _fits(name, package, version) and urlsplit(address).scheme in schemes:
             hashed = re.fullmatch(r"sha256=([0-9a-fA-F]{64})", fragment)
-            found.append(Wheel(name, _signed(address, url), hashed[1].lower() if hashed else ""))
-    return found
+            wheels.append(Wheel(name, _signed(address, url), hashed[1].lower() if hashed else ""))
+    return wheels
 
 
 def page_of(index_url: str, package: str) -> str:

@@ -151,10 +151,10 @@ def _history(request: Request, peer: str, *, marked: bool) -> list[ModelMessage]
             if parts:
                 turns.append(ai.ModelRequest(parts))
                 parts = []
-            said: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _joined(message.blocks)) else []
-            said += [_called(call, peer) for call in message.calls]
-            if said:
-                turns.append(ai.ModelResponse(said, provider_name=peer))
+            answer: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _joined(message.blocks)) else []
+            answer += [_called(call, peer) for call in message.calls]
+            if answer:
+                turns.append(ai.ModelResponse(answer, provider_name=peer))
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
             parts.append(ai.ToolReturnPart(name, _joined(message.blocks), tool_call_id=message.call_id))
@@ -257,12 +257,12 @@ def _used(response: ModelResponse) -> RequestUsage:
 
     Gemini counts so: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed, and no part of the answer).
     """
-    told, total = response.usage, (response.provider_details or {}).get(TOTAL)
-    counts = (told.input_tokens, told.output_tokens, total)
-    if isinstance(total, int) and all(isinstance(one, int) for one in counts) and told.input_tokens > 0:
-        rest = total - told.input_tokens - told.output_tokens
-        return replace(told, output_tokens=told.output_tokens + max(0, rest))
-    return told
+    usage, total = response.usage, (response.provider_details or {}).get(TOTAL)
+    counts = (usage.input_tokens, usage.output_tokens, total)
+    if isinstance(total, int) and all(isinstance(count, int) for count in counts) and usage.input_tokens > 0:
+        rest = total - usage.input_tokens - usage.output_tokens
+        return replace(usage, output_tokens=usage.output_tokens + max(0, rest))
+    return usage
 
 
 def _whole(response: ModelResponse, stop: Stop, calls: Sequence[ToolCall]) -> Stop:
@@ -272,9 +272,9 @@ def _whole(response: ModelResponse, stop: Stop, calls: Sequence[ToolCall]) -> St
     """
     from pydantic_ai.messages import ToolCallPart
 
-    said = (response.provider_details or {}).get("finish_reason")
+    reason = (response.provider_details or {}).get("finish_reason")
     promised = stop == "tool" and not any(isinstance(part, ToolCallPart) for part in response.parts)
-    if not said or promised:
+    if not reason or promised:
         return "other"
     return "tool" if calls else "end"
 

@@ -64,13 +64,13 @@ class Redactor:
         """The text without the pieces, as it reads without what may hide them."""
         if hiding is not None and hiding.search(text) is None:
             return text
-        found = self._found(text if hiding is None else hiding.sub(_meant, text))
-        if not found:
+        pieces = self._found(text if hiding is None else hiding.sub(_meant, text))
+        if not pieces:
             return text
         places = range(len(text) + 1) if hiding is None else _places(text, hiding)
         kept: list[str] = []
         end = 0
-        for start, stop in found:
+        for start, stop in pieces:
             kept += [text[end : places[start]], REDACTED]
             end = places[stop]
         return "".join((*kept, text[end:]))
@@ -123,25 +123,25 @@ def _spans(small: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop, secret in spans if secret]
 
 
-def _meant(found: re.Match[str]) -> str:
+def _meant(escape: re.Match[str]) -> str:
     """What an escape stands for; nothing, for what nobody sees."""
-    four, two, one, wide = found.group(1, 2, 3, 4)
+    four, two, single, wide = escape.group(1, 2, 3, 4)
     if four or two:
         letter = chr(int(four or two, 16))
         return "" if _NOTHING.fullmatch(letter) else letter
     if wide:
         return chr(ord(wide) - 0xFEE0)
-    return "" if one is None or one in "bf" else "\n" if one in "nrt" else one
+    return "" if single is None or single in "bf" else "\n" if single in "nrt" else single
 
 
 def _places(text: str, hiding: re.Pattern[str]) -> array[int]:
     """Where in the text each character stands that is left without what hides it; and the text's end."""
     places = array("L")
     end = 0
-    for found in hiding.finditer(text):
-        places.extend(range(end, found.start()))
-        places.extend([found.start()] * len(_meant(found)))
-        end = found.end()
+    for hidden in hiding.finditer(text):
+        places.extend(range(end, hidden.start()))
+        places.extend([hidden.start()] * len(_meant(hidden)))
+        end = hidden.end()
     places.extend(range(end, len(text) + 1))
     return places
 

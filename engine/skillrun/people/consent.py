@@ -22,8 +22,8 @@ LARGEST: Final = 100_000  # bytes; a larger file is none of ours
 
 def is_agreed(project: Path, digest: str) -> bool:
     """Whether a person has agreed to what has this digest, in this project. A damaged file is no consent."""
-    found = _read(_file(project))
-    return found.get("project") == os.path.realpath(project) and found.get("digest") == digest
+    consent = _read(_file(project))
+    return consent.get("project") == os.path.realpath(project) and consent.get("digest") == digest
 
 
 def agree(project: Path, digest: str, told: list[str]) -> Path:
@@ -83,6 +83,6 @@ def _read(path: Path) -> dict[str, Any]:
             status = os.fstat(file.fileno())
             content = file.read(LARGEST + 1)
         theirs = status.st_mode & 0o022 or not is_own(status, path.parent)
-        found = json.loads(content) if len(content) <= LARGEST and not theirs else {}
-        return found if isinstance(found, dict) else {}
+        consent = json.loads(content) if len(content) <= LARGEST and not theirs else {}
+        return consent if isinstance(consent, dict) else {}
     return {}

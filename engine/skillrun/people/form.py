@@ -98,7 +98,7 @@ class UnclearAnswers(SkillrunError):
         without = set(settled)
         names = tuple(f"Q{at + 1}: " for at in without)
         lines = [line for line in self.unclear if not line[1].startswith(names)]
-        why = [() if at in without else one for at, one in enumerate(self.why)]
+        why = [() if at in without else reasons for at, reasons in enumerate(self.why)]
         read = Filled(self.answers, self.notes)
         return UnclearAnswers(self.path, lines, read, why, self.written, untouched=self.untouched)
 
@@ -157,13 +157,13 @@ def read_form(
         reading.read(parts.sections.get(number, []))
         read.append(reading)
         unclear += [(line, f"Q{number}: {why}") for line, why in reading.unclear]
-    filled = Filled(clean([one.answer for one in read]), clean("\n\n".join(parts.notes)))
+    filled = Filled(clean([reading.answer for reading in read]), clean("\n\n".join(parts.notes)))
     untouched = not unclear and not any(filled.answers) and not filled.notes and None in map(default_of, questions)
     if untouched:
         unclear = [(1, "nothing is filled in yet")]
     if unclear:
-        why = [tuple(reason for _, reason in one.unclear) for one in read]
-        written = clean([one.words for one in read])
+        why = [tuple(reason for _, reason in reading.unclear) for reading in read]
+        written = clean([reading.words for reading in read])
         raise UnclearAnswers(path, unclear, filled, why, written, untouched=untouched)
     return filled
 
@@ -224,7 +224,7 @@ class _Parts:
         self.sections: dict[int, list[list[Line]]] = {}
         self.notes: list[str] = []
         lines = list(enumerate(source.text.split("\n"), 1))
-        heads = {source.position(one.start)[0]: one.name for one in outline(source.text, 0)[0]}
+        heads = {source.position(heading.start)[0]: heading.name for heading in outline(source.text, 0)[0]}
         first = min((line for line, name in heads.items() if self._number(name)), default=len(lines) + 1)
         self._note(_strange_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
         section: list[Line] = []
@@ -247,8 +247,8 @@ class _Parts:
 
     def _number(self, name: str) -> int:
         """The number of the question that a heading stands for; 0 for any other heading."""
-        found = _HEADING.fullmatch(name)
-        return int(found["number"]) if found and 0 < int(found["number"]) <= len(self.questions) else 0
+        match = _HEADING.fullmatch(name)
+        return int(match["number"]) if match and 0 < int(match["number"]) <= len(self.questions) else 0
 
     def _question(self, section: Sequence[Line]) -> Question:
         return self.questions[self._number(section[0][1]) - 1]
@@ -276,7 +276,7 @@ class _Parts:
 def _strange_lines(lines: Sequence[str], own: str) -> list[str]:
     """The lines that are not of the form's own text, however that is broken into lines."""
     left = _bare(own).split()
-    found = []
+    strange = []
     for text in lines:
         words = _bare(text).split()
         if words == left[: len(words)]:
@@ -284,10 +284,10 @@ def _strange_lines(lines: Sequence[str], own: str) -> list[str]:
         else:
             at = next((n for n in range(len(left)) if len(words) >= _LEAST and left[n : n + len(words)] == words), None)
         if at is None:
-            found.append(text)
+            strange.append(text)
         else:
             left = left[at + len(words) :]
-    return found
+    return strange
 
 
 class _Reading:
@@ -316,9 +316,9 @@ class _Reading:
         quoted: list[Line] = []
         below = 0
         for line, text in lines:
-            if not below and (found := _ANSWER.fullmatch(text)):
+            if not below and (match := _ANSWER.fullmatch(text)):
                 at, below = line, line
-                words.append(found["rest"])
+                words.append(match["rest"])
             elif not below and levels_of(self.question) and (sure := _SURE.fullmatch(text)):
                 self._take_level(line, sure["level"])
             elif not boxes.take(line, text, below=bool(below)) and not boxes.goes_on(text):
@@ -362,7 +362,9 @@ class _Reading:
     def _take_level(self, line: int, written: str) -> None:
         """How sure the person says they are."""
         levels = levels_of(self.question)
-        meant = [one for one in levels if written and one.casefold().startswith(written.strip(" .*_`").casefold())]
+        meant = [
+            level for level in levels if written and level.casefold().startswith(written.strip(" .*_`").casefold())
+        ]
         self.level = meant[0] if len(meant) == 1 else ""
         if written and not self.level:
             self.unclear.append((line, f"`{shown(written)}` is none of {', '.join(levels)}"))
@@ -377,7 +379,7 @@ class _Reading:
         if _bare("\n".join(text for _, text in quoted)) == _bare("\n".join(quotation)):
             return True
         own = {_bare(text) for text in quotation}
-        strange = [one for one in quoted if _bare(one[1]) not in own]
+        strange = [line for line in quoted if _bare(line[1]) not in own]
         if _bare(self.title) != _bare(head[1]):
             why = f"another question is asked now: `{self.title}`; move this file away to get the new form"
             self.unclear[:] = [(head[0], why)]
@@ -404,14 +406,14 @@ def _uncommented(lines: list[Line], boxes: _Boxes) -> tuple[list[Line], list[str
             place += 1
             continue
         end = rest.index("-->")
-        inside = [text[start + 4 :], *(one for _, one in left[place + 1 : last]), rest[:end]]
+        inside = [text[start + 4 :], *(words for _, words in left[place + 1 : last]), rest[:end]]
         remarks.append("\n".join([rest[:end]] if last == place else inside).strip())
         behind = [(line, text[:start] + rest[end + 3 :])]
         if last > place:
             behind = [(line, text[:start]), (left[last][0], rest[end + 3 :])]
         left[place : last + 1] = behind
         gone += last + 1 - place - len(behind)
-    return left, [one for one in remarks if one]
+    return left, [remark for remark in remarks if remark]
 
 
 def _remarked(answer: dict[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
@@ -485,9 +487,9 @@ class _Boxes:
         label, around = box["text"], box["around"] or ""
         if around:
             return mark, around, label.rstrip().removesuffix(around)
-        found = _AROUND.fullmatch(label)
-        if found and label not in map(str, _labels(self.question)):
-            return mark, found["mark"], found["text"]
+        match = _AROUND.fullmatch(label)
+        if match and label not in map(str, _labels(self.question)):
+            return mark, match["mark"], match["text"]
         return mark, "", label
 
     def _split(self, label: str) -> tuple[str, str]:

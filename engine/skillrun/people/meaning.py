@@ -74,8 +74,8 @@ def answer_of(
     named, about = _spoken(question, words, phrases, begun=not ticked and not is_open(question))
     picked = [*ticked, *(choice for choice in named if choice not in ticked)]
     words = about if named else words
-    if not named and is_open(question) and (found := OTHER.fullmatch(words)) and found["words"]:
-        other, words = "\n".join(filter(None, [other, found["words"]])), ""
+    if not named and is_open(question) and (match := OTHER.fullmatch(words)) and match["words"]:
+        other, words = "\n".join(filter(None, [other, match["words"]])), ""
     if other == "":
         other, words = ("", words) if named else (words, "")
         if not other:
@@ -113,8 +113,8 @@ def _is_choice(question: Question, words: str, phrase: str) -> bool:
 
 def _begun_by(question: Question, phrase: str) -> list[Any]:
     """The choices whose texts begin with the words of a phrase."""
-    found = re.compile(rf"{re.escape(phrase)}(?!\w)", re.IGNORECASE)
-    return [choice for choice, text in zip(choices_of(question), _texts(question), strict=True) if found.match(text)]
+    pattern = re.compile(rf"{re.escape(phrase)}(?!\w)", re.IGNORECASE)
+    return [choice for choice, text in zip(choices_of(question), _texts(question), strict=True) if pattern.match(text)]
 
 
 def _texts(question: Question) -> list[str]:
@@ -123,25 +123,25 @@ def _texts(question: Question) -> list[str]:
 
 def _spoken(question: Question, words: str, phrases: Phrases, *, begun: bool) -> tuple[list[Any], str]:
     """The choices that the words name, and what they say about them; none where they are something else."""
-    found = _named(question, words, begun=begun)
-    if found:
-        return found, ""
+    choices = _named(question, words, begun=begun)
+    if choices:
+        return choices, ""
     left = STRUCK.sub("", words).strip()
-    if left and left != words and (found := _named(question, left, begun=begun)):
-        return found, words
+    if left and left != words and (choices := _named(question, left, begun=begun)):
+        return choices, words
     plain = phrases.chosen(words)
-    if plain != words and (found := _named(question, plain, begun=begun)):
-        return found, ""
+    if plain != words and (choices := _named(question, plain, begun=begun)):
+        return choices, ""
     thought = phrases.thought(plain)
     if thought == plain:
         return _with_words(question, plain, phrases)
-    found = _named(question, thought, begun=begun) or _with_words(question, thought, phrases)[0]
-    return found, words if found else ""
+    choices = _named(question, thought, begun=begun) or _with_words(question, thought, phrases)[0]
+    return choices, words if choices else ""
 
 
 def _with_words(question: Question, words: str, phrases: Phrases) -> tuple[list[Any], str]:
     """A choice, or several, that the words begin with, and the words about it; the longest name counts."""
-    found: tuple[list[Any], str] = ([], "")
+    best: tuple[list[Any], str] = ([], "")
     for end, rest, kind in _breaks(words, phrases):
         head = words[:end]
         named = _named(question, head, begun=kind == "line" and not is_open(question))
@@ -156,8 +156,8 @@ def _with_words(question: Question, words: str, phrases: Phrases) -> tuple[list[
         }[kind]  # fmt: skip
         aside = is_sign and kind == "(" and words[end:].rstrip().endswith(")")
         if allowed and not (kind != "because" and _takes_back(question, named, rest, phrases, aside=aside)):
-            found = named, rest
-    return found
+            best = named, rest
+    return best
 
 
 def _breaks(words: str, phrases: Phrases) -> Iterator[tuple[int, str, str]]:
@@ -208,19 +208,19 @@ def _takes_back(question: Question, named: Sequence[Any], rest: str, phrases: Ph
 
 def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -> tuple[list[Any], list[str], str]:
     """Words that name no choice as they are: a choice with a comment behind it, an answer of one's own, or unclear."""
-    found = meant_by(question, words, begun=True)
-    if not found and (parted := phrases.parted(words)) != words:
-        found = _named(question, parted, begun=False)
-    if not found and (head := _HEAD.fullmatch(words)):
-        found = meant_by(question, head["head"])
-        if len(found) == 1 and not is_open(question) and not _LETTER.fullmatch(head["rest"]):
-            found += [choice for choice in meant_by(question, head["rest"], begun=True) if choice not in found]
-    if not found:
-        found = _lettered(question, words)
-        found = found if len(found) > 1 or not is_open(question) else []
-    if not found and is_open(question) and not _LONE.fullmatch(words):
+    choices = meant_by(question, words, begun=True)
+    if not choices and (parted := phrases.parted(words)) != words:
+        choices = _named(question, parted, begun=False)
+    if not choices and (head := _HEAD.fullmatch(words)):
+        choices = meant_by(question, head["head"])
+        if len(choices) == 1 and not is_open(question) and not _LETTER.fullmatch(head["rest"]):
+            choices += [choice for choice in meant_by(question, head["rest"], begun=True) if choice not in choices]
+    if not choices:
+        choices = _lettered(question, words)
+        choices = choices if len(choices) > 1 or not is_open(question) else []
+    if not choices and is_open(question) and not _LONE.fullmatch(words):
         return [], [words], ""
-    may = " or ".join(f"`{shown(choice)}`" for choice in found)
+    may = " or ".join(f"`{shown(choice)}`" for choice in choices)
     own = "; tick one, or write `other:` in front of words of your own" if is_open(question) else "; tick one"
     unclear(f"`{shown(words)}` {f'may mean {may}' if may else 'is none of the choices'}{own}")
     return [], [], ""
@@ -228,20 +228,20 @@ def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -
 
 def _lettered(question: Question, words: str) -> list[Any]:
     """The choices whose letters stand in the words; where they begin with one, also those whose texts do."""
-    found: list[Any] = []
+    choices: list[Any] = []
     first = False
     for number, choice in enumerate(choices_of(question)):
         for place in re.finditer(rf"(?<![\w'’.-]){letter(number)}(?![\w'’-]|\.\w)", words):
             behind = words[place.end() :]
             joined = re.match(r"\s+(?:and|or)\b", behind) or re.search(r"\b(?:and|or)\s+$", words[: place.start()])
             article = _reads_on(place[0], behind.lstrip()) and not joined and is_open(question)
-            if not article and choice not in found:
-                found.append(choice)
+            if not article and choice not in choices:
+                choices.append(choice)
                 first = first or not place.start()
     for choice, text in zip(choices_of(question), _texts(question), strict=True) if first else ():
-        if choice not in found and len(text) >= _SHORTEST and text in squeezed(words):
-            found.append(choice)
-    return found
+        if choice not in choices and len(text) >= _SHORTEST and text in squeezed(words):
+            choices.append(choice)
+    return choices
 
 
 def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
@@ -254,14 +254,14 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
     for between in _BETWEEN:
         parts = re.split(between, words) if between else [words]
         begun = begun and between != _SPACES
-        found = [
+        meanings = [
             meant_by(question, part)
             or meant_by(question, _BULLET.sub("", part, count=1) if between else part, begun=begun)
             for part in parts
             if part.strip()
         ]
-        if found and all(len(each) == 1 for each in found):
-            return [choice for place, (choice,) in enumerate(found) if [choice] not in found[:place]]
+        if meanings and all(len(each) == 1 for each in meanings):
+            return [choice for place, (choice,) in enumerate(meanings) if [choice] not in meanings[:place]]
     return []
 
 
@@ -272,8 +272,8 @@ def meant_by(question: Question, words: str, *, begun: bool = False) -> list[Any
 
 def _undressed(words: str) -> str:
     """Words without an arrow in front of them, quotes around them and marks of emphasis behind them."""
-    found = _DRESS.fullmatch(words)
-    return found["words"] if found else words
+    match = _DRESS.fullmatch(words)
+    return match["words"] if match else words
 
 
 def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
@@ -283,29 +283,29 @@ def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
         return []
     plain = squeezed(words)
     texts = [squeezed(shown(choice)) for choice in choices]
-    found = [exact] if exact is not None else [choices[number] for number, text in enumerate(texts) if text == plain]
+    meant = [exact] if exact is not None else [choices[number] for number, text in enumerate(texts) if text == plain]
     by_letter = _LETTER.fullmatch(words.strip())
     for number, text in enumerate(texts) if by_letter else ():
         rest = squeezed(by_letter["rest"] or "") if by_letter else ""
         same = by_letter and by_letter["letter"].upper() == letter(number) and text.startswith(rest)
-        if same and choices[number] not in found:
-            found.append(choices[number])
-    if not found:
-        found = [choices[number] for number, text in enumerate(texts) if plain == f"{letter(number).casefold()} {text}"]
-    if not found:
-        found = _numbered(question, words)
-    if not found and begun and plain:
-        found = [choices[number] for number, text in enumerate(texts) if _begins(text, plain)]
-    return found
+        if same and choices[number] not in meant:
+            meant.append(choices[number])
+    if not meant:
+        meant = [choices[number] for number, text in enumerate(texts) if plain == f"{letter(number).casefold()} {text}"]
+    if not meant:
+        meant = _numbered(question, words)
+    if not meant and begun and plain:
+        meant = [choices[number] for number, text in enumerate(texts) if _begins(text, plain)]
+    return meant
 
 
 def _numbered(question: Question, words: str) -> list[Any]:
     """The choice of a number, counted from 1, where no choice has a number in it."""
-    found, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
+    match, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
     counted = any(re.search(r"\d", shown(choice)) for choice in choices)
-    if not found or counted or not 0 < int(found["number"]) <= len(choices):
+    if not match or counted or not 0 < int(match["number"]) <= len(choices):
         return []
-    return [choices[int(found["number"]) - 1]]
+    return [choices[int(match["number"]) - 1]]
 
 
 def _begins(text: str, beginning: str) -> bool:

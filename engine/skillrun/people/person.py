@@ -98,21 +98,21 @@ class Person:
 
     def _all_ahead(self, asking: Asking) -> list[dict[str, Any] | None]:
         """What is known of each question; behind the words that end the list nothing is asked."""
-        found: list[dict[str, Any] | None] = []
+        records: list[dict[str, Any] | None] = []
         for question in asking.questions:
             words = {"means": {**question.get("means", {}), asking.enough: ENDED}} if asking.enough else {}
-            one = self._ahead(asking.key, {**question, **words})
-            if one is not None and ENDED in (one.get("answer"), *_several(one.get("answer"))):
-                return [*found, *([ENDED] * (len(asking.questions) - len(found)))]
-            found.append(one)
-        return found
+            record = self._ahead(asking.key, {**question, **words})
+            if record is not None and ENDED in (record.get("answer"), *_several(record.get("answer"))):
+                return [*records, *([ENDED] * (len(asking.questions) - len(records)))]
+            records.append(record)
+        return records
 
     def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
         """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
-        found = self.prepared.take(key, question)
-        if found is None and not self.attended and default_of(question) is not None:
+        record = self.prepared.take(key, question)
+        if record is None and not self.attended and default_of(question) is not None:
             return by_default(question)
-        return found
+        return record
 
 
 def _several(answer: Any) -> list[Any]:
@@ -142,5 +142,5 @@ def open_person(
         why = "--unattended asks nobody" if unattended else "there is none here"
         raise UsageError(f"--interactive asks in the terminal, and {why}", "leave it out")
     prepared = read_answers(answers) if answers is not None else Prepared()
-    shown = Terminal(around=around) if terminal and not unattended else None
-    return Person(prepared, shown, attended=not unattended, staying=interactive)
+    screen = Terminal(around=around) if terminal and not unattended else None
+    return Person(prepared, screen, attended=not unattended, staying=interactive)

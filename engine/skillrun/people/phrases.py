@@ -36,9 +36,11 @@ class Phrases:
     def of(cls, settings: Mapping[str, Any] | None) -> Phrases:
         """The phrases of `config/skillrun.yaml`, read as plain data."""
         lists = (settings or {}).get("answers") or {}
-        found = {name: tuple(bare(str(one)) for one in lists.get(name) or []) for name in cls.__dataclass_fields__}
-        alone = frozenset(found.pop("alone"))
-        return cls(alone=alone, **found)
+        phrases = {
+            name: tuple(bare(str(phrase)) for phrase in lists.get(name) or []) for name in cls.__dataclass_fields__
+        }
+        alone = frozenset(phrases.pop("alone"))
+        return cls(alone=alone, **phrases)
 
     def leaves_open(self, words: str) -> bool:
         """Whether the words are no answer, and say so: `TBD`, `?`, `don't know`, `TBD - ask Anna`."""
@@ -50,26 +52,26 @@ class Phrases:
         for text in (words, _BULLET.sub("", words, count=1), words.rstrip("? ")):
             if words and (bare(text) in self.alone or bare(text) in self.open):
                 return bare(text)
-            said = [phrase for phrase in self.open if _WORD.search(phrase)]
-            if said and (found := _pattern(tuple(said), _GOES_ON, _OPENING).match(text)):
-                return bare(found["phrase"])
+            phrases = [phrase for phrase in self.open if _WORD.search(phrase)]
+            if phrases and (match := _pattern(tuple(phrases), _GOES_ON, _OPENING).match(text)):
+                return bare(match["phrase"])
         return ""
 
     def chosen(self, words: str) -> str:
         """The words behind `I choose` and the like; all of them where they begin otherwise."""
-        found = _pattern(self.choose, r"[\s:]+").match(words) if self.choose else None
-        return words[found.end() :] if found else words
+        match = _pattern(self.choose, r"[\s:]+").match(words) if self.choose else None
+        return words[match.end() :] if match else words
 
     def thought(self, words: str) -> str:
         """The words behind `I think` and the like; all of them where they begin otherwise."""
-        found = _pattern(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
-        return words[found.end() :] if found else words
+        match = _pattern(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
+        return words[match.end() :] if match else words
 
     def thoughts(self, words: str) -> list[int]:
         """Where words such as `please` or `I think` end what is said."""
         if not self.think:
             return []
-        return [found.start() for found in re.finditer(_pattern(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
+        return [match.start() for match in re.finditer(_pattern(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
 
     def doubts(self, words: str) -> bool:
         """Whether words behind a choice take it back: they begin with `or` and the like."""
@@ -84,7 +86,7 @@ class Phrases:
         """Where words such as `because` begin."""
         if not self.because:
             return []
-        return [found.start() for found in re.finditer(_pattern(self.because, r"(?!\w)", r"(?<!\w)"), words)]
+        return [match.start() for match in re.finditer(_pattern(self.because, r"(?!\w)", r"(?<!\w)"), words)]
 
 
 def bare(words: str) -> str:

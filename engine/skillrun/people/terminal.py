@@ -111,7 +111,7 @@ class Terminal:
                     going.sure.get(name, ""),
                 )
                 try:
-                    found = await self._answer(question, typing)
+                    answer = await self._answer(question, typing)
                 except (KeyboardInterrupt, asyncio.CancelledError):
                     if keep is not None and typing.text.strip():
                         await keep("typed", name, typing.text)
@@ -120,23 +120,23 @@ class Terminal:
                     going.sure[name] = typing.sure
                     if keep is not None:
                         await keep("sure", name, typing.sure)
-                if found is BACK:
+                if answer is BACK:
                     going.typed[name] = typing.text
                     number -= 1
                     continue
-                ended = found is DONE
+                ended = answer is DONE
                 if ended and not typing.text.strip():
                     break
                 if ended:
-                    found = [typing.text.strip()] if is_multiple(question) else typing.text.strip()
-                going.given[name] = found
+                    answer = [typing.text.strip()] if is_multiple(question) else typing.text.strip()
+                going.given[name] = answer
                 number += 1
                 if keep is not None and len(names) > 1:
                     await keep("given", name, going.given[name])
                 if ended:
                     break
-        found = [self._record(name, at >= number, going) for at, name in enumerate(names)]
-        return [*found[:-1], {**found[-1], **ENDED}] if ended else found
+        records = [self._record(name, at >= number, going) for at, name in enumerate(names)]
+        return [*records[:-1], {**records[-1], **ENDED}] if ended else records
 
     def _record(self, name: str, ended: bool, going: _Going) -> dict[str, Any]:
         """The record of a question that was asked, or that the list has ended before."""
@@ -186,8 +186,10 @@ class Terminal:
     def _own(self, question: Question, earlier: Any) -> str:
         """The words of a person's own in an earlier answer to a question that has choices."""
         titles = [*map(shown, choices_of(question))]
-        said = earlier if isinstance(earlier, list) else [earlier]
-        return next((one for one in said if isinstance(one, str) and one and shown(one) not in titles), "")
+        answers = earlier if isinstance(earlier, list) else [earlier]
+        return next(
+            (answer for answer in answers if isinstance(answer, str) and answer and shown(answer) not in titles), ""
+        )
 
     async def _in_own_words(self, typing: Typing) -> Any:
         """An answer beside the choices, or BACK; what is typed is in `typing` also where it is left."""
@@ -264,8 +266,8 @@ class Terminal:
             **self._streams(),
         )
         typing.writes = True
-        found = await _run(prompt, typing)
-        return found if found is BACK or found is DONE else str(found).strip()
+        answer = await _run(prompt, typing)
+        return answer if answer is BACK or answer is DONE else str(answer).strip()
 
     def _streams(self) -> dict[str, Any]:
         return {"input": self.keyboard, "output": self.screen}

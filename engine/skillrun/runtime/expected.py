@@ -10,7 +10,7 @@ from typing import Any
 
 from skillrun.runtime.events import Expected
 from skillrun.runtime.run import Run
-from skillrun.runtime.store.bodies import is_number, is_whole
+from skillrun.runtime.store.field_types import is_number, is_whole
 
 Figures = Mapping[str, Any]
 

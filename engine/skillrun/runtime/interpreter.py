@@ -27,7 +27,7 @@ from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import base_names, phase_value, truth
 from skillrun.runtime.store.lock import RunLost
 from skillrun.runtime.store.opening import called
-from skillrun.runtime.summaries import NEEDS_INPUT
+from skillrun.runtime.store.summary import WAITS, Summary
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
 RESUME: Final = "go on with `skillrun resume RUN`"
@@ -194,7 +194,7 @@ class Scheduler:
     @property
     def _ending(self) -> bool:
         """Nothing new begins; what runs beside is waited for, so that no call is cut off."""
-        return self.error is not None or any(ended.status != NEEDS_INPUT for ended in self.ended.values())
+        return self.error is not None or any(ended.status != WAITS for ended in self.ended.values())
 
     def _take_final(self) -> None:
         """Phases with a current summary are final."""
@@ -202,24 +202,24 @@ class Scheduler:
         for name in run.program.workflow.phases:
             summary = usable(run, name)
             if summary is not None:
-                recovered = (summary.get("flags") or {}).get("recovered")
+                recovered = summary.flags.get("recovered")
                 self._settle(name, summary, new=name in self.unfinished and not recovered)
                 run.emit(PhaseEnded(name, run.state.round, self.done[name], final=True))
         run.lost = lost(run, self.done, self.unfinished)
         self._save()
 
-    def _settle(self, name: str, summary: Mapping[str, Any], *, new: bool) -> None:
+    def _settle(self, name: str, summary: Summary, *, new: bool) -> None:
         """Apply what a phase has ended with; what it set only once, or a later phase's value would be lost."""
         state = self.run_.state
-        self.done[name] = str(summary["status"])
+        self.done[name] = summary.status
         self.unfinished.discard(name)
         if new:
-            for key, value in (summary.get("set") or {}).items():
+            for key, value in summary.set.items():
                 state.state.pop(key, None)
                 if value is not None:
                     state.state[key] = value
-        back = summary.get("goto")
-        if back and summary["round"] == state.round:
+        back = summary.goto
+        if back is not None and summary.round == state.round:
             self.backs.append((name, back["target"], back["step"]))
 
     def _start(self) -> None:
@@ -350,7 +350,7 @@ class Scheduler:
 
 def workflow_outputs(run: Run) -> dict[str, Any]:
     found = run.folder.summaries(run.program.workflow.phases)
-    phases = {name: phase_value(run, one) for name, one in found.items() if one["status"] == "completed"}
+    phases = {name: phase_value(run, one) for name, one in found.items() if one.status == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
     names["run"]["usage"] = spent_of(run).told()
     outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}

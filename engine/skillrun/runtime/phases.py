@@ -14,7 +14,8 @@ from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import Frame, PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
-from skillrun.runtime.summaries import NEEDS_INPUT, degraded_of, outputs_of, record_of, summary_of
+from skillrun.runtime.store.summary import WAITS, Summary
+from skillrun.runtime.summaries import degraded_of, outputs_of, record_of, summary_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Ended:
     """How a phase ended: completed, skipped, back, failed, needs-user-input or stopped."""
 
     status: str
-    summary: dict[str, Any] | None = None
+    summary: Summary | None = None
     reason: str = ""
     next_step: str = ""
     in_turn: PhaseRun | None = None
@@ -41,7 +42,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
     phase = open_phase(run, use, _state(run, use), before)
     if use.when is not None and not truth(use.when.render(phase.names)):
         reason = f"only when {use.when.text.value}"
-        ended = Ended("skipped", {**record_of(phase, "skipped"), "reason": reason}, reason)
+        ended = Ended("skipped", record_of(phase, "skipped").having(reason=reason), reason)
     else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
@@ -70,7 +71,7 @@ async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
     if use.name in run.lost:
         summary = await rebuilt(phase)
         if summary is not None:
-            return Ended(summary["status"], summary)
+            return Ended(summary.status, summary)
         if use.name not in run.lost:
             phase = open_phase(run, use, _state(run, use), phase)
     while True:
@@ -115,10 +116,14 @@ async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    about = {"entry_type": phase.entry_type, "flags": flags | degraded_of(phase), "quality_warnings": phase.warnings}
-    about |= {"usage": phase.spent.to_dict()}
-    await phase.run.folder.put_summary(phase.name, {**record_of(phase, NEEDS_INPUT), **about})
-    return Ended(NEEDS_INPUT, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
+    summary = record_of(phase, WAITS).having(
+        flags=flags | degraded_of(phase),
+        entry_type=phase.entry_type,
+        quality_warnings=phase.warnings,
+        usage=phase.spent.to_dict(),
+    )
+    await phase.run.folder.put_summary(phase.name, summary)
+    return Ended(WAITS, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 
 
 async def _evaluated(
@@ -143,5 +148,5 @@ async def _evaluated(
         outputs = outputs_of(phase, frame.names) if status == "completed" else {}
     summary = await summary_of(phase, outputs, status, back=back is not None)
     if back is not None:
-        summary["goto"] = {"target": back.target, "step": back.step}
+        summary = summary.having(goto={"target": back.target, "step": back.step})
     return Ended("back" if back is not None else status, summary)

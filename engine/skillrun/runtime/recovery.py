@@ -6,7 +6,7 @@ Where the journal knows nothing of it, its artifacts speak for it; where there a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
 from skillrun.language.files.definitions import PhaseUse
@@ -17,33 +17,29 @@ from skillrun.runtime.events import Notice
 from skillrun.runtime.questions.asking import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, past
-from skillrun.runtime.summaries import FINAL, NEEDS_INPUT, record_of
+from skillrun.runtime.store.summary import WAITS, Summary
+from skillrun.runtime.summaries import FINAL, record_of
 
 SKIP: Final = "skip"
-NEEDED: Final[Mapping[str, type]] = {
-    "phase": str, "number": int, "checkpoint": str, "artifacts": list, "summary": str, "flags": dict,
-}  # fmt: skip
 
 
-def usable(run: Run, name: str) -> dict[str, Any] | None:
+def usable(run: Run, name: str) -> Summary | None:
     """The summary of a phase that is over; what is wrong with it is said, and what cannot be used is set aside."""
     try:
         summary = run.folder.any_summary(name)
-        status = "" if summary is None else str(summary.get("status", ""))
         wrong = _unusable(run, name, summary) if summary is not None else ""
     except SkillrunError as error:
-        summary, status, wrong = None, "", error.message
+        summary, wrong = None, error.message
     if wrong:
         run.emit(Notice(f"summaries/{name}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
         run.folder.set_aside(name)
-    if wrong or summary is None or status not in FINAL:
+    if wrong or summary is None or summary.status not in FINAL:
         return None
     if run.folder.is_edited(name):
         _tell_edited(run, f"summaries/{name}.md")
-    missing = [key for key, kind in NEEDED.items() if not isinstance(summary.get(key), kind) or summary[key] == ""]
-    if missing:
-        run.emit(Notice(f"summaries/{name}.md lacks {', '.join(missing)}; went on with what it has", "warn"))
-    return {"phase": name, "round": run.state.round, **summary}
+    if summary.lacking:
+        run.emit(Notice(f"summaries/{name}.md lacks {', '.join(summary.lacking)}; went on with what it has", "warn"))
+    return Summary.of({"phase": name, "round": run.state.round, **summary.record})
 
 
 def tell_edited(run: Run) -> None:
@@ -56,18 +52,16 @@ def _tell_edited(run: Run, place: str) -> None:
     run.emit(Notice(f"{place} was changed by hand, and counts as it is now", "warn"))
 
 
-def _unusable(run: Run, name: str, summary: Mapping[str, Any]) -> str:
+def _unusable(run: Run, name: str, summary: Summary) -> str:
     """Why a summary is none of this phase; empty where it is."""
-    status = summary.get("status", "")
-    if status not in (*FINAL, NEEDS_INPUT):
-        return f"its status is `{status}`"
-    if summary.get("phase", name) != name:
-        return f"it is that of {shown(summary['phase'])}"
-    if summary.get("round", 1) > run.state.round:
-        return f"its round is {summary['round']}, and the run is in round {run.state.round}"
-    target = (summary.get("goto") or {}).get("target")
-    if target is not None and target not in run.program.workflow.phases:
-        return f"it goes back to {shown(target)}, which is no phase"
+    if summary.status not in (*FINAL, WAITS):
+        return f"its status is `{summary.status}`"
+    if summary.record.get("phase", name) != name:
+        return f"it is that of {shown(summary.phase)}"
+    if summary.round > run.state.round:
+        return f"its round is {summary.round}, and the run is in round {run.state.round}"
+    if summary.goto is not None and summary.goto["target"] not in run.program.workflow.phases:
+        return f"it goes back to {shown(summary.goto['target'])}, which is no phase"
     return ""
 
 
@@ -83,11 +77,11 @@ def state_before(run: Run, use: PhaseUse) -> dict[str, Any]:
     names = {"config": run.program.config, "inputs": run.state.inputs}
     state, _, _ = given_values(run.program.workflow.state, {}, names)
     for summary in past(run, use):
-        state |= summary.get("set") or {}
+        state |= summary.set
     return {name: value for name, value in state.items() if value is not None}
 
 
-async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
+async def rebuilt(phase: PhaseRun) -> Summary | None:
     """The summary that a lost phase's artifacts allow; None where the phase has to be evaluated.
 
     Raises Waiting when there are no artifacts either and nobody is there to choose.
@@ -109,4 +103,4 @@ async def rebuilt(phase: PhaseRun) -> dict[str, Any] | None:
             return None
     left = ", ".join(phase.artifacts) or "nothing"
     summary = record_of(phase, "completed" if phase.artifacts else "skipped")
-    return {**summary, "summary": f"Rebuilt from what the phase left: {left}.", "flags": {"recovered": True}}
+    return summary.having(summary=f"Rebuilt from what the phase left: {left}.", flags={"recovered": True})

@@ -23,6 +23,7 @@ from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import TOKENS, Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
@@ -102,14 +103,14 @@ class Spent:
     kept: int = 0
 
     @classmethod
-    def of(cls, summaries: Iterable[Mapping[str, Any]]) -> Spent:
+    def of(cls, summaries: Iterable[Summary]) -> Spent:
         """What these summaries have recorded."""
         total = cls()
         for summary in summaries:
-            data = summary.get("usage") or {}
-            usage = Usage(*(int(data.get(key, 0)) for key in ("input", "output", "cache_read", "cache_write")))
-            calls, replayed, kept = (int(data.get(key, 0)) for key in ("calls", "replayed", "kept"))
-            total += cls(calls, usage, data.get("price", 0.0), replayed, kept)
+            used = summary.usage
+            usage = Usage(*(int(used.get(key, 0)) for key in TOKENS))
+            calls, replayed, kept = int(used.get("calls", 0)), int(used.get("replayed", 0)), int(used.get("kept", 0))
+            total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
         return total
 
     def __add__(self, other: Spent) -> Spent:
@@ -204,7 +205,7 @@ class Run:
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """The feature switches by name, as they stand in the mode of the state, or else of the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
-        return resolve_features(self.program.config.get("features") or {}, mode)
+        return resolve_features(self.program.config.get("features") or {}, mode if isinstance(mode, str) else None)
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ class PhaseRun:
     state: dict[str, Any]
     names: dict[str, Any]
     breakers: Breakers
-    before: Mapping[str, Mapping[str, Any]]  # the summaries of the phases that it follows
+    before: Mapping[str, Summary]  # the summaries of the phases that it follows
     asked_before: frozenset[str] = frozenset()
     started: float = field(default_factory=time.monotonic)
     sets: dict[str, Any] = field(default_factory=dict)
@@ -319,7 +320,7 @@ class PhaseRun:
 
         By phase it is what this round has used.
         """
-        by_phase = {name: summary.get("usage") or {} for name, summary in self.before.items()}
+        by_phase = {name: summary.usage for name, summary in self.before.items()}
         total = self.earlier + self.spent
         self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
 

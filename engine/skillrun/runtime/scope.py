@@ -14,6 +14,7 @@ from skillrun.runtime.calls.tools import tell_repository
 from skillrun.runtime.questions.forms import heard
 from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
 from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.summary import Summary
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
     "artifacts": [],
@@ -25,36 +26,36 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def summaries_before(run: Run, use: PhaseUse) -> dict[str, dict[str, Any]]:
+def summaries_before(run: Run, use: PhaseUse) -> dict[str, Summary]:
     """The summaries of the phases that `use` follows, in file order."""
     ancestors = run.program.workflow.ancestors(use.name)
     return run.folder.summaries(name for name in run.program.workflow.phases if name in ancestors)
 
 
-def past(run: Run, use: PhaseUse) -> list[dict[str, Any]]:
+def past(run: Run, use: PhaseUse) -> list[Summary]:
     """The summaries of all that has certainly ended before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
     found = run.folder.ended(run.state.round, summaries_before(run, use))
-    return sorted(found, key=lambda summary: (summary.get("round", 0), order.get(summary.get("phase", ""), ())))
+    return sorted(found, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
     """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
     workflow, before, over = run.program.workflow, summaries_before(run, use), past(run, use)
-    completed = {name: summary for name, summary in before.items() if summary.get("status") == "completed"}
+    completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
     names = base_names(run, state) | {
         "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
-        "history": run.folder.history(run.state.round),
+        "history": [one.told() for one in run.folder.history(run.state.round)],
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
     tell_repository(run, names["repository"])
     failures: dict[str, int] = {}
     for summary in over:
-        failures |= summary.get("failures") or {}
+        failures |= summary.failures
     breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
-    asked = frozenset(question for summary in over for question in summary.get("asked") or [])
+    asked = frozenset(question for summary in over for question in summary.asked)
     if run.within is not None:
         asked |= run.within.asked_before | frozenset(run.within.asked)
     phase = PhaseRun(
@@ -74,23 +75,23 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     return phase
 
 
-def phase_value(run: Run, summary: Mapping[str, Any], reader: str = "") -> dict[str, Any]:
+def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, object]:
     """A phase as later phases see it: what its summary records, and its artifacts as they are now.
 
     One that `reader` itself has written over since it was opened is what it was then, or a resumed phase would read
     something else than before.
     """
     artifacts = {}
-    for name in summary.get("artifacts") or []:
+    for name in summary.artifacts:
         text = run.folder.text(name)
         if text is not None:
             known = run.journal.find("note", overwritten(run, reader, name), digest(text)) if reader else None
             artifacts[name] = known.get("text", text) if known is not None else text
     record = {
         **SUMMARY_DEFAULTS,
-        **{key: value for key, value in summary.items() if key not in ("outputs", "set", "usage")},
+        **{key: value for key, value in summary.record.items() if key not in ("outputs", "set", "usage")},
     }
-    return {"summary": record, "outputs": dict(summary.get("outputs") or {}), "artifacts": artifacts}
+    return {"summary": record, "outputs": dict(summary.outputs), "artifacts": artifacts}
 
 
 def overwritten(run: Run, phase: str, name: str) -> str:

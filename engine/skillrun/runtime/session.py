@@ -48,6 +48,7 @@ from skillrun.runtime.store.lock import INSIDE, hold
 from skillrun.runtime.store.opening import called, copy_files, existing, new_folder, open_journal, scratch, undone
 from skillrun.runtime.store.seal import is_sealed, own_key
 from skillrun.runtime.store.state import STATE, State
+from skillrun.runtime.store.summary import Summary
 from skillrun.tools.tree import Tree
 
 EMBEDDED: Final = (
@@ -177,13 +178,13 @@ async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, 
     await folder.rename_phases(names_now)
     state.phase = [names_now.get(name, name) for name in state.phase]
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
-    past = [summary for one in folder.history(state.round) for summary in one["phases"].values()]
+    past = [summary for one in folder.history(state.round) for summary in one.phases.values()]
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(folder.summary(name) or {})
+            past.append(folder.summary(name) or Summary())
     sets: dict[str, Any] = {}
     for summary in past:
-        sets |= summary.get("set") or {}
+        sets |= summary.set
     names: dict[str, Any] = {"config": program.config}
     inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
     state.inputs = {**inputs, **state.inputs}

@@ -18,9 +18,9 @@ from skillrun.runtime.prompt.context import Asking, request_in
 from skillrun.runtime.prompt.material import Piece
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.store.records_yaml import plain_data
+from skillrun.runtime.store.summary import Summary
 
 FINAL: Final = ("completed", "skipped", "failed")
-NEEDS_INPUT: Final = "needs-user-input"
 TIER: Final = "fast"
 TEMPLATE: Final = "system/summarise"
 MOST_NAMED: Final = 40  # artifacts
@@ -36,8 +36,9 @@ def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, back: bool = False) -> dict[str, Any]:
-    """The summary's frontmatter, in the order in which it is written; `back`: an earlier phase comes next.
+async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *, back: bool = False) -> Summary:
+    """The summary of a phase that is over, its fields in the order in which they are written; `back`: an earlier phase
+    comes next.
 
     A model says something of the phase only where something later reads it.
     """
@@ -58,7 +59,7 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
         flags["dropped"] = sum(phase.dropped.values())
     if phase.name in phase.run.lost:
         flags["recovered"] = True
-    summary = record_of(phase, status) | {"flags": flags}
+    summary: dict[str, object] = {"flags": flags}
     if told.get("summary"):
         summary["summary"] = told["summary"]
     for key in SUMMARY_KEYS[1:]:
@@ -77,7 +78,7 @@ async def summary_of(phase: PhaseRun, outputs: dict[str, Any], status: str, *, b
     if failures := phase.breakers.changed():
         summary["failures"] = failures
     summary["usage"] = phase.spent.to_dict()
-    return summary
+    return record_of(phase, status).having(**summary)
 
 
 def _tells(value: Any) -> bool:
@@ -85,23 +86,23 @@ def _tells(value: Any) -> bool:
     return value is not False and value is not None and value not in ("", [], {})
 
 
-def record_of(phase: PhaseRun, status: str) -> dict[str, Any]:
+def record_of(phase: PhaseRun, status: str) -> Summary:
     """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
     named, more = phase.artifacts[:MOST_NAMED], len(phase.artifacts) - MOST_NAMED
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
-    return {
-        "phase": phase.name,
-        "number": phase.number,
-        "status": status,
-        "round": phase.round,
-        "checkpoint": phase.checkpoint or "start",
-        "summary": f"{phase.name} {wrote}.",
-        "artifacts": list(phase.artifacts),
-        "flags": {},
-    }
+    return Summary().having(
+        phase=phase.name,
+        number=phase.number,
+        status=status,
+        round=phase.round,
+        checkpoint=phase.checkpoint or "start",
+        summary=f"{phase.name} {wrote}.",
+        artifacts=list(phase.artifacts),
+        flags={},
+    )
 
 
-def degraded_of(phase: PhaseRun) -> dict[str, Any]:
+def degraded_of(phase: PhaseRun) -> dict[str, object]:
     """The flags of a phase that went on without something, and why."""
     return {"degraded": True, "degraded_because": "; ".join(phase.degraded)} if phase.degraded else {}
 
@@ -110,7 +111,7 @@ def _records(value: Any) -> list[Any]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-async def _told(phase: PhaseRun, outputs: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """What the fast tier says of the phase beside what is `given`; nothing, and a flag, when it gives no usable reply.
 
     What a step was asked for beside its document is not asked for again, also where it did not come.

@@ -61,10 +61,10 @@ class Room:
 
 def content_of(folder: Readable, name: str, *, judged: bool = False) -> bytes:
     """What a text file holds. Raises Failed, and what opening it raises; `judged` is a name that the folder gave."""
-    with folder.opened(name, judged=judged) as found:
-        if found.is_folder:
+    with folder.opened(name, judged=judged) as opened:
+        if opened.is_folder:
             raise Failed(f"{shown(name)} is a folder; use List")
-        with open(found.descriptor, "rb", closefd=False) as file:
+        with open(opened.descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
         raise Failed(f"{shown(name)} is larger than {MAX_FILE:,} bytes")

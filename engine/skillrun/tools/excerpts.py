@@ -21,7 +21,7 @@ def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int)
 
     What is no text, or cannot be read, is left out. Raises TimeoutError.
     """
-    shown: dict[str, str] = {}
+    texts: dict[str, str] = {}
     left_out: list[str] = []
     room = MOST
     for path, ranges in wanted.items():
@@ -46,8 +46,8 @@ def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int)
             if first + len(kept) <= last:
                 left_out.append(f"{path}:{first + len(kept)}-{last}")
         if parts:
-            shown[path] = "\n   […]\n".join(parts)
-    return shown, left_out
+            texts[path] = "\n   […]\n".join(parts)
+    return texts, left_out
 
 
 def _joined(ranges: Iterable[Range]) -> Iterator[Range]:

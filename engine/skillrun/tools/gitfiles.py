@@ -24,23 +24,23 @@ class Unreadable(Exception):
 
 def top_of(folder: Path) -> Path | None:
     """The top of the working tree that a folder is in; None where it is in none."""
-    return next((one for one in (folder, *folder.parents) if is_repository(one)), None)
+    return next((place for place in (folder, *folder.parents) if is_repository(place)), None)
 
 
 def is_repository(folder: Path) -> bool:
     """Whether a folder is the top of a working tree: git goes on looking above a `.git` that holds nothing."""
     try:
-        found = (folder / ".git").stat()
+        status = (folder / ".git").stat()
     except (OSError, ValueError):
         return False
-    return stat.S_ISREG(found.st_mode) or (stat.S_ISDIR(found.st_mode) and os.path.lexists(folder / ".git" / "HEAD"))
+    return stat.S_ISREG(status.st_mode) or (stat.S_ISDIR(status.st_mode) and os.path.lexists(folder / ".git" / "HEAD"))
 
 
 def own_rules(top: Path) -> list[bytes]:
     """The rules of one working tree that are in no `.gitignore`, the weakest first."""
     git = _git_folder(top)
-    found = [_content(Path(top, named)) for named in _excludes(git / "config")[-1:]]
-    return [one for one in (*found, _content(git / "info" / "exclude")) if one is not None]
+    contents = [_content(Path(top, named)) for named in _excludes(git / "config")[-1:]]
+    return [content for content in (*contents, _content(git / "info" / "exclude")) if content is not None]
 
 
 def user_rules() -> bytes | None:
@@ -101,13 +101,13 @@ def _excludes(path: Path, read: set[Path] | None = None) -> list[str]:
         text = os.fsdecode(_content(path) or b"")
     except Unreadable:
         return []
-    found: list[str] = []
+    values: list[str] = []
     for section, key, value in _settings(text):
         if (section, key) == ("core", "excludesfile"):
-            found.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises where there is no such user)
+            values.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises where there is no such user)
         elif (section, key) == ("include", "path") and value:
-            found += _excludes(path.parent / os.path.expanduser(value), read)  # noqa: PTH111
-    return found
+            values += _excludes(path.parent / os.path.expanduser(value), read)  # noqa: PTH111
+    return values
 
 
 def _settings(text: str) -> Iterator[tuple[str, str, str]]:
@@ -125,15 +125,15 @@ def _settings(text: str) -> Iterator[tuple[str, str, str]]:
 
 def _value(written: str) -> str:
     """A value without its quotes, escapes and comment."""
-    found, quoted, at = "", False, 0
+    value, quoted, at = "", False, 0
     while at < len(written) and (quoted or written[at] not in "#;"):
         character = written[at]
         if character == '"':
             quoted = not quoted
         elif character == "\\" and at + 1 < len(written):
             at += 1
-            found += {"n": "\n", "t": "\t", "b": "\b"}.get(written[at], written[at])
+            value += {"n": "\n", "t": "\t", "b": "\b"}.get(written[at], written[at])
         else:
-            found += character
+            value += character
         at += 1
-    return found.rstrip()
+    return value.rstrip()

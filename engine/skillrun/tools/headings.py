@@ -19,7 +19,7 @@ _LINES: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
 def headings(lines: Sequence[str], *, marked: bool) -> list[Definition]:
     """The headings with the lines up to the next one that is not below it. `marked`: it is markdown, where `#` makes
     one and two kinds of underlining count; otherwise all kinds do, the first one met the highest."""
-    found: list[tuple[int, int, str]] = []  # line, level, title
+    entries: list[tuple[int, int, str]] = []  # line, level, title
     kinds = ["=", "-"] if marked else []
     fence = ""
     for number, line in enumerate(lines, 1):
@@ -31,22 +31,22 @@ def headings(lines: Sequence[str], *, marked: bool) -> list[Definition]:
         text = line[: LONGEST * 2].rstrip()
         title = lines[number - 2][: LONGEST * 2].rstrip() if number > 1 else ""
         if marked and (mark := _MARKED.match(text)):
-            found.append((number, len(mark[1]), (mark[2] or "").rstrip(" #")))
+            entries.append((number, len(mark[1]), (mark[2] or "").rstrip(" #")))
         elif (under := _LINES.match(text)) and _is_title(title, text) and (not marked or under[1] in kinds):
             if under[1] not in kinds:
                 kinds.append(under[1])
-            found.append((number - 1, kinds.index(under[1]) + 1, title.strip()))
-        if len(found) == MOST:
+            entries.append((number - 1, kinds.index(under[1]) + 1, title.strip()))
+        if len(entries) == MOST:
             break
-    return _with_ends(found, len(lines))
+    return _with_ends(entries, len(lines))
 
 
-def _with_ends(found: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
+def _with_ends(entries: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
     """The headings with their last lines: that before the next one of the same level or a higher."""
     ends: dict[int, int] = {}  # by level, of those that are still to come
-    highest = min((level for _, level, _ in found), default=1)
+    highest = min((level for _, level, _ in entries), default=1)
     definitions = []
-    for line, level, title in reversed(found):
+    for line, level, title in reversed(entries):
         end = min((place for other, place in ends.items() if other <= level), default=count + 1)
         header = one_line(title[:LONGEST])
         definitions.append(Definition(line, end - 1, level - highest, header, shortened(header)))

@@ -44,15 +44,15 @@ class Rules:
 
     def __init__(self, lines: Iterable[str], *, strict: bool = False) -> None:
         """With `strict` a line that can name nothing raises NoPattern."""
-        found: list[Rule] = []
+        rules: list[Rule] = []
         for line in lines:
             try:
-                found.append(_rule(line))
+                rules.append(_rule(line))
             except NoPattern:
                 if strict:
                     raise
-        self._rules = tuple(reversed(found))
-        lasts = {rule: _last(rule.text) for rule in found}
+        self._rules = tuple(reversed(rules))
+        lasts = {rule: _last(rule.text) for rule in rules}
         self._names = frozenset(last for last in lasts.values() if last and not last.startswith("*"))
         self._endings = tuple({last[1:] for last in lasts.values() if last and last.startswith("*")})
         self._others = tuple(rule for rule in self._rules if lasts[rule] is None)
@@ -112,9 +112,9 @@ class Ignored:
             self._check()
             if layer.rules is None:
                 return layer.because
-            found = layer.rules.verdict(whole[layer.start :], is_folder, self._check)
-            if found is not None:
-                return "git ignores it" if found else ""
+            verdict = layer.rules.verdict(whole[layer.start :], is_folder, self._check)
+            if verdict is not None:
+                return "git ignores it" if verdict else ""
         return ""
 
     def _in(self, folder: tuple[str, ...]) -> tuple[Layer, ...]:

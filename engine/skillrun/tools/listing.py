@@ -15,21 +15,21 @@ from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, par
 def glob(folder: Readable, room: Room, pattern: str) -> str:
     """The names of the files that the pattern stands for. Raises Failed."""
     rules = rules_of(pattern)
-    found: list[str] = []
+    names: list[str] = []
     ended = ""
     try:
-        found += (one_line(one) for one in folder.files() if rules.covers(parts_of(one), False, folder.check))
+        names += (one_line(name) for name in folder.files() if rules.covers(parts_of(name), False, folder.check))
     except TimeoutError:
         ended = f"(stopped after {SECONDS:g} seconds; there may be more)"
-    return joined(found, room, ended, "(no files)")
+    return joined(names, room, ended, "(no files)")
 
 
 def listed(folder: Readable, room: Room, path: str = ".") -> str:
     """What is in a folder. Raises Failed, and what opening it raises."""
-    with folder.opened(path) as found:
-        if not found.is_folder:
+    with folder.opened(path) as opened:
+        if not opened.is_folder:
             raise Failed(f"{shown(path)} is a file; use Read")
-        start = found.name
+        start = opened.name
     names = list(folder.names(start))
     plain = [f"{one_line(name)}{'/' if is_folder else ''}" for name, is_folder in names]
     sizes: dict[str, str] = {}
@@ -63,7 +63,7 @@ def _size(folder: Readable, name: str) -> str:
     """The lines of a text, the bytes of what is none or very long; nothing where it cannot be read."""
     folder.check()
     try:
-        with folder.opened(name) as found, open(found.descriptor, "rb", closefd=False) as file:
+        with folder.opened(name) as opened, open(opened.descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE or is_binary(content):
                 return f"{file.seek(0, 2):,} bytes"

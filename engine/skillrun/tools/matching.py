@@ -24,9 +24,9 @@ def matching(tree: Tree, pattern: str) -> list[str]:
     parts = _parts(pattern)
     if not parts:
         return []
-    found: set[str] = set()
-    _search(tree, "", parts, found)
-    return sorted(found, key=PurePosixPath)
+    names: set[str] = set()
+    _search(tree, "", parts, names)
+    return sorted(names, key=PurePosixPath)
 
 
 def _parts(pattern: str) -> tuple[str, ...]:
@@ -46,15 +46,15 @@ def _parts(pattern: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _search(tree: Tree, folder: str, parts: tuple[str, ...], found: set[str]) -> None:
+def _search(tree: Tree, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
     """Add what matches `parts` below a folder; one that is not there, or cannot be read, has nothing."""
     part, rest = parts[0], parts[1:]
     if part != ANY and not _is_pattern(part):
         name = f"{folder}{part}"
         if not rest and tree.is_file(name):
-            found.add(name)
+            names.add(name)
         elif rest and tree.is_folder(name):
-            _search(tree, f"{name}/", rest, found)
+            _search(tree, f"{name}/", rest, names)
         return
     if folder.count("/") > DEEPEST:
         raise PathRefused(f"folders are nested more than {DEEPEST} deep in {tree.path}", "Move them away.")
@@ -64,19 +64,19 @@ def _search(tree: Tree, folder: str, parts: tuple[str, ...], found: set[str]) ->
         return
     if part == ANY:
         if rest:
-            _search(tree, folder, rest, found)
+            _search(tree, folder, rest, names)
         for name, kind in entries:
             if kind == "folder":
-                _search(tree, f"{folder}{name}/", parts, found)
+                _search(tree, f"{folder}{name}/", parts, names)
         return
     fits = _compiled(part)
     for name, kind in entries:
         if fits.fullmatch(name) is None or kind == "other":
             continue
         if not rest and tree.is_file(f"{folder}{name}"):
-            found.add(f"{folder}{name}")
+            names.add(f"{folder}{name}")
         elif rest and tree.is_folder(f"{folder}{name}"):
-            _search(tree, f"{folder}{name}/", rest, found)
+            _search(tree, f"{folder}{name}/", rest, names)
 
 
 def _is_pattern(part: str) -> bool:

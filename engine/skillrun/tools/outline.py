@@ -34,7 +34,7 @@ class Outlined:
 
     @property
     def outer(self) -> list[Definition]:
-        return [one for one in self.definitions if not one.depth]
+        return [definition for definition in self.definitions if not definition.depth]
 
 
 def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
@@ -43,8 +43,8 @@ def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
     if len(content) > LARGEST:
         return Outlined(name, count, (), f"it is larger than {LARGEST:,} bytes", failed=True)
     if ending in TEXTS:
-        found = headings(lines_of(content), marked=ending in MARKDOWN)
-        return Outlined(name, count, tuple(found), "it has no headings")
+        definitions = headings(lines_of(content), marked=ending in MARKDOWN)
+        return Outlined(name, count, tuple(definitions), "it has no headings")
     if (grammar := grammar_of(name, content)) is None:
         kind = shown(f".{ending}") if ending else "files without an ending"
         return Outlined(name, count, (), f"there is none for {kind}, only for {', '.join(ENDINGS)}")
@@ -62,7 +62,7 @@ def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) 
         raise Failed(f"{has}: {file.reason}; use Read or Grep")
     for lines, less in (
         (list(map(line_of, file.definitions)), ""),
-        ([_short(one) for one in file.definitions], "(names alone; Read shows a range of lines)"),
+        ([_short(definition) for definition in file.definitions], "(names alone; Read shows a range of lines)"),
         (list(map(line_of, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
     ):
         if room.less(len(less)).holds([file.title, *lines]):
@@ -79,24 +79,28 @@ def below(name: str, content: bytes, line: int, until: float, room: Room) -> lis
         return ["(no outline: there was no time for it)"]
     if file.failed:
         return [f"(no outline: {file.reason})"]
-    later = [one for one in file.definitions if one.last >= line]
-    lines = [_short(one) for one in later]
-    return lines if room.holds(lines) else room.fitting([_short(one) for one in later if not one.depth])
+    later = [definition for definition in file.definitions if definition.last >= line]
+    lines = [_short(definition) for definition in later]
+    if room.holds(lines):
+        return lines
+    return room.fitting([_short(definition) for definition in later if not definition.depth])
 
 
-def line_of(one: Definition) -> str:
-    return f"{_lines(one)} {one.header}"
+def line_of(definition: Definition) -> str:
+    return f"{_lines(definition)} {definition.header}"
 
 
-def _short(one: Definition) -> str:
-    return f"{_lines(one)} {one.name}"
+def _short(definition: Definition) -> str:
+    return f"{_lines(definition)} {definition.name}"
 
 
-def _lines(one: Definition) -> str:
-    return f"{'  ' * one.depth}{one.first}" + (f"-{one.last}" if one.last > one.first else "")
+def _lines(definition: Definition) -> str:
+    last = f"-{definition.last}" if definition.last > definition.first else ""
+    return f"{'  ' * definition.depth}{definition.first}{last}"
 
 
 def place_of(definitions: Sequence[Definition], line: int) -> str:
     """The definitions around a line, outermost first, with the lines of the innermost; nothing outside of all."""
-    around = [one for one in definitions if one.first <= line <= one.last]
-    return f"{around[-1].first}-{around[-1].last} {' > '.join(one.name for one in around)}" if around else ""
+    around = [definition for definition in definitions if definition.first <= line <= definition.last]
+    names = " > ".join(definition.name for definition in around)
+    return f"{around[-1].first}-{around[-1].last} {names}" if around else ""

@@ -42,8 +42,8 @@ _KINDS: Final = ("code", "tests", "other texts")
 
 def outline(folder: Readable, room: Room, path: str = ".", glob: str | None = None) -> str:
     """The outline of a file or a folder. Raises Failed, and what opening it raises."""
-    with folder.opened(path) as found:
-        start, is_folder = found.name, found.is_folder
+    with folder.opened(path) as opened:
+        start, is_folder = opened.name, opened.is_folder
     with Parser(folder.until) as parser:
         if not is_folder:
             return of_file(folder, room, parser, path, start)
@@ -107,7 +107,8 @@ def _in_detail(file: Outlined, detail: int) -> list[str]:
         return [f"{file.title if file.lines else one_line(file.name)}: no outline, {file.reason}"]
     if detail in (MEMBERS, BARE):
         return [f"{file.title}: {_named(file, MOST_DEEP if detail == MEMBERS else 0)}"]
-    return [file.title, *(f"  {line_of(one)}" for one in (file.definitions if detail == ALL else file.outer))]
+    definitions = file.definitions if detail == ALL else file.outer
+    return [file.title, *(f"  {line_of(definition)}" for definition in definitions)]
 
 
 def _left_out(files: Sequence[Outlined], detail: tuple[int, int, int]) -> str:
@@ -141,10 +142,10 @@ def _named(file: Outlined, deepest: int) -> str:
     """The names and first lines of definitions, what one holds in brackets behind it."""
     text = ""
     depth = 0
-    for one in file.definitions:
-        if one.depth <= deepest:
-            closing = ")" * (depth - one.depth)
-            between = " (" if one.depth > depth else f"{closing}, " if text else ""
-            text += f"{between}{one.name} {one.first}"
-            depth = one.depth
+    for definition in file.definitions:
+        if definition.depth <= deepest:
+            closing = ")" * (depth - definition.depth)
+            between = " (" if definition.depth > depth else f"{closing}, " if text else ""
+            text += f"{between}{definition.name} {definition.first}"
+            depth = definition.depth
     return text + ")" * depth

@@ -8,16 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def is_own(found: os.stat_result, folder: Path | int) -> bool:
+def is_own(status: os.stat_result, folder: Path | int) -> bool:
     """Whether what is in this folder, or the folder itself, is this user's or root's.
 
     On file systems that set the owner themselves (NFS with `all_squash`, SMB, 9p) it is who a new file belongs to.
     Raises nothing: where no file can be made, nothing is this user's.
     """
-    if found.st_uid in (os.geteuid(), 0):  # root reads and writes everything anyway
+    if status.st_uid in (os.geteuid(), 0):  # root reads and writes everything anyway
         return True
     with suppress(OSError):
-        return found.st_uid == _owner_of_new(folder)
+        return status.st_uid == _owner_of_new(folder)
     return False
 
 

@@ -40,9 +40,9 @@ def _answer(asked: dict[str, Any], content: bytes) -> dict[str, Any]:
         parser, query, cursor = _prepared(asked["module"], asked["function"], asked["definitions"])
     except ImportError:
         return {"missing": True}
-    found = cursor(query).captures(parser.parse(content).root_node)
-    nodes = [(node, True) for node in found.get("holder", ())] + [(node, False) for node in found.get("leaf", ())]
-    nodes.sort(key=lambda one: (one[0].start_byte, -one[0].end_byte))
+    captures = cursor(query).captures(parser.parse(content).root_node)
+    nodes = [(node, True) for node in captures.get("holder", ())] + [(node, False) for node in captures.get("leaf", ())]
+    nodes.sort(key=lambda pair: (pair[0].start_byte, -pair[0].end_byte))
     definitions: list[tuple[int, int, int, str]] = []
     around: list[tuple[int, bool]] = []  # where each definition around this place ends, and whether it is looked into
     for node, is_holder in nodes:

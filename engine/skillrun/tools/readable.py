@@ -58,11 +58,11 @@ class Readable:
         """The file or folder with this name, open. With `ignored` also one that git ignores; `judged` is a name that
         `files` has given. Raises Withheld, PathRefused, OSError."""
         try:
-            with self.tree.opened(name) as found:
-                if not judged or found.name != name:
-                    self._admit(name, parts_of(found.name), found.is_folder, ignored=ignored)
-                    self._admit(name, parts_of(name), found.is_folder, ignored=ignored)
-                yield found
+            with self.tree.opened(name) as opened:
+                if not judged or opened.name != name:
+                    self._admit(name, parts_of(opened.name), opened.is_folder, ignored=ignored)
+                    self._admit(name, parts_of(name), opened.is_folder, ignored=ignored)
+                yield opened
         except (FileNotFoundError, NotADirectoryError):
             for is_folder in (False, True):  # what is withheld is not said to be missing, whatever it would have been
                 self._admit(name, parts_of(name) or parts_of(normpath(name)), is_folder, ignored=ignored)
@@ -78,10 +78,10 @@ class Readable:
         while pending:
             folder = pending.pop()
             below = parts_of(folder)
-            found = self._entries(folder)
-            if not runs and folder != start and (".run", "folder") in found:
+            entries = self._entries(folder)
+            if not runs and folder != start and (".run", "folder") in entries:
                 continue
-            for own, kind in found:
+            for own, kind in entries:
                 parts = (*below, own)
                 if kind == "folder" or (wanted is not None and not wanted.matches(parts)):
                     continue
@@ -90,7 +90,7 @@ class Readable:
                     left -= 1
                     if not left:
                         return
-            folders = [(*below, own) for own, kind in found if kind == "folder"]
+            folders = [(*below, own) for own, kind in entries if kind == "folder"]
             pending += [
                 "/".join(parts)
                 for parts in reversed(folders if len(below) < DEEPEST else ())
@@ -112,8 +112,8 @@ class Readable:
         """The entries of a folder by its real name; none of what is something else by now."""
         self.check()
         try:
-            with self.tree.opened(folder) as found:
-                return entries(found.descriptor, MOST_ENTRIES) if found.is_folder and found.name == folder else []
+            with self.tree.opened(folder) as opened:
+                return entries(opened.descriptor, MOST_ENTRIES) if opened.is_folder and opened.name == folder else []
         except (OSError, PathRefused):
             return []
 
@@ -123,8 +123,8 @@ class Readable:
     def _leads_to(self, name: str) -> bool | None:
         """Whether a link leads to a folder; None where it leads to nothing that may be read."""
         try:
-            with self.opened(name) as found:
-                return found.is_folder
+            with self.opened(name) as opened:
+                return opened.is_folder
         except (OSError, SkillrunError):
             return None
 

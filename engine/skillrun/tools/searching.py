@@ -73,8 +73,8 @@ def grep(folder: Readable, room: Room, pattern: str, path: str = ".", glob: str 
                 continue
             except (SkillrunError, OSError):
                 continue
-            if (found := _hits(pattern, lines_of(content), name, folder.until)) is not None:
-                hits.append(found)
+            if (in_file := _hits(pattern, lines_of(content), name, folder.until)) is not None:
+                hits.append(in_file)
     except TimeoutError:
         slow = f"stopped in {one_line(name)} after {SECONDS:g} seconds"
         remarks.append(f"({slow}; use a simpler pattern or a narrower path)")
@@ -85,8 +85,8 @@ def grep(folder: Readable, room: Room, pattern: str, path: str = ".", glob: str 
 
 def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) -> list[str]:
     """The files to search: one, or those below a folder. Not those of runs: a search would find the run's own words."""
-    with folder.opened(path) as found:
-        start, is_folder = found.name, found.is_folder
+    with folder.opened(path) as opened:
+        start, is_folder = opened.name, opened.is_folder
     rules = rules_of(glob) if glob else None
     names: list[str] = []
     count = 0
@@ -117,14 +117,14 @@ def _hits(pattern: str, lines: list[str], name: str, until: float) -> Hits | Non
 def _shown(hits: list[Hits], room: Room) -> list[str]:
     """As much as fits: all files with the largest shares that let them in, or with the smallest those of most worth."""
     for shares in SHARES:
-        lines = [line for one in hits for line in _group(one, shares)]
-        if sum(len(_kept(one, shares)) for one in hits) <= MAX_HITS and room.holds(lines):
+        lines = [line for file in hits for line in _group(file, shares)]
+        if sum(len(_kept(file, shares)) for file in hits) <= MAX_HITS and room.holds(lines):
             return lines
     left = room.less(TAIL)
     lines, told = [], 0
-    for place, one in enumerate(hits):
-        group = _group(one, SHARES[-1])
-        told += len(_kept(one, SHARES[-1]))
+    for place, file in enumerate(hits):
+        group = _group(file, SHARES[-1])
+        told += len(_kept(file, SHARES[-1]))
         if told > MAX_HITS or not left.holds([*lines, *group]):
             return [*lines, _rest(hits[place:])]
         lines += group
@@ -155,9 +155,9 @@ def _placed(folder: Readable, hits: list[Hits], remarks: list[str]) -> list[Hits
     placed = list(hits)
     try:
         with Parser(folder.until) as parser:
-            for number, one in enumerate(hits[:MOST_PLACED]):
-                if one.worth == CODE and grammar_of(one.path, b"") is not None:
-                    placed[number] = replace(one, places=_places(folder, parser, one))
+            for number, file in enumerate(hits[:MOST_PLACED]):
+                if file.worth == CODE and grammar_of(file.path, b"") is not None:
+                    placed[number] = replace(file, places=_places(folder, parser, file))
     except TimeoutError:
         remarks.append("(there was no time to say in which definitions all hits stand)")
     return placed
@@ -176,10 +176,10 @@ def _places(folder: Readable, parser: Parser, hits: Hits) -> tuple[str, ...]:
 
 def _rest(hits: list[Hits]) -> str:
     """What is not shown: how much there is, and where most of it is."""
-    most = sorted(hits, key=lambda one: (-one.count, one.name))[:MOST_NAMED]
-    named = Room(TAIL - 200).fitting([f"{one.name} {one.count:,}" for one in most])
+    most = sorted(hits, key=lambda file: (-file.count, file.name))[:MOST_NAMED]
+    named = Room(TAIL - 200).fitting([f"{file.name} {file.count:,}" for file in most])
     others = [f"and {counted(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []
-    total = counted(sum(one.count for one in hits), "hit")
+    total = counted(sum(file.count for file in hits), "hit")
     return f"(not shown: {total} in {', '.join([*named, *others])}; use a narrower pattern, path or glob)"
 
 

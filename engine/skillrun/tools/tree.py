@@ -93,19 +93,19 @@ class Tree:
     def identity(self, name: str = ".") -> Identity | None:
         """Which file or folder this name is now, a link itself where it is one; None where nothing is there."""
         try:
-            found = os.stat(name, dir_fd=self._root, follow_symlinks=False)
+            status = os.stat(name, dir_fd=self._root, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def is_here(self) -> bool:
         """Whether the folder's path still leads to it."""
         try:
-            found = os.stat(self._path)  # noqa: PTH116 (before every call: twice as fast as that of a Path)
+            status = os.stat(self._path)  # noqa: PTH116 (before every call: twice as fast as that of a Path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         self._itself = self._itself or self.identity()
-        return (found.st_dev, found.st_ino) == self._itself
+        return (status.st_dev, status.st_ino) == self._itself
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True) -> int:
         """The descriptor of the regular file with this name, for reading; the caller closes it.
@@ -137,19 +137,19 @@ class Tree:
     def stat(self, name: str) -> os.stat_result:
         """What is known of the file or folder with this name; of a link, of where it leads."""
         with self._walked(name) as (folder, leaf):
-            found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+            status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
             raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS)
-        return found
+        return status
 
     def known(self, name: str) -> os.stat_result | None:
         """What is known of a regular file, None where nothing is there; what else there is raises as in `open`."""
         try:
-            found = self.stat(name)
+            status = self.stat(name)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        self._check(name, found)
-        return found
+        self._check(name, status)
+        return status
 
     def is_own(self, name: str = ".") -> bool:
         """Whether a folder is this user's or root's."""
@@ -218,10 +218,10 @@ class Tree:
 
     def allow(self, name: str, mode: int) -> None:
         """Add to the mode of a regular file or a folder."""
-        with self.opened(name) as found:
-            before = stat.S_IMODE(os.fstat(found.descriptor).st_mode)
+        with self.opened(name) as opened:
+            before = stat.S_IMODE(os.fstat(opened.descriptor).st_mode)
             if before | mode != before:
-                os.fchmod(found.descriptor, before | mode)
+                os.fchmod(opened.descriptor, before | mode)
 
     @contextmanager
     def place(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
@@ -268,9 +268,9 @@ class Tree:
         """A regular file in a folder; what is none is not opened where that alone could do something, or wait."""
         if self.links or flags != os.O_RDONLY:
             with suppress(FileNotFoundError):
-                found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
-                if not stat.S_ISLNK(found.st_mode):
-                    self._check(name, found)
+                status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+                if not stat.S_ISLNK(status.st_mode):
+                    self._check(name, status)
         descriptor = os.open(leaf, flags | _FILE, mode, dir_fd=folder)
         try:
             self._check(name, os.fstat(descriptor))
@@ -279,13 +279,13 @@ class Tree:
             raise
         return descriptor
 
-    def _check(self, name: str, found: os.stat_result) -> None:
+    def _check(self, name: str, status: os.stat_result) -> None:
         """Raises PathRefused unless this is a regular file that belongs to the folder alone."""
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise PathRefused(f"{shown(name)} is no regular file", "" if self.links else SPECIAL)
-        if found.st_nlink > 1 and not self.links:
+        if status.st_nlink > 1 and not self.links:
             raise PathRefused(f"{shown(name)} has another name somewhere (a hard link)", NO_LINKS)
 
     @contextmanager
@@ -369,8 +369,8 @@ def _opened(path: Path, *, links: bool) -> int:
 
 def entries(descriptor: int, most: int | None = None) -> list[tuple[str, Kind]]:
     """The names in an open folder, sorted, and what each is: all, or at most so many of those that come first."""
-    with os.scandir(descriptor) as found:
-        return sorted((entry.name, _kind(entry)) for entry in islice(found, most))
+    with os.scandir(descriptor) as listing:
+        return sorted((entry.name, _kind(entry)) for entry in islice(listing, most))
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

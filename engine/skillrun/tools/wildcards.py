@@ -57,8 +57,8 @@ def wildcard(pattern: str) -> Wildcard:
     """The pattern for paths; a `/` at its start counts for nothing. Raises NoPattern."""
     pattern = pattern.removeprefix("/")
     ways = [pattern]
-    if found := _LOOSE.fullmatch(pattern):
-        start, end = found.groups()
+    if match := _LOOSE.fullmatch(pattern):
+        start, end = match.groups()
         ways = [start + end[1:] if end else f"{start}*", f"{start}*/**{end}"]
     return Wildcard(tuple(_way(_split(way)) for way in ways))
 
@@ -80,9 +80,9 @@ def _after(way: Sequence[Part | None], parts: Iterable[str]) -> set[int]:
         places = _open(
             way,
             {
-                place if one is None else place + 1
+                place if fits is None else place + 1
                 for place in places
-                if place < len(way) and ((one := way[place]) is None or one(part))
+                if place < len(way) and ((fits := way[place]) is None or fits(part))
             },
         )
         if not places:
@@ -95,13 +95,13 @@ def _open(way: Sequence[Part | None], places: set[int]) -> set[int]:
 
 
 def _way(split: Iterable[list[str]]) -> tuple[Part | None, ...]:
-    found: list[Part | None] = []
+    way: list[Part | None] = []
     for tokens in split:
         if tokens != ["**"]:
-            found.append(_part(tokens))
-        elif not found or found[-1] is not None:
-            found.append(None)
-    return (*found, _part([_STAR])) if found[-1] is None else tuple(found)  # a `**` at the end is not the folder itself
+            way.append(_part(tokens))
+        elif not way or way[-1] is not None:
+            way.append(None)
+    return (*way, _part([_STAR])) if way[-1] is None else tuple(way)  # a `**` at the end is not the folder itself
 
 
 def _split(pattern: str) -> list[list[str]]:
@@ -132,8 +132,8 @@ def _split(pattern: str) -> list[list[str]]:
         elif character == "?":
             parts[-1].append("(?:.)")
         elif character == "[":
-            found, at = _class(pattern, at)
-            parts[-1].append(found)
+            bracket, at = _class(pattern, at)
+            parts[-1].append(bracket)
         else:
             parts[-1].append(character)
     return parts
@@ -143,14 +143,14 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
     """A bracket's characters as a regular expression, and the place behind it. Raises NoPattern."""
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
-    found: list[str] = []
+    pieces: list[str] = []
     before, first = "", True
     while first or pattern[at : at + 1] != "]":
         first = False
         character, at = _taken(pattern, at)
         if character == "-" and before and pattern[at : at + 1] not in ("", "]"):
             last, at = _taken(pattern, at, escaped=True)
-            found.append(f"{re.escape(before)}-{re.escape(last)}" if before <= last else "")
+            pieces.append(f"{re.escape(before)}-{re.escape(last)}" if before <= last else "")
             before = ""
         elif character == "[" and pattern[at : at + 1] == ":":
             end = pattern.find("]", at)
@@ -159,17 +159,17 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
             if end > at + 1 and pattern[end - 1] == ":":
                 if pattern[at + 1 : end - 1] not in _CLASSES:
                     raise NoPattern(pattern)
-                found.append(_CLASSES[pattern[at + 1 : end - 1]])
+                pieces.append(_CLASSES[pattern[at + 1 : end - 1]])
                 at, before = end + 1, ""
             else:
-                found.append(r"\[")
+                pieces.append(r"\[")
                 before = "["
         else:
             if character == "\\":
                 character, at = _taken(pattern, at)
-            found.append(re.escape(character))
+            pieces.append(re.escape(character))
             before = character
-    inside = "".join(found)
+    inside = "".join(pieces)
     if not inside:
         return ("(?:.)" if negated else "(?!)"), at + 1
     return f"[{'^' if negated else ''}{inside}]", at + 1
@@ -192,8 +192,8 @@ def _part(tokens: list[str]) -> Part:
             fixed.append([])
         else:
             fixed[-1].append(token)
-    if all(one in (one[-1], _ESCAPED) for piece in fixed for one in piece):
-        literal = ["".join(one[-1] for one in piece) for piece in fixed]
+    if all(token in (token[-1], _ESCAPED) for piece in fixed for token in piece):
+        literal = ["".join(token[-1] for token in piece) for piece in fixed]
         if len(literal) == 1:
             return literal[0].__eq__
         if len(literal) == 2 and not literal[0]:

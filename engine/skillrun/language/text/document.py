@@ -115,14 +115,7 @@ def frontmatter(source: Source, problems: Problems, *, foreign: bool = False) ->
         return Mapping({}, Span(source, 0)), 0
     closing = _CLOSING.search(source.text, opening.end())
     if not closing:
-        if damaged := _DAMAGED.search(source.text, opening.end()):
-            message = f"`{damaged[1][:20]}` does not end the frontmatter"
-            problems.report(
-                Span(source, damaged.start(1)), "frontmatter", message, "write `---` from the first column on"
-            )
-        else:
-            message = "the frontmatter that starts here has no end"
-            problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
+        report_unended(source, problems)
         return None, len(source.text)
     start, end = opening.end(), closing.start()
     if foreign and (loose := _LOOSE.search(source.text, start, end)) and ": " in loose[1]:
@@ -130,6 +123,17 @@ def frontmatter(source: Source, problems: Problems, *, foreign: bool = False) ->
         found = as_mapping(parse_yaml(kept, start, end, problems), problems)
         return _restored(found), closing.end()
     return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
+
+
+def report_unended(source: Source, problems: Problems) -> None:
+    """Say that the frontmatter of a source that begins with one has no end, or where a line was meant as it."""
+    opening = _OPENING.match(source.text)
+    if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
+        message = f"`{damaged[1][:20]}` does not end the frontmatter"
+        problems.report(Span(source, damaged.start(1)), "frontmatter", message, "write `---` from the first column on")
+    else:
+        message = "the frontmatter that starts here has no end"
+        problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
 
 
 def _with(text: str, start: int, stretch: str) -> str:

@@ -13,6 +13,7 @@ from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
 from skillrun.runtime.store.folder import InlineFolder
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import degraded_of, record_of
 
 if TYPE_CHECKING:
@@ -75,24 +76,25 @@ def _hand_over(frame: Frame, inner: Run, scheduler: Scheduler) -> None:
     phase = frame.open
     ended = inner.folder.ended(inner.state.round, inner.program.workflow.phases)
     phase.spent += Spent.of(ended)
-    phase.prompts += sum(1 for summary in ended if (summary.get("usage") or {}).get("calls"))
+    phase.prompts += sum(1 for summary in ended if summary.usage.get("calls"))
     left = [_record_of(one.left) for one in scheduler.ended.values() if one.left is not None]
     at = inner.inline.removeprefix(f"{phase.address()}/")
     for record in (*ended, *left):
-        again = f" (round {record['round']})" if record.get("round", 1) > 1 else ""
-        place, flags = f"{at}/{record['phase']}{again}", record.get("flags") or {}
+        again = f" (round {record.round})" if record.round > 1 else ""
+        place, flags = f"{at}/{record.phase}{again}", record.flags
         phase.warnings.extend(
-            text for each in record.get("quality_warnings") or () if (text := f"{place}: {each}") not in phase.warnings
+            text for each in record.quality_warnings if (text := f"{place}: {each}") not in phase.warnings
         )
         if flags.get("degraded"):
             phase.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
             frame.degraded.append(place)
-        if flags.get("dropped"):
-            phase.dropped[place] = flags["dropped"]
-        phase.asked.extend(one for one in record.get("asked") or () if one not in phase.asked)
+        if isinstance(dropped := flags.get("dropped"), int) and dropped:
+            phase.dropped[place] = dropped
+        phase.asked.extend(one for one in record.asked if one not in phase.asked)
 
 
-def _record_of(failed: PhaseRun) -> dict[str, Any]:
-    """What a phase that has failed would have had in its summary."""
-    record = {**record_of(failed, "failed"), "quality_warnings": failed.warnings, "asked": failed.asked}
-    return {**record, "flags": degraded_of(failed)}
+def _record_of(failed: PhaseRun) -> Summary:
+    """What a phase that has failed would have had as its summary."""
+    return record_of(failed, "failed").having(
+        flags=degraded_of(failed), quality_warnings=failed.warnings, asked=failed.asked
+    )

@@ -1,130 +1,134 @@
-"""What the bodies of journal records look like that a run writes: a journal from elsewhere may hold others."""
+"""What the bodies of journal records hold, by their kind: a run writes these, and a journal from elsewhere may not."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from skillrun.models.messages import Reply, Stop, Usage
+from skillrun.models.messages import Stop
+from skillrun.runtime.store import field_types
+from skillrun.runtime.store.field_types import closed
 
-Check = Callable[[Any], bool]
-
-
-def fits(kind: str, body: Any) -> bool:
-    """Whether a run can have written a record of this kind with this body."""
-    if not isinstance(body, dict) or not NEEDED.get(kind, frozenset()) <= body.keys():
-        return False
-    known = FIELDS.get(kind)
-    if known is None:
-        return True
-    return all(known[key](value) if key in known else kind not in CLOSED for key, value in body.items())
+Verdict = Literal["found", "missing", "withheld"]
 
 
-def is_text(value: Any) -> bool:
-    return isinstance(value, str)
+@closed
+class CallBody(TypedDict):
+    """A call of a tool that a model asks for; see `models.messages.ToolCall`."""
+
+    id: str
+    name: str
+    arguments: dict[str, object]
+    extra: NotRequired[dict[str, object]]
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+@closed
+class UsageBody(TypedDict, total=False):
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
 
 
-def is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+@closed
+class ReplyBody(TypedDict):
+    """What a model said; see `models.messages.Reply`."""
+
+    text: str
+    calls: list[CallBody]
+    usage: UsageBody
+    price: float | None
+    stop: NotRequired[Stop]
+    model: NotRequired[str]
+    seconds: NotRequired[float]
 
 
-def _is_price(value: Any) -> bool:
-    return value is None or is_number(value)
+@closed
+class FailedBody(TypedDict):
+    """A call that got no reply; see `models.messages.ModelError`."""
+
+    kind: str
+    message: str
+    retryable: NotRequired[bool | None]
+    next_step: NotRequired[str]
+    given_up: NotRequired[bool]
 
 
-def _is_usage(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() <= Usage.__dataclass_fields__.keys()
-        and all(map(is_whole, value.values()))
-    )
+class TriedBody(TypedDict, total=False):
+    """An attempt of a call that got no reply."""
+
+    kind: str
+    message: str
+    next_step: str
+    attempt: int
 
 
-def _are_calls(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(call, dict)
-        and call.keys() - {"extra"} == {"id", "name", "arguments"}
-        and is_text(call["id"])
-        and is_text(call["name"])
-        and isinstance(call["arguments"], dict)
-        and isinstance(call.get("extra", {}), dict)
-        for call in value
-    )
+class ToolBody(TypedDict, total=False):
+    """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
+
+    tool: str
+    arguments: dict[str, object]
+    result: str
+    error: str
+    text: str
+    files: list[str]
+    texts: list[str]
+    answers: list[dict[str, object]]
+    paths: dict[str, Verdict]
+    excerpts: dict[str, str]
+    left_out: list[str]
 
 
-def _are_records(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-
-
-def _are_answers(value: Any) -> bool:
-    return _are_records(value) and bool(value)
-
-
-def _is_form(value: Any) -> bool:
+@closed
+class FormBody(TypedDict):
     """How a form stood when it was read; see `runtime/questions/forms`."""
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"name", "hash", "read", "why"}
-        and is_text(value["name"])
-        and is_text(value["hash"])
-        and _are_records(value["read"])
-        and isinstance(value["why"], list)
-        and all(map(_are_texts, value["why"]))
-        and len(value["why"]) == len(value["read"])
-    )
+
+    name: str
+    hash: str
+    read: list[dict[str, object]]
+    why: list[list[str]]
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
+class AnswerBody(TypedDict):
+    """The answers to the questions of one step, each with its question."""
+
+    answers: list[dict[str, Any]]
+    notes: NotRequired[str]
+    form: NotRequired[FormBody]
+    enough: NotRequired[bool]
 
 
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_whole, value.values()))
+class VoidBody(TypedDict):
+    """The attempts of a phase in a round that do not count any more."""
+
+    round: int
+    tries: dict[str, int]
 
 
-def _are_verdicts(value: Any) -> bool:
-    """What `find` has found of each path."""
-    return isinstance(value, dict) and all(one in ("found", "missing", "withheld") for one in value.values())
+class NoteBody(TypedDict, total=False):
+    text: str
+    reason: str
+    form: str
 
 
-CLOSED: Final = frozenset({"reply", "failed"})  # no other keys than these
-NEEDED: Final[Mapping[str, frozenset[str]]] = {
-    "reply": frozenset({"text", "calls", "usage", "price"}),
-    "failed": frozenset({"kind", "message"}),
-    "answer": frozenset({"answers"}),
-    "void": frozenset({"round", "tries"}),
+BODIES: Final[Mapping[str, type]] = {
+    "reply": ReplyBody,
+    "failed": FailedBody,
+    "tried": TriedBody,
+    "tool": ToolBody,
+    "answer": AnswerBody,
+    "void": VoidBody,
+    "note": NoteBody,
 }
-FIELDS: Final[Mapping[str, Mapping[str, Check]]] = {
-    "reply": {
-        **dict.fromkeys(Reply.__dataclass_fields__, lambda _: True),
-        **dict.fromkeys(("text", "model"), is_text),
-        "stop": lambda value: value in get_args(Stop),
-        "calls": _are_calls,
-        "usage": _is_usage,
-        "price": _is_price,
-        "seconds": is_number,
-    },
-    "failed": {
-        **dict.fromkeys(("kind", "message", "next_step"), is_text),
-        "retryable": lambda value: value is None or isinstance(value, bool),
-        "given_up": lambda value: isinstance(value, bool),
-    },
-    "tried": {**dict.fromkeys(("kind", "message", "next_step"), is_text), "attempt": is_whole},
-    "tool": {
-        **dict.fromkeys(("tool", "result", "error", "text"), is_text),
-        "arguments": lambda value: isinstance(value, dict),
-        **dict.fromkeys(("files", "texts"), _are_texts),
-        "answers": _are_records,
-        "paths": _are_verdicts,
-        "excerpts": lambda value: isinstance(value, dict) and all(map(is_text, value.values())),
-        "left_out": _are_texts,
-    },
-    "answer": {"answers": _are_answers, "notes": is_text, "form": _is_form},
-    "void": {"round": is_whole, "tries": _are_counts},
-    "note": {**dict.fromkeys(("text", "reason", "form"), is_text)},
-}
+
+
+def fits(kind: str, body: object) -> bool:
+    """Whether a run can have written a record of this kind with this body."""
+    record = BODIES.get(kind)
+    return isinstance(body, dict) and (record is None or (field_types.fits(record, body) and _agrees(kind, body)))
+
+
+def _agrees(kind: str, body: Mapping[str, Any]) -> bool:
+    """Whether the parts of a body go together."""
+    form = body.get("form") if kind == "answer" else None
+    return (kind != "answer" or bool(body["answers"])) and (form is None or len(form["why"]) == len(form["read"]))

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
@@ -28,9 +28,10 @@ from skillrun.runtime.store.files import (
     write_atomic,
 )
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.recorded import SUMMARIES, artifact, is_artifact, names_beside, summary_fields
-from skillrun.runtime.store.records_yaml import from_frontmatter, line_of, to_frontmatter
+from skillrun.runtime.store.recorded import SUMMARIES, artifact, is_artifact, names_beside
+from skillrun.runtime.store.records_yaml import RunFile, from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import STATE, State, from_text, to_text
+from skillrun.runtime.store.summary import Past, Summary, read_summary
 from skillrun.tools.matching import matching
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
@@ -58,7 +59,7 @@ class RunFolder:
         self._summarized: dict[str, set[str]] = {}  # hashes by summary, with its round
         self._state = ""  # as it was last written
         self._summaries = SUMMARIES
-        self._read: dict[str, dict[str, Any]] = {}  # the summaries that have been read, by name
+        self._read: dict[str, Summary] = {}  # the summaries that have been read, by name
         self._refused: dict[str, None] = {}
         self._listeners: list[Listener] = []
         for entry in journal.entries("wrote") if journal is not None else ():
@@ -217,7 +218,7 @@ class RunFolder:
     def removed(self) -> list[str]:
         """The artifacts that this round's summaries name and that are not there any more."""
         summaries = filter(None, map(self.told_summary, self.summarized()))
-        names = dict.fromkeys(name for summary in summaries for name in summary.get("artifacts") or ())
+        names = dict.fromkeys(name for summary in summaries for name in summary.artifacts)
         return list(filter(self._is_gone, names))
 
     def _is_gone(self, name: str) -> bool:
@@ -293,21 +294,21 @@ class RunFolder:
     def _current(self) -> set[str]:
         """The artifacts that this evaluation has written: so far, and in the phases that are over."""
         summaries = map(self._record, matching(self.tree, f"{SUMMARIES}/**/*.md"))
-        return self._put.union(*(summary.get("artifacts") or () for summary in summaries))
+        return self._put.union(*(summary.artifacts for summary in summaries))
 
     # summaries
 
-    def summary(self, phase: str) -> dict[str, Any] | None:
+    def summary(self, phase: str) -> Summary | None:
         """The record of a phase that is over."""
         summary = self.any_summary(phase)
-        return None if summary is None or summary.get("status") == "needs-user-input" else summary
+        return summary if summary is not None and summary.is_over else None
 
-    def any_summary(self, phase: str) -> dict[str, Any] | None:
+    def any_summary(self, phase: str) -> Summary | None:
         """Also that of a phase which waits. Raises SkillrunError where the file cannot be read."""
         name = f"{self._summaries}/{phase}.md"
         return self._record(name) if self.tree.known(name) is not None else None
 
-    def told_summary(self, phase: str) -> dict[str, Any] | None:
+    def told_summary(self, phase: str) -> Summary | None:
         """The same, for who only looks; None also where it cannot be read, which is told."""
         try:
             return self.any_summary(phase)
@@ -315,7 +316,7 @@ class RunFolder:
             self._refuse(error.message)
             return None
 
-    def summaries(self, phases: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def summaries(self, phases: Iterable[str]) -> dict[str, Summary]:
         """The summaries of this round, of those phases that are over."""
         return {name: summary for name in phases if (summary := self.summary(name)) is not None}
 
@@ -330,10 +331,11 @@ class RunFolder:
             os.rename(leaf, f"{leaf}.invalid", src_dir_fd=folder, dst_dir_fd=folder)
         self._read.pop(name, None)
 
-    async def put_summary(self, phase: str, data: Mapping[str, Any]) -> None:
+    async def put_summary(self, phase: str, summary: Summary) -> None:
         """Write the record of a phase; its hash is in the journal before, so that an edit is noticed."""
         name = f"{self._summaries}/{phase}.md"
-        await self._put_summary(name, to_frontmatter(data, f"# {phase}\n\n{data.get('summary') or ''}".rstrip() + "\n"))
+        body = f"# {phase}\n\n{summary.summary}".rstrip() + "\n"
+        await self._put_summary(name, to_frontmatter(summary.record, body))
 
     async def _put_summary(self, name: str, text: str) -> None:
         known, new = self._summarized.setdefault(name, set()), digest(text)
@@ -346,18 +348,21 @@ class RunFolder:
             self._write(name, text)
             self._read.pop(name, None)
 
-    def history(self, rounds: int) -> list[dict[str, Any]]:
+    def history(self, rounds: int) -> list[Past]:
         """The summaries of the rounds that are over, oldest first."""
         past = []
         for number in range(1, rounds):
             names = matching(self.tree, f"round-{number}/{SUMMARIES}/*.md")
-            phases = {_stem(name): {"round": number, "phase": _stem(name), **self._record(name)} for name in names}
-            past.append({"round": number, "phases": phases})
+            records = {_stem(name): self._record(name).record for name in names}
+            phases = {
+                phase: Summary.of({"round": number, "phase": phase, **record}) for phase, record in records.items()
+            }
+            past.append(Past(number, phases))
         return past
 
-    def ended(self, rounds: int, phases: Iterable[str]) -> list[dict[str, Any]]:
+    def ended(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
         """Every summary: those of the rounds that are over, and of this one those of `phases`."""
-        past = [summary for one in self.history(rounds) for summary in one["phases"].values()]
+        past = [summary for one in self.history(rounds) for summary in one.phases.values()]
         return [*past, *self.summaries(phases).values()]
 
     def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:
@@ -367,18 +372,19 @@ class RunFolder:
         that a person has changed and keeps.
         """
         target = f"round-{number}"
-        kept = {name for summary in self.summaries(staying).values() for name in summary.get("artifacts") or []}
+        kept = {name for summary in self.summaries(staying).values() for name in summary.artifacts}
         for phase, summary in self.summaries(phases).items():
-            for name in summary.get("artifacts") or []:
+            for name in summary.artifacts:
                 self._move(name, f"{target}/{name}", stays=name in kept)
             self._move(f"{SUMMARIES}/{phase}.md", f"{target}/{SUMMARIES}/{phase}.md")
 
-    def _record(self, name: str) -> dict[str, Any]:
+    def _record(self, name: str) -> Summary:
         if name not in self._read:
-            content = self.tree.read(name, MAX_BYTES)
-            self._read[name], wrong = summary_fields(from_frontmatter(self.path / name, content)[0])
-            for key, text in wrong:
-                self._refuse(f"{name}:{line_of(self.path / name, content, key)}: {text}")
+            file = RunFile.read(self.path / name, self.tree.read(name, MAX_BYTES))
+            self._read[name], wrong = read_summary(file.data)
+            for path, text in wrong:
+                place = file.place(*path)
+                self._refuse(f"{name}:{place.line}:{place.column}: {text}")
         return self._read[name]
 
     def _forget(self, name: str) -> None:
@@ -485,16 +491,16 @@ class InlineFolder(RunFolder):
     def __init__(self, outer: RunFolder, address: str) -> None:
         vars(self).update(vars(outer))
         self._summaries = f"{SUMMARIES}/{address.replace('/', '.')}"
-        self._over: list[dict[str, Any]] = []
+        self._over: list[Past] = []
         for name in matching(self.tree, f"{self._summaries}/*.md"):
             self._forget(name)
 
-    def history(self, rounds: int) -> list[dict[str, Any]]:  # noqa: ARG002 (all that are over)
+    def history(self, rounds: int) -> list[Past]:  # noqa: ARG002 (all that are over)
         return self._over
 
     def move_to_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:  # noqa: ARG002
         moving = self.summaries(phases)
-        self._over.append({"round": number, "phases": moving})
+        self._over.append(Past(number, moving))
         for phase in moving:
             self._forget(f"{self._summaries}/{phase}.md")
 

@@ -13,7 +13,7 @@ from skillrun.language.text.diagnostics import SkillrunError, allowed
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.given import given_values
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.bodies import is_whole
+from skillrun.runtime.store.field_types import is_whole
 from skillrun.runtime.store.files import write_atomic
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.journal_check import JOURNAL

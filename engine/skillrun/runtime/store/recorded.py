@@ -1,18 +1,16 @@
-"""What stands in the files of a run as a name or a number, before it is used: they may come from anybody.
+"""What stands in the files of a run as a name, before it is used: they may come from anybody.
 
-The one guard for the names of artifacts, whether a model, an author or an earlier record gives them; and the fields of
-a summary, without those that no run can have written.
+The one guard for the names of artifacts, whether a model, an author or an earlier record gives them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.bodies import is_number, is_text, is_whole
-from skillrun.runtime.store.state import MOST_ROUNDS, STATE
+from skillrun.runtime.store.state import STATE
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST
 
@@ -64,58 +62,3 @@ def is_artifact(name: Any) -> bool:
         return isinstance(name, str) and artifact(name) == name
     except PathRefused:
         return False
-
-
-def summary_fields(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """A summary without what no run can have written there; and what that was, behind the key where it stands."""
-    kept: dict[str, Any] = {}
-    wrong: list[tuple[str, str]] = []
-    for key, value in data.items():
-        fits = FIELDS.get(key)
-        if key == "artifacts" and isinstance(value, list):
-            kept[key] = [name for name in value if is_artifact(name)]
-            wrong += [(key, f"{shown(name)} is no artifact of this run") for name in value if not is_artifact(name)]
-        elif value is None or fits is None or fits(value):
-            kept[key] = value
-        else:
-            wrong.append((key, f"`{key}` is {shown(value)}, and that is not what a run writes there"))
-    return {key: value for key, value in kept.items() if value is not None or key not in FIELDS}, wrong
-
-
-def _is_count(value: Any) -> bool:
-    return is_whole(value) and value <= MOST_ROUNDS
-
-
-def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _mapping_to(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_usage(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        is_number(one) or (key == "price" and one is None) for key, one in value.items()
-    )
-
-
-def _is_goto(value: Any) -> bool:
-    return _mapping_to(is_text)(value) and {"target", "step"} <= value.keys()
-
-
-FIELDS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("phase", "status", "checkpoint", "summary", "reason", "entry_type"), is_text),
-    **dict.fromkeys(("number", "round"), _is_count),
-    **dict.fromkeys(("key_decisions", "open_questions", "risks_identified"), _list_of(_is_mapping)),
-    **dict.fromkeys(("quality_warnings", "asked", "artifacts", "left_out"), _list_of(is_text)),
-    **dict.fromkeys(("flags", "outputs", "set"), _is_mapping),
-    "prompts": _mapping_to(_mapping_to(is_whole)),
-    "failures": _mapping_to(_is_count),
-    "usage": _is_usage,
-    "goto": _is_goto,
-}

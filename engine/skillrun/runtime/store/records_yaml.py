@@ -6,17 +6,24 @@ import json
 import marshal
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
+from frontmatter import Post, dumps
+from frontmatter.default_handlers import BaseHandler
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, render
-from skillrun.language.text.document import parse_document
+from skillrun.language.text.document import as_mapping, report_unended
 from skillrun.language.text.scalars import is_number, plain_value
-from skillrun.language.text.source import plain, read_source, source_of
+from skillrun.language.text.source import Mapping as Nodes
+from skillrun.language.text.source import Node, Sequence, Source, Span, plain, read_source, source_of
+from skillrun.language.text.yaml import parse_yaml
+from skillrun.language.types.schemas import shown
+from skillrun.runtime.store.field_types import misfits, required, words_of
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
@@ -61,10 +68,43 @@ def _means_more(value: str) -> bool:
 _Dumper.add_representer(str, _text)
 
 
+class Handler(BaseHandler):
+    """Frontmatter as python-frontmatter has it taken apart and put together, by our own YAML and byte for byte.
+
+    One that loads has the `source` of the file, and keeps the places of what it has loaded.
+    """
+
+    FM_BOUNDARY = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
+    START_DELIMITER = END_DELIMITER = "---"
+
+    def __init__(self, source: Source | None = None, problems: Problems | None = None) -> None:
+        super().__init__()
+        self.source = source
+        self.problems = Problems() if problems is None else problems
+        self.front: Nodes | None = None
+
+    def load(self, fm: str) -> dict[str, Any]:
+        """The frontmatter that `split` has given. What is wrong with it is among the problems."""
+        assert self.source is not None
+        opening = self.FM_BOUNDARY.match(self.source.text)
+        start = opening.end() if opening is not None else 0
+        node = parse_yaml(self.source, start, start + len(fm), self.problems)
+        self.front = as_mapping(node, self.problems)
+        return {} if self.front is None else cast(dict[str, Any], plain(self.front))
+
+    def export(self, metadata: dict[str, object], **_: object) -> str:
+        return "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(metadata).items()) or "{}\n"
+
+    def format(self, post: Post, **_: object) -> str:
+        """Without a blank line between frontmatter and body, and with the blanks at the ends of both."""
+        return f"{self.START_DELIMITER}\n{self.export(post.metadata)}{self.END_DELIMITER}\n{post.content}"
+
+
 def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     """A markdown file of frontmatter and body."""
-    front = "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(data).items()) or "{}\n"
-    return f"---\n{front}---\n{body}"
+    post = Post(body)
+    post.metadata = dict(data)  # not by keyword: a key may be called `content`
+    return dumps(post, Handler())
 
 
 @lru_cache(maxsize=64)  # most of a state is what it was when it was last written
@@ -111,24 +151,64 @@ def _without_ends(value: Any) -> Any:
 
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
     """What `to_frontmatter` wrote; `content` where it has been read. Raises SkillrunError when it cannot be read."""
-    problems = Problems()
-    source = (
-        read_source(path, str(path), problems) if content is None else source_of(content, path, str(path), problems)
-    )
-    document = parse_document(source, problems) if source is not None else None
-    if document is None or problems.errors:
-        found = "\n".join(render(problem) for problem in problems)
-        raise SkillrunError(f"{path} cannot be read:\n{found}", "mend or restore the file; nothing was changed")
-    return plain(document.front), document.body.value
+    file = RunFile.read(path, content)
+    return file.data, file.body
 
 
-def line_of(path: Path, content: bytes, key: str) -> int:
-    """The line on which a key of the frontmatter stands, from 1; that of its beginning where it stands nowhere."""
-    problems = Problems()
-    source = source_of(content, path, str(path), problems)
-    document = parse_document(source, problems) if source is not None else None
-    place = document.front.place(key) if document is not None else None
-    return place.line if place is not None else 1
+@dataclass(frozen=True)
+class RunFile:
+    """A file of frontmatter and body, with the places of its values."""
+
+    front: Nodes
+    data: dict[str, Any]
+    body: str
+
+    @classmethod
+    def read(cls, path: Path, content: bytes | None = None, problems: Problems | None = None) -> RunFile:
+        """The file; `content` where it has been read. Raises SkillrunError when it cannot be."""
+        problems, name = Problems() if problems is None else problems, str(path)
+        source = read_source(path, name, problems) if content is None else source_of(content, path, name, problems)
+        file = cls._taken_apart(source, problems) if source is not None else None
+        if file is None or problems.errors:
+            raise SkillrunError(
+                f"{path} cannot be read:\n{rendered(problems)}", "mend or restore the file; nothing was changed"
+            )
+        return file
+
+    @classmethod
+    def _taken_apart(cls, source: Source, problems: Problems) -> RunFile | None:
+        handler = Handler(source, problems)
+        if not handler.detect(source.text):
+            return cls(Nodes({}, Span(source, 0)), {}, source.text)
+        try:
+            front, body = handler.split(source.text)
+        except ValueError:
+            report_unended(source, problems)
+            return None
+        data = handler.load(front)
+        return None if handler.front is None else cls(handler.front, data, body)
+
+    def check(self, record: type, problems: Problems) -> None:
+        """Report what the record needs and the frontmatter lacks, and the values that its fields do not allow."""
+        for key in sorted(required(record) - self.data.keys()):
+            problems.report(self.front.span, "missing-key", f"`{key}` is missing", f"it is {words_of(record, key)}")
+        for key in misfits(record, self.data):
+            hint = f"it is {words_of(record, key)}"
+            problems.report(self.place(key), "type", f"`{key}` is {shown(self.data[key])}", hint)
+
+    def place(self, *path: str | int) -> Span:
+        """Where the value stands to which keys, and the numbers of items, lead."""
+        node: Node = self.front
+        for step in path:
+            if isinstance(step, str) and isinstance(node, Nodes):
+                node = node.entries[step].value
+            elif isinstance(step, int) and isinstance(node, Sequence):
+                node = node.items[step]
+        return node.span
+
+
+def rendered(problems: Problems) -> str:
+    return "\n".join(map(render, problems))
 
 
 def readable(text: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from skillrun.runtime import events as kinds
 from skillrun.runtime.events import TRANSCRIPT, Event
-from skillrun.runtime.store.bodies import is_number, is_text, is_whole
+from skillrun.runtime.store.field_types import checks_of, is_text
 from skillrun.runtime.store.lock import is_held
 from skillrun.tools.tree import Tree
 
@@ -64,9 +64,10 @@ def event_of(line: bytes) -> Record | None:
     if kind is None:
         return found
     told: Record = {}
+    checks = checks_of(kind)
     for field in fields(kind):
         if field.name in found:
-            if not CHECKS[str(field.type)](found[field.name]):
+            if not checks[field.name](found[field.name]):
                 return None
         elif field.default is not MISSING:
             told[field.name] = field.default
@@ -75,20 +76,4 @@ def event_of(line: bytes) -> Record | None:
     return {**told, **found}
 
 
-def _are_records(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-
-
 KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}
-CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "str": is_text,
-    "int": is_whole,
-    "bool": lambda value: isinstance(value, bool),
-    "float": is_number,
-    "float | None": lambda value: value is None or is_number(value),
-    "tuple[str, ...]": lambda value: isinstance(value, list) and all(map(is_text, value)),
-    "tuple[Mapping[str, Any], ...]": _are_records,
-    "Mapping[str, Any]": lambda value: isinstance(value, dict),
-    "Mapping[str, str]": lambda value: isinstance(value, dict),
-    "Mapping[str, int]": lambda value: isinstance(value, dict),
-}

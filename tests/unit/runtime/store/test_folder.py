@@ -35,4 +35,4 @@ def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> No
     files.move_to_round(1, ["one"], [])
     assert mine.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
-    assert files.refused == ["summaries/one.md:4: `../mine.md` is no artifact of this run"]
+    assert files.refused == ["summaries/one.md:4:13: `../mine.md` is no artifact of this run"]

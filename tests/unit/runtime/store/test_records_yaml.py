@@ -20,6 +20,7 @@ from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.summary import Summary
 from skillrun.tools.tree import Tree
 
 IMPORTANT = [
@@ -125,8 +126,10 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
-    asyncio.run(folder.put_summary("p", summary))
-    assert RunFolder(path).summary("p") == summary
+    asyncio.run(folder.put_summary("p", Summary.of(summary)))
+    found = RunFolder(path).summary("p")
+    assert found is not None
+    assert found.record == summary
 
     async def recorded() -> None:
         with closing(Journal.create(path)) as journal:
