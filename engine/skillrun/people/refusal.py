@@ -61,7 +61,7 @@ def _is_answered(ask: Ask, prepared: Prepared) -> bool:
 
 
 def _in_program(program: Program, prefix: str, inputs: Foresight | None) -> Iterator[Ask]:
-    known = Foresight.of(program.workflow, program.config, inputs)
+    known = Foresight.of(program, inputs)
     for use in program.workflow.phases.values():
         if not known.rules_out(use.when):
             yield from _among(program.asks.get(use.name, ()), f"{prefix}{use.name}", known)
@@ -81,4 +81,5 @@ def _among(records: Iterable[Ask | Nested], at: str, known: Foresight) -> Iterat
             if isinstance(entered, Program):
                 yield from _in_program(entered, f"{here}/", given)
             else:
-                yield from _among(entered.asks, here, replace(given, names={**known.names, **given.names}))
+                names = {**known.names, **given.names}
+                yield from _among(entered.asks, here, replace(given, names=names, varying=known.varying))

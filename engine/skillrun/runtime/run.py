@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillrun.language.check.program import Program
 from skillrun.language.files.definitions import Phase, Prompt, Step
 from skillrun.language.library.configuration import Feature, resolve_features
+from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
@@ -203,9 +204,18 @@ class Run:
             self.folder.write_state(self.state, self.log)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
-        """The feature switches by name, as they stand in the mode of the state, or else of the inputs."""
+        """The feature switches by name, as they stand in the mode."""
+        config = self.program.config
+        return resolve_features(config.get("features") or {}, self._mode(state), config.get(MODES) or {})
+
+    def config(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The config as it is in the mode."""
+        return self.program.config_in(self._mode(state))
+
+    def _mode(self, state: Mapping[str, Any]) -> str | None:
+        """The mode of the state, or else of the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
-        return resolve_features(self.program.config.get("features") or {}, mode if isinstance(mode, str) else None)
+        return mode if isinstance(mode, str) else None
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     failures: dict[str, int] = {}
     for summary in over:
         failures |= summary.failures
-    breakers = Breakers(run.program.config.get("breakers") or {}, {name: n for name, n in failures.items() if n})
+    breakers = Breakers(run.config(state).get("breakers") or {}, {name: n for name, n in failures.items() if n})
     asked = frozenset(question for summary in over for question in summary.asked)
     if run.within is not None:
         asked |= run.within.asked_before | frozenset(run.within.asked)
@@ -118,7 +118,7 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
     return {
         "inputs": run.state.inputs,
         "state": state,
-        "config": run.program.config,
+        "config": dict(run.config(state)),  # its own: another mode changes it
         "features": features,
         "run": names,
     }

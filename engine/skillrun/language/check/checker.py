@@ -204,6 +204,7 @@ class Checker:
             check.records(),
             check.asks,
             frozenset(check.names),
+            settings.modes,
         )
 
     def _recorded(self, check: WorkflowCheck) -> Read:

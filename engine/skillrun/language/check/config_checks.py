@@ -10,6 +10,7 @@ from skillrun.language.check.facts import fact
 from skillrun.language.check.scope import Reached, Scope
 from skillrun.language.files.definitions import Check
 from skillrun.language.library.lookups import Settings
+from skillrun.language.library.modes import MODES
 from skillrun.language.templates.expressions import RenderError, Template
 from skillrun.language.text.source import Entry, Mapping, Node, Span
 from skillrun.language.types.types import identifier
@@ -26,19 +27,26 @@ def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings
             scope.needed(one.say, "say")
         if one.must is None or one.say is None or settings.data is None or len(list(problems)) > before:
             continue
-        names = {"config": settings.data}
-        try:
-            if not one.must.render(names):
-                problems.report(config_place(one.must, settings) or one.span, "check", str(one.say.evaluate(names)))
-        except RenderError as error:
-            problems.report(one.span, "check", f"this cannot be worked out: {error.message}")
+        for mode, data in (("", settings.data), *settings.modes.items()):
+            names = {"config": data}
+            try:
+                if not one.must.render(names):
+                    place = config_place(one.must, settings, mode) or one.span
+                    problems.report(place, "check", str(one.say.evaluate(names)))
+                    break
+            except RenderError as error:
+                problems.report(one.span, "check", f"this cannot be worked out: {error.message}")
+                break
 
 
-def config_place(template: Template, settings: Settings) -> Span | None:
-    """Where the config says what the expression reads first, in the strongest of its files; None where none does."""
+def config_place(template: Template, settings: Settings, mode: str = "") -> Span | None:
+    """Where the config says what the expression reads first, in the strongest of its files; None where none does.
+
+    What is said of the mode comes before what is said of all.
+    """
     paths = list(_paths(template.expression)) if template.expression is not None else []
     for layer in settings.layers:
-        for path in paths:
+        for path in (*([MODES, identifier(mode), *path] for path in paths if mode), *paths):
             if (entry := _entry(layer, path)) is not None:
                 return entry.value.span
     return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.files.definitions import Workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.configuration import resolve_features
+from skillrun.language.library.modes import MODES, varying
 from skillrun.language.templates import interpreter
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.expressions import RenderError, Template, Value
@@ -22,22 +23,24 @@ from skillrun.language.types.types import identifier
 
 @dataclass(frozen=True)
 class Foresight:
-    """The names whose values are known, and of the inputs those that are not."""
+    """The names whose values are known; those of the inputs that are not, and what goes by a mode that nobody knows."""
 
     names: Mapping[str, Any]
     unknown: frozenset[str] = frozenset()
+    varying: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(workflow: Workflow, config: Mapping[str, Any], inputs: Foresight | None) -> Foresight:
+    def of(program: Program, inputs: Foresight | None) -> Foresight:
         """What a workflow's templates see; `inputs` is what its inputs are known to be, if anything."""
-        names: dict[str, Any] = {"config": config}
-        if inputs is None:
-            return Foresight(names)
-        names |= inputs.names
-        if "mode" not in inputs.unknown and not any(one.name == "mode" for one in workflow.state):
-            found = resolve_features(config.get("features") or {}, names["inputs"].get("mode"))
-            names["features"] = {name: feature.on for name, feature in found.items()}
-        return Foresight(names, inputs.unknown)
+        data, modes = program.config, program.modes
+        names = dict(inputs.names) if inputs is not None else {}
+        unknown = inputs.unknown if inputs is not None else frozenset()
+        if inputs is None or "mode" in unknown or any(one.name == "mode" for one in program.workflow.state):
+            return Foresight({"config": data, **names}, unknown, varying(data, modes))
+        mode = names["inputs"].get("mode")
+        features = resolve_features(data.get("features") or {}, mode, data.get(MODES) or {})
+        names["features"] = {name: feature.on for name, feature in features.items()}
+        return Foresight({"config": modes.get(mode, data), **names}, unknown)
 
     def rules_out(self, condition: Template | None) -> bool:
         """Whether the condition is sure not to hold."""
@@ -54,7 +57,9 @@ class Foresight:
             if isinstance(found, Absent):  # what is handed over and absent is left out
                 if one.default is None:
                     continue
-                found = Foresight({**self.names, "inputs": values}, frozenset(unknown)).value(one.default)
+                found = replace(self, names={**self.names, "inputs": values}, unknown=frozenset(unknown)).value(
+                    one.default
+                )
             coerced = coerce(one, found, self.names) if found is not None else None
             if coerced is None or coerced.error:
                 unknown.add(name)
@@ -99,6 +104,8 @@ class Foresight:
             if id(name) in calls and name.name not in CONTEXT_FUNCTIONS:
                 continue
             if name.name not in self.names:
+                return False
+            if name.name == "config" and self.varying and identifier(owned.get(id(name), "")) in {"", *self.varying}:
                 return False
             if name.name == "inputs" and self.unknown and identifier(owned.get(id(name), "")) in {"", *self.unknown}:
                 return False

@@ -89,7 +89,8 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     bound |= {identifier(step.item) for step in inside if step.verb == "each"}
     for step in inside:
         if step.verb == "set" and step.main is not None:
-            bound |= {identifier(name) for name in step.main.entries or {}} | {"state", "features"}
+            names = {identifier(name) for name in step.main.entries or {}}
+            bound |= names | {"state", "features", *(["config"] if "mode" in names else [])}
     conditions = [step.when for step in inside if step.when is not None]
     values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
     templates = [*texts, *conditions, *(template for value in values for template in value.templates())]

@@ -23,7 +23,7 @@ class Program:
     model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
     what is read of the records of single steps, and `records` whether any phase can put something on record at all.
     `asks` are the steps of each phase that ask a person or enter what may, `names` what its templates and those of all
-    that it enters read, each name with its fields.
+    that it enters read, each name with its fields. `modes` has the config as it is in each mode.
     """
 
     workflow: Workflow
@@ -39,6 +39,11 @@ class Program:
     records: bool = True
     asks: Mapping[str, tuple[Ask | Nested, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
+    modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def config_in(self, mode: str | None) -> Mapping[str, Any]:
+        """The config as it is in a mode; what is no mode of it changes nothing."""
+        return self.modes.get(mode or "", self.config)
 
     def reads_name(self, name: str) -> bool:
         """Whether a template reads the name, or a field of it."""

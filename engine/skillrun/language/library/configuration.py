@@ -7,14 +7,18 @@ key is a problem.
 
 from __future__ import annotations
 
+from collections import abc as collections
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun.language.files.kinds import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.files.reader import Reader
 from skillrun.language.text.diagnostics import Problems, close_to, suggest
 from skillrun.language.text.source import Entry, Mapping, Node, Sequence, Span, plain, sequences
+
+ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -31,21 +35,41 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     shipped, *others = reversed(tuple(layers))
     merged: dict[str, Any] = plain(shipped)
     for layer in others:
-        _overlay(merged, layer, problems, "")
+        merged = laid_over(merged, fitting(merged, layer, problems))
     return merged
 
 
-def _overlay(base: dict[str, Any], layer: Mapping, problems: Problems, path: str) -> None:
-    is_open = bool(path) and "[]" not in path and is_collection(base)
+def laid_over(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
+    """What is said by both: mappings key by key, and of anything else what `layer` says."""
+    found = dict(base)
+    for name, value in layer.items():
+        both = isinstance(value, dict) and isinstance(base.get(name), dict)
+        found[name] = laid_over(base[name], value) if both else value
+    return found
+
+
+def without(layer: Mapping, name: str) -> Mapping:
+    """A layer but for one of its keys."""
+    return layer._replace(entries={other: entry for other, entry in layer.entries.items() if other != name})
+
+
+def fitting(
+    base: dict[str, Any], layer: Mapping, problems: Problems, path: str = "", *, is_open: bool = False
+) -> dict[str, Any]:
+    """What of a layer may be laid over the base; the rest is reported. `is_open`: whether keys may be added here."""
+    found: dict[str, Any] = {}
     for name, entry in layer.entries.items():
-        where = f"{path}.{name}" if path else name
-        if isinstance(base.get(name), dict) and isinstance(entry.value, Mapping):
-            _overlay(base[name], entry.value, problems, where)
-        elif _may_stand(base, name, entry, problems, where, is_open=is_open):
-            base[name] = plain(entry.value)
+        where, there = f"{path}.{name}" if path else name, base.get(name)
+        if isinstance(there, dict) and isinstance(entry.value, Mapping):
+            found[name] = fitting(there, entry.value, problems, where, is_open=is_collection(there))
+        elif name in ENGINE_KEYS.get(path.rpartition(".")[0], ()) and name not in base:
+            found[name] = plain(entry.value)  # `check_switches` looks at it
+        elif may_stand(base, name, entry, problems, where, is_open=is_open):
+            found[name] = plain(entry.value)
+    return found
 
 
-def _may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str, *, is_open: bool) -> bool:
+def may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str, *, is_open: bool) -> bool:
     """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
     if name in base:
         return _fits(base[name], entry.value, problems, where)
@@ -83,7 +107,7 @@ def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) 
     """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
     fields = {name: value for one in old if isinstance(one, dict) for name, value in one.items()}
     entries = [one for item in new.items if fields and isinstance(item, Mapping) for one in item.entries.items()]
-    fitting = [_may_stand(fields, name, entry, problems, f"{where}[].{name}", is_open=False) for name, entry in entries]
+    fitting = [may_stand(fields, name, entry, problems, f"{where}[].{name}", is_open=False) for name, entry in entries]
     return all(fitting)
 
 
@@ -104,8 +128,17 @@ MOST_FEATURES: Final = 200
 MOST_NEEDS: Final = 1_000
 
 
-def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Feature]:
-    """Each switch is on when it is enabled, lists the mode and all it requires are on. Cycles count as off."""
+def resolve_features(
+    features: dict[str, Any], mode: str | None, modes: collections.Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Feature]:
+    """Each switch is on when it is enabled, goes with the mode and all it requires are on. Cycles count as off.
+
+    It goes with the modes that it lists, or else with those that list it; where neither is said, with all.
+    """
+    listing: dict[str, set[str]] = {}
+    for known, entry in modes.items():
+        for name in entry.get("features", ()) if isinstance(entry, dict) else ():
+            listing.setdefault(name, set()).add(known)
     resolved: dict[str, Feature] = {}
 
     def resolve(name: str, path: tuple[str, ...]) -> Feature:
@@ -114,10 +147,10 @@ def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Fe
         if name in path:
             return Feature(name, on=False, because="it requires itself")
         entry = features.get(name) or {}
-        modes = entry.get("modes")
+        going = entry["modes"] if "modes" in entry else listing.get(name)
         if not entry.get("enabled", False):
             because = "not enabled"
-        elif modes and mode is not None and mode not in modes:
+        elif going and mode is not None and mode not in going:
             because = f"not in {mode} mode"
         else:
             off = [need for need in entry.get("requires") or [] if not resolve(need, (*path, name)).on]
@@ -130,19 +163,7 @@ def resolve_features(features: dict[str, Any], mode: str | None) -> dict[str, Fe
 
 def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
     """The features and breakers of a layer: their keys and types, unknown names in `requires`, and cycles."""
-    reader = Reader(problems)
-
-    def read(part: str, keys: Keys) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The entries of a layer; what a weaker one has said already may be left out."""
-        merged = data.get(part) or {}
-        for name, entry in _entries(layer, part, problems):
-            said = merged.get(name)
-            known = said if isinstance(said, dict) else {}
-            lacking = {key: replace(one, required=one.required and key not in known) for key, one in keys.items()}
-            yield name, reader.read(entry, lacking)
-
-    for name, found in read("breakers", BREAKER_KEYS):
-        _check_question(layer.get("breakers"), name, found, (data.get("breakers") or {}).get(name), problems)
+    check_breakers(layer, data, problems)
     known = data.get("features") or {}
     needs = sum(len(one.get("requires") or ()) for one in known.values() if isinstance(one, dict))
     if (len(known) > MOST_FEATURES or needs > MOST_NEEDS) and (span := layer.place("features")):
@@ -150,12 +171,43 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
         problems.report(span, "too-many", message, f"at most {MOST_FEATURES} features with {MOST_NEEDS} in `requires`")
         data["features"] = {}
         return
-    for name, found in read("features", FEATURE_KEYS):
+    for name, found in _read(layer, "features", FEATURE_KEYS, data, problems):
         for need, span in found.get("requires", {}).items():
             if need not in known:
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
             elif _reaches(known, need, name):
                 problems.report(span, "cycle", f"`{name}` requires itself through `{need}`")
+    for mode, entry in _entries(layer, "modes", Problems()):
+        if isinstance(entry, Mapping):
+            check_breakers(entry, (data["modes"].get(mode) or {}), problems)
+            _check_listed(entry, known, problems)
+
+
+def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
+    """The breakers of a layer, or of a mode in it: their keys and types, and the words of their questions."""
+    for name, found in _read(layer, "breakers", BREAKER_KEYS, data, problems):
+        _check_question(layer.get("breakers"), name, found, (data.get("breakers") or {}).get(name), problems)
+
+
+def _read(
+    layer: Mapping, part: str, keys: Keys, data: dict[str, Any], problems: Problems
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries of a part of a layer; what a weaker one has said already may be left out."""
+    merged = data.get(part) or {}
+    for name, entry in _entries(layer, part, problems):
+        said = merged.get(name)
+        known = said if isinstance(said, dict) else {}
+        lacking = {key: replace(one, required=one.required and key not in known) for key, one in keys.items()}
+        yield name, Reader(problems).read(entry, lacking)
+
+
+def _check_listed(mode: Mapping, features: Collection[str], problems: Problems) -> None:
+    """The features that a mode lists are there."""
+    listed = mode.get("features")
+    for item in listed.items if isinstance(listed, Sequence) else ():
+        if plain(item) not in features:
+            message, hint = f"there is no feature `{plain(item)}`", suggest(str(plain(item)), features)
+            problems.report(item.span, "unknown-feature", message, hint)
 
 
 def _check_question(part: Node | None, name: str, found: dict[str, Any], merged: Any, problems: Problems) -> None:

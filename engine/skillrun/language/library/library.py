@@ -34,9 +34,11 @@ from skillrun.language.files.parse import (
     parse_text,
     parse_workflow,
 )
-from skillrun.language.library.configuration import merge
+from skillrun.language.library.configuration import without
 from skillrun.language.library.model_names import check_names
 from skillrun.language.library.models_yaml import Layers, merged, vetted
+from skillrun.language.library.modes import merge_by_mode
+from skillrun.language.library.moved import WAS, in_new_places, moves_of
 from skillrun.language.library.roots import Root
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import GivenUp, Problem, Problems
@@ -52,12 +54,16 @@ FOLDERS: Final = ("workflows", "skills", "roles", "config")
 
 @dataclass(frozen=True)
 class Config:
-    """A merged config file: its data, and the files it came from with the shipped one last; whose each is."""
+    """A merged config file: its data, and the files it came from with the shipped one last; whose each is.
+
+    `modes` has the data as it is in each mode, all of it.
+    """
 
     name: str
     data: dict[str, Any]
     layers: tuple[nodes.Mapping, ...]
     roots: tuple[str, ...] = ()
+    modes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -159,14 +165,21 @@ class Library:
     def _merged(self, name: str, named: Layers) -> Config | None:
         try:
             if name == "models":
-                named = vetted(named, self.problems)
-            roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-            data = (merged if name == "models" else merge)(layers, self.problems)
-            if name == "models":
-                check_names(layers, data, self.problems)
-            return Config(name, data, layers, roots)
+                return self._models(named)
+            roots, (*others, shipped) = (root for root, _ in named), (layer for _, layer in named)
+            moves = moves_of(shipped, self.problems)
+            layers = (*(in_new_places(layer, moves, self.problems) for layer in others), without(shipped, WAS))
+            data, modes = merge_by_mode(layers, self.problems)
+            return Config(name, data, layers, tuple(roots), modes)
         except GivenUp:
             return None
+
+    def _models(self, named: Layers) -> Config:
+        named = vetted(named, self.problems)
+        roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
+        data = merged(layers, self.problems)
+        check_names(layers, data, self.problems)
+        return Config("models", data, layers, roots)
 
     def skill(self, name: str) -> Document | None:
         """The file of the skill `area/name`, of whatever kind."""

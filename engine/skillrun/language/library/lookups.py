@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,25 +14,39 @@ from skillrun.language.files.parse import Bank
 from skillrun.language.library.configuration import check_switches
 from skillrun.language.library.library import Library
 from skillrun.language.library.model_names import ModelNames, Wrong
+from skillrun.language.library.modes import varying
 from skillrun.language.templates.expressions import Value
 from skillrun.language.text import source
 from skillrun.language.text.diagnostics import did_you_mean, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import MemberError, parse_member
 from skillrun.language.types.picoschema import ShapeSpec
-from skillrun.language.types.types import ANY, BOOLEAN, Type, of_value, record
+from skillrun.language.types.types import ANY, BOOLEAN, Type, merged, of_value, record
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """A workflow's config as its templates see it; `data` is None where nobody knows it. Equal to itself alone."""
+    """A workflow's config as its templates see it, and as it is in each mode; `data` is None where nobody knows it.
+
+    Equal to itself alone.
+    """
 
     data: Mapping[str, Any] | None = None
     layers: tuple[source.Mapping, ...] = ()
+    modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def config(self) -> Type:
-        return ANY if self.data is None else of_value(self.data, "config", tunable=True)
+        """What it is in any mode, or in none."""
+        if self.data is None:
+            return ANY
+        common = of_value(self.data, "config", tunable=True)
+        everywhere = (self.data, *self.modes.values())
+        varied = {
+            name: merged(of_value(data[name], f"config.{name}", tunable=True) for data in everywhere)
+            for name in varying(self.data, self.modes)
+        }
+        return common._replace(fields={**common.fields, **record(varied).fields})
 
     @cached_property
     def features(self) -> Type:
@@ -92,7 +106,7 @@ class Lookups:
         """A config with its switches checked; unknown where it is not there or cannot be read."""
         if name not in self._settings:
             config = self.library.config(name)
-            self._settings[name] = UNKNOWN if config is None else Settings(config.data, config.layers)
+            self._settings[name] = UNKNOWN if config is None else Settings(config.data, config.layers, config.modes)
             for layer in config.layers if config is not None else ():
                 check_switches(layer, config.data if config is not None else {}, self.problems)
         return self._settings[name]

@@ -46,3 +46,4 @@ async def act(step: Step, frame: Frame) -> None:
         if field.name == "mode":
             features = frame.run.features(frame.open.state)
             frame.names["features"].update({name: feature.on for name, feature in features.items()})
+            frame.names["config"].update(frame.run.config(frame.open.state))

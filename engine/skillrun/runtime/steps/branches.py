@@ -47,7 +47,7 @@ def branch_of(
     branch = replace(
         phase,
         names={**phase.names, "run": run},
-        breakers=Breakers(phase.run.program.config.get("breakers") or {}),
+        breakers=Breakers(frame.names["config"].get("breakers") or {}),
         asked_before=fork.asked,
         earlier=fork.earlier,
         spent=Spent(),

@@ -132,14 +132,21 @@ def test_a_protocol_is_added_by_files_alone(plan: Checked) -> None:
 
 
 def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
-    config = "modes:\n  extreme: {think_deep: true, judged: true, judges: debate, team: balanced}\n"
-    _, problems = plan(**{"config/planning.yaml": config})
-    assert problems
-    assert {one.partition(" `")[2] for one in problems} == {"extreme` is missing here"}
-    config += "strategy_per_phase:\n"
-    config += "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in ("research", "architecture", "test_strategy"))
+    config = "modes:\n  extreme: {think_deep: true, judges: debate}\n"
     _, problems = plan(**{"config/planning.yaml": config})
     assert problems == []
+    _, problems = plan(**{"config/planning.yaml": config.replace("debate", "debtae")})
+    assert problems == ["error config/planning.yaml:2 there is no protocol `debtae`"]
+
+
+def test_the_columns_of_older_projects_make_up_a_mode(plan: Checked) -> None:
+    config = "strategy_per_phase:\n"
+    config += "".join(f"  {phase}: {{extreme: red-team}}\n" for phase in ("research", "architecture", "test_strategy"))
+    program, problems = plan(**{"config/planning.yaml": config})
+    assert {one.partition(" ")[0] for one in problems} == {"warning"}
+    assert program is not None
+    assert set(program.config_in("extreme")["strategy_per_phase"].values()) == {"red-team"}
+    assert set(program.config_in("standard")["strategy_per_phase"].values()) == {"quick"}
 
 
 def test_a_question_bank_named_in_the_config_has_to_be_there_with_every_group(plan: Checked) -> None:
