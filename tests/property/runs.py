@@ -25,6 +25,7 @@ from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.answers import Answer, QuestionRecord
 from skillrun.people.person import Asking
 from skillrun.people.prepared import Read
 from skillrun.runtime import session
@@ -85,7 +86,7 @@ class Human:
     away: bool
     typed: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
         await asyncio.sleep(0)
         if self.away and (not now or _number(asking.key) % 3 == 0):
             return None
@@ -100,10 +101,10 @@ class Human:
     def asked_before(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
         """Nothing is prepared here."""
 
-    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
         """Nothing is prepared here."""
 
-    def _answer(self, asking: Asking, question: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(self, asking: Asking, question: Mapping[str, Any]) -> Answer:
         if str(question["id"]).startswith("keep-"):
             return {"answer": question["default"]}
         failed, again, number = asking.key.partition(".retry-")

@@ -24,7 +24,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.types import identifier
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.answers import DEFAULT, Question, answered, choices_of, default_of
+from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
 from skillrun.people.person import Asking
 from skillrun.people.prepared import Prepared, Read
 from skillrun.runtime.events import CallEnded, Event, RunStarted
@@ -52,14 +52,14 @@ class StandIn:
     attended = False
     typed: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]]:  # noqa: ARG002 (nobody is asked)
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
         """A default that is none is no answer here either: what a person decides is taken to be the first choice."""
         for one in asking.questions:
             if choices_of(one):
                 self.met[str(one["id"])] = choices_of(one)
         return [self._answer(asking.key, one) for one in asking.questions]
 
-    def _answer(self, key: str, question: Question) -> dict[str, Any]:
+    def _answer(self, key: str, question: Question) -> Answer:
         if question["id"] in self.told:
             return answered(self.told[question["id"]], answered_by=DEFAULT)
         default = default_of(question)
@@ -75,10 +75,10 @@ class StandIn:
     def earlier(self, asking: Asking) -> None:
         """What a rehearsal goes on with is not prepared."""
 
-    def asked_before(self, address: str, questions: Sequence[dict[str, Any]]) -> None:
+    def asked_before(self, address: str, questions: Sequence[Question]) -> None:
         """Nor is what an earlier process asked."""
 
-    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
         """Nor is there anything to tell of it."""
 
 

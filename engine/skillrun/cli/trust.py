@@ -108,6 +108,7 @@ def told(wish: Wish) -> str:
 def _agreed(wanted: Sequence[Wish]) -> bool:
     import asyncio
 
+    from skillrun.people.answers import Question
     from skillrun.people.terminal import Terminal
 
     places = {wish.endpoint.base_url for wish in wanted}
@@ -115,7 +116,7 @@ def _agreed(wanted: Sequence[Wish]) -> bool:
     many = f"{len(places)} addresses" if len(places) > 1 else "this address"
     with_keys = f" with {counted(len(keys), 'key')} of yours" if keys else ""
     text = f"Trust {many}{with_keys}?"
-    question = {"id": "trust", "text": text, "choices": ["no", "yes"], "default": "no"}
+    question: Question = {"id": "trust", "text": text, "choices": ["no", "yes"], "default": "no"}
     return asyncio.run(Terminal().ask([question])) == [{"answer": "yes"}]
 
 

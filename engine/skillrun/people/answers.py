@@ -3,15 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypedDict, cast
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean, printable
 
-Question = Mapping[str, Any]
+
+class Question(TypedDict, total=False):
+    """What a person is asked. An author's list of questions, or a model, gives it, with keys of its own."""
+
+    id: str
+    text: str
+    choices: object
+    other: object
+    multiple: object
+    default: object
+    skip: object
+    levels: object
+    recommended: object
+    depends: object
+    notes: object
+    priority: object
+    section: object
+    means: Mapping[str, object]
+    """Other names of its choices."""
+    once: bool
+    round: int
+    version: str
+    """What it is about, where an answer for something else does not count."""
+
+
+class Answer(TypedDict, total=False):
+    """What was given for a question; without `answer` it is open."""
+
+    answer: Any
+    answered_by: str
+    asked_at: str
+    confidence: str
+    comment: str
+    ended: bool
+
+
+class QuestionRecord(Question, Answer, total=False):
+    """A question with what was given for it, as the run keeps it."""
+
+
 WORDED: Final = "worded during the run"
 """What is said of a question whose words are not the workflow's own."""
-ENDED: Final = {"ended": True}
+ENDED: Final[Answer] = {"ended": True}
 """Instead of an answer: the person has ended the list at this question."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
 """Who gave an answer, in its record as `answered_by`: nothing is a person's that no person gave."""
@@ -45,6 +84,11 @@ def may_skip(question: Question) -> bool:
     return question.get("skip") is True
 
 
+def with_more(question: Question, **more: object) -> Question:
+    """The question with other words of these names."""
+    return cast(Question, {**question, **more})
+
+
 def default_of(question: Question) -> Any:
     """The answer when nobody gives one; None where somebody has to, empty where the question may be left open."""
     found = question.get("default")
@@ -72,15 +116,15 @@ def shown(value: Any) -> str:
     return " ".join(printable(text).split())
 
 
-def answered(answer: Any, **more: Any) -> dict[str, Any]:
+def answered(answer: object, **more: object) -> Answer:
     """The record of an answer with what is known beside it; an empty answer is none, and a comment may stand alone."""
     beside = {name: value for name, value in more.items() if value not in (None, "")}
     if answer is None or answer in ("", []):
-        return {name: value for name, value in beside.items() if name == "comment"}
-    return {"answer": answer, **beside}
+        return cast(Answer, {name: value for name, value in beside.items() if name == "comment"})
+    return cast(Answer, {"answer": answer, **beside})
 
 
-def by_default(question: Question) -> dict[str, Any]:
+def by_default(question: Question) -> Answer:
     return answered(default_of(question), answered_by=DEFAULT)
 
 

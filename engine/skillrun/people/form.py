@@ -19,6 +19,7 @@ from skillrun.language.text.diagnostics import Problems, SkillrunError, printabl
 from skillrun.language.text.document import outline
 from skillrun.language.text.source import MAX_BYTES, Source, source_of
 from skillrun.people.answers import (
+    Answer,
     Question,
     by_default,
     choice_like,
@@ -64,7 +65,7 @@ Line = tuple[int, str]
 class Filled(NamedTuple):
     """What a form says: a record for each question, and the notes that belong to none of them."""
 
-    answers: list[dict[str, Any]]
+    answers: list[Answer]
     notes: str = ""
 
 
@@ -297,7 +298,7 @@ class _Reading:
         self.question, self.phrases = question, phrases
         self.number, self.title = number, _title(number, question)
         self.unclear: list[Line] = []
-        self.answer: dict[str, Any] = {}
+        self.answer: Answer = {}
         self.level = ""
         self.words = ""
 
@@ -416,7 +417,7 @@ def _uncommented(lines: list[Line], boxes: _Boxes) -> tuple[list[Line], list[str
     return left, [remark for remark in remarks if remark]
 
 
-def _remarked(answer: dict[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+def _remarked(answer: Answer, remarks: Sequence[str]) -> Answer:
     """The record with more words in its comment."""
     comment = "\n".join(filter(None, [answer.get("comment", ""), *remarks]))
     return {**answer, "comment": comment} if comment else answer

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from skillrun.people.answers import Question, answered, choice_like, choices_of, is_multiple, is_open, shown
+from skillrun.people.answers import Answer, Question, answered, choice_like, choices_of, is_multiple, is_open, shown
 from skillrun.people.phrases import Phrases
 
 Unclear = Callable[[str], None]
@@ -56,7 +56,7 @@ def answer_of(
     words: str,
     unclear: Unclear,
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
-) -> dict[str, Any]:
+) -> Answer:
     """The record of ticked choices, of what stands behind `Other:` (None where it is not chosen), and of the words.
 
     Words that decide nothing stay in the record as its `comment`.

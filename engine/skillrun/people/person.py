@@ -16,7 +16,7 @@ from typing import Any
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import UsageError
-from skillrun.people.answers import ENDED, WORDED, Question, by_default, default_of
+from skillrun.people.answers import ENDED, WORDED, Answer, Question, QuestionRecord, by_default, default_of, with_more
 from skillrun.people.prepared import Prepared, Read, read_answers
 from skillrun.people.terminal import Keep, Left, Terminal
 
@@ -32,7 +32,7 @@ class Asking:
 
     key: str
     phase: str
-    questions: tuple[dict[str, Any], ...]
+    questions: tuple[Question, ...]
     computed: bool = False
     may_skip: bool = False
     left: Left = field(default_factory=Left)
@@ -51,14 +51,14 @@ class Person:
         self.staying = staying
         self._turn = asyncio.Lock()
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
         """A record for each question, empty where it stays unanswered; None when nobody answers, or is asked, now.
 
         Raises PreparedUnfit for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
         given = self._all_ahead(asking)
         left = {str(number): asking.questions[number] for number, answer in enumerate(given) if answer is None}
-        answers: list[dict[str, Any]] = []
+        answers: list[Answer] = []
         if left:
             if self.terminal is None or not self.attended or not (now or self.staying):
                 return None
@@ -91,23 +91,23 @@ class Person:
         for question in questions:
             self.prepared.was_asked(address.partition("/")[2].rpartition("@")[0], question)
 
-    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say; prepared answers that say something else are told at the end."""
         for question, record in zip(asking.questions, records, strict=True):
             self.prepared.come_late(asking.key, question, record, read)
 
-    def _all_ahead(self, asking: Asking) -> list[dict[str, Any] | None]:
+    def _all_ahead(self, asking: Asking) -> list[Answer | None]:
         """What is known of each question; behind the words that end the list nothing is asked."""
-        records: list[dict[str, Any] | None] = []
+        records: list[Answer | None] = []
         for question in asking.questions:
-            words = {"means": {**question.get("means", {}), asking.enough: ENDED}} if asking.enough else {}
-            record = self._ahead(asking.key, {**question, **words})
+            words: dict[str, object] = {asking.enough: ENDED} if asking.enough else {}
+            record = self._ahead(asking.key, with_more(question, means={**question.get("means", {}), **words}))
             if record is not None and ENDED in (record.get("answer"), *_several(record.get("answer"))):
                 return [*records, *([ENDED] * (len(asking.questions) - len(records)))]
             records.append(record)
         return records
 
-    def _ahead(self, key: str, question: Question) -> dict[str, Any] | None:
+    def _ahead(self, key: str, question: Question) -> Answer | None:
         """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
         record = self.prepared.take(key, question)
         if record is None and not self.attended and default_of(question) is not None:

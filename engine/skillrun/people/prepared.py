@@ -20,13 +20,23 @@ from skillrun.language.files.reader import Reader
 from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render
 from skillrun.language.text.document import as_mapping, read_yaml
 from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Sequence, plain
-from skillrun.people.answers import PREPARED, AnswerUnfit, Question, answered, fitting, is_multiple, shown
+from skillrun.people.answers import (
+    PREPARED,
+    Answer,
+    AnswerUnfit,
+    Question,
+    QuestionRecord,
+    answered,
+    fitting,
+    is_multiple,
+    shown,
+)
 
 KEYS: Final[Keys] = {
     "answer": Key("anything", "is a text, a number, or a list of them", required=True),
     "confidence": Key("sentence", "how sure it is"),
 }
-Read = Callable[[Question, dict[str, Any]], dict[str, Any]]
+Read = Callable[[Question, Answer], QuestionRecord]
 """The record of a question with what was answered, as the run keeps it."""
 
 
@@ -49,7 +59,7 @@ class Prepared:
         self._taken: set[str] = set()
         self._late: dict[str, str] = {}
 
-    def take(self, key: str, question: Question) -> dict[str, Any] | None:
+    def take(self, key: str, question: Question) -> Answer | None:
         """The answer of a question that is put now; None where the file has none. Raises PreparedUnfit."""
         name = self._name(key, question)
         if name is None:
@@ -76,7 +86,7 @@ class Prepared:
         if (name := self._name(key, question)) is not None:
             self._taken.add(name)
 
-    def come_late(self, key: str, question: Question, record: Question, read: Read) -> None:
+    def come_late(self, key: str, question: Question, record: QuestionRecord, read: Read) -> None:
         """Note the answer to a question that has another one since an earlier process, unless one comes that takes it.
 
         `record` has that answer, and `read` gives the record that the one of the file would have had.
@@ -190,7 +200,7 @@ def _words(answer: Any) -> str:
     return ", ".join(map(shown, answer if isinstance(answer, list) else [answer]))
 
 
-def _answer(node: Node, question: Question) -> dict[str, Any]:
+def _answer(node: Node, question: Question) -> Answer:
     given: Any = plain(node)
     if isinstance(given, dict):
         answer, sure = fitting(question, given["answer"]), given.get("confidence")

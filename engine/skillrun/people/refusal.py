@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from skillrun.language.check.foresight import Foresight
 from skillrun.language.check.program import Ask, Nested, Program
 from skillrun.language.text.diagnostics import Problems
-from skillrun.people.answers import choices_of, default_of
+from skillrun.people.answers import Question, choices_of, default_of
 from skillrun.people.prepared import Prepared
 
 
@@ -38,8 +38,8 @@ def check_answers(program: Program, prepared: Prepared) -> Problems:
     problems = Problems()
     known: set[str] = set()
     for ask in asks(program):
-        known |= {ask.at, *(str(question["id"]) for question in ask.questions)}
-        for question in ask.questions:
+        known |= {ask.at, *(str(question["id"]) for question in questions_of(ask))}
+        for question in questions_of(ask):
             if choices_of(question):
                 prepared.check(ask.at, question, problems)
     prepared.check_names(known, problems)
@@ -51,13 +51,18 @@ def asks(program: Program, inputs: Mapping[str, Any] | None = None) -> Iterator[
     return _in_program(program, "", Foresight({"inputs": inputs}) if inputs is not None else None)
 
 
+def questions_of(ask: Ask) -> Iterator[Question]:
+    """What is asked, as far as it is written out."""
+    return (cast(Question, question) for question in ask.questions)
+
+
 def _is_answered(ask: Ask, prepared: Prepared) -> bool:
     """Whether nobody has to be there for it."""
     if ask.has_default:
         return True
     if ask.brings_files:
         return False
-    return all(default_of(question) is not None or prepared.has(ask.at, question) for question in ask.questions)
+    return all(default_of(question) is not None or prepared.has(ask.at, question) for question in questions_of(ask))
 
 
 def _in_program(program: Program, prefix: str, inputs: Foresight | None) -> Iterator[Ask]:

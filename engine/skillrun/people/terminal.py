@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from skillrun.language.text.diagnostics import hanging, printable
 from skillrun.people.answers import (
     ENDED,
+    Answer,
     Question,
     answered,
     choices_of,
@@ -84,7 +85,7 @@ class Terminal:
         *,
         may_skip: bool = False,
         enough: str = "",
-    ) -> list[dict[str, Any]]:
+    ) -> list[Answer]:
         """The answers' records, in order; Shift-Tab goes back to the one before. Raises KeyboardInterrupt.
 
         `left`: what was answered earlier; it goes on with the first question without an answer. `keep` hears of what
@@ -138,7 +139,7 @@ class Terminal:
         records = [self._record(name, at >= number, going) for at, name in enumerate(names)]
         return [*records[:-1], {**records[-1], **ENDED}] if ended else records
 
-    def _record(self, name: str, ended: bool, going: _Going) -> dict[str, Any]:
+    def _record(self, name: str, ended: bool, going: _Going) -> Answer:
         """The record of a question that was asked, or that the list has ended before."""
         if name not in going.given:
             return ENDED if ended else {}

@@ -13,6 +13,7 @@ from skillrun.language.files.definitions import PhaseUse
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.given import given_values
 from skillrun.language.types.schemas import shown
+from skillrun.people.answers import Question
 from skillrun.runtime.events import Notice
 from skillrun.runtime.questions.asking import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
@@ -95,7 +96,8 @@ async def rebuilt(phase: PhaseRun) -> Summary | None:
     phase.artifacts = [path for path in paths if isinstance(path, str) and run.folder.text(path) is not None]
     if not phase.artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
-        asked = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY, "round": phase.round}
+        asked: Question = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY}
+        asked["round"] = phase.round
         frame = new_frame(phase, address, phase.phase, phase.names)
         answers = (await put(frame, f"{address}.recover", [asked]))["answers"]
         if answers[0].get("answer") != SKIP:

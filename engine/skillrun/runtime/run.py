@@ -28,6 +28,7 @@ from skillrun.runtime.store.summary import TOKENS, Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.people.answers import Answer, Question, QuestionRecord
     from skillrun.people.person import Asking
     from skillrun.people.prepared import Read
     from skillrun.runtime.prompt.material import Piece
@@ -43,7 +44,7 @@ class Person(Protocol):
         """The flags that bring the same person again, with what stands behind each."""
         ...
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[dict[str, Any]] | None:
+    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
         ...
 
@@ -55,11 +56,11 @@ class Person(Protocol):
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
 
-    def asked_before(self, address: str, questions: Sequence[dict[str, Any]]) -> None:
+    def asked_before(self, address: str, questions: Sequence[Question]) -> None:
         """An earlier process asked these: what is prepared for them is not told as unused."""
         ...
 
-    def came_late(self, asking: Asking, records: Sequence[dict[str, Any]], read: Read) -> None:
+    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...
 

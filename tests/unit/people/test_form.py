@@ -12,13 +12,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import shown
+from skillrun.people.answers import Answer, Question, shown
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.meaning import letter, meant_by
 from skillrun.people.phrases import Phrases
 from skillrun.tools.tree import Tree
 
-STORE = {
+STORE: Question = {
     "id": "store",
     "text": "Where are the settings kept?",
     "choices": ["In the browser", "On the server, per user", "Nowhere"],
@@ -26,10 +26,10 @@ STORE = {
     "section": "Data",
     "notes": [{"perspective": "security", "note": "A shared computer keeps them."}],
 }
-OPEN = {**STORE, "id": "open", "other": True}
-SEVERAL = {**STORE, "id": "several", "multiple": True}
-BOTH = {**STORE, "id": "both", "multiple": True, "other": True}
-WORDS: dict[str, Any] = {"id": "words", "text": "Who asked for it?"}
+OPEN: Question = {**STORE, "id": "open", "other": True}
+SEVERAL: Question = {**STORE, "id": "several", "multiple": True}
+BOTH: Question = {**STORE, "id": "both", "multiple": True, "other": True}
+WORDS: Question = {"id": "words", "text": "Who asked for it?"}
 SERVER = {"answer": "On the server, per user"}
 
 Fill = Callable[[str], str]
@@ -41,7 +41,7 @@ def at(path: Path) -> tuple[Tree, str]:
     return Tree(path.parent), path.name
 
 
-def filled(tmp_path: Path, questions: list[dict[str, Any]], fill: Fill) -> list[dict[str, Any]]:
+def filled(tmp_path: Path, questions: list[Question], fill: Fill) -> list[Answer]:
     path = tmp_path / f"form-{len(list(tmp_path.iterdir()))}.md"
     assert write_form(*at(path), questions)
     path.write_text(fill(path.read_text("utf-8")), "utf-8")
@@ -193,7 +193,10 @@ def test_a_choice_is_ticked_or_written(tmp_path: Path, old: str, new: str) -> No
 def test_a_beginning_or_a_letter_with_a_comment_is_a_choice_where_own_words_are_no_answer(
     tmp_path: Path, words: str
 ) -> None:
-    question = {**STORE, "choices": ["In the browser", "On the server, per user", "Service"][: 2 + (words == "Serv")]}
+    question: Question = {
+        **STORE,
+        "choices": ["In the browser", "On the server, per user", "Service"][: 2 + (words == "Serv")],
+    }
     answer = "Service" if words == "Serv" else "On the server, per user"
     comment = {"comment": "as ever"} if "as ever" in words else {}
     assert filled(tmp_path, [question], replaced("Answer:", f"Answer: {words}")) == [{"answer": answer, **comment}]
@@ -302,7 +305,7 @@ def test_several_and_words_of_their_own_are_an_answer(tmp_path: Path) -> None:
 
 @pytest.mark.row("R6")
 def test_what_is_left_open_is_unanswered_or_takes_its_default(tmp_path: Path) -> None:
-    questions = [STORE, WORDS, {**STORE, "id": "again", "default": "Nowhere"}, {**WORDS, "default": ""}]
+    questions: list[Question] = [STORE, WORDS, {**STORE, "id": "again", "default": "Nowhere"}, {**WORDS, "default": ""}]
     assert filled(tmp_path, questions, replaced("[ ] B.", "[x] B.")) == [
         SERVER,
         {},
@@ -381,9 +384,7 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
         (WORDS, lambda t: t.replace("## Q1 · words\n", "").replace("Answer:", "Answer: me"), "`## Q1` is missing"),
     ],
 )
-def test_what_is_unclear_is_named_and_not_guessed(
-    tmp_path: Path, question: dict[str, Any], fill: Fill, why: str
-) -> None:
+def test_what_is_unclear_is_named_and_not_guessed(tmp_path: Path, question: Question, fill: Fill, why: str) -> None:
     with pytest.raises(UnclearAnswers, match=why) as raised:
         filled(tmp_path, [question], fill)
     assert str(raised.value).startswith(f"{tmp_path}/form-0.md:")
@@ -402,7 +403,7 @@ def test_all_that_is_unclear_is_named_at_once(tmp_path: Path) -> None:
     ("old", "new"), [("## Q2 · when\n", ""), ("Answer:", "Answer: see\n```\nsome code")], ids=["deleted", "in code"]
 )
 def test_a_question_whose_heading_is_gone_is_not_read_as_part_of_another(tmp_path: Path, old: str, new: str) -> None:
-    questions = [WORDS, {"id": "when", "text": "When is it needed?"}]
+    questions: list[Question] = [WORDS, {"id": "when", "text": "When is it needed?"}]
     with pytest.raises(UnclearAnswers, match="the heading `## Q2` is missing"):
         filled(tmp_path, questions, replaced(old, new))
 
@@ -445,7 +446,7 @@ LIBERTIES: list[Fill] = [
 
 
 @st.composite
-def answers_to(draw: st.DrawFn, question: dict[str, Any]) -> tuple[Fill, Any]:
+def answers_to(draw: st.DrawFn, question: Any) -> tuple[Fill, Any]:
     """One way to answer a question, in its section of the form, and the answer."""
     choices, several = question.get("choices") or [], question.get("multiple")
     liberty = draw(st.sampled_from(LIBERTIES))
@@ -494,11 +495,12 @@ def ticked(section: str, picked: list[int], tick: str) -> str:
 
 
 @st.composite
-def filled_in(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Fill], list[dict[str, Any]]]:
+def filled_in(draw: st.DrawFn) -> tuple[list[Question], list[Fill], list[Answer]]:
     """Questions, what a person does with each, and what comes of it."""
-    questions, fills, expected = [], [], []
+    expected: list[Answer] = []
+    questions, fills = [], []
     for number in range(draw(st.integers(1, 4))):
-        question: dict[str, Any] = {"id": f"q{number + 1}", "text": draw(TEXTS), "default": ""}
+        question: Question = {"id": f"q{number + 1}", "text": draw(TEXTS), "default": ""}
         if draw(st.booleans()):
             question["notes"] = draw(st.lists(PIECES, max_size=2))
         if draw(st.booleans()):
@@ -511,7 +513,7 @@ def filled_in(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Fill], list[d
 
 
 def test_a_choice_that_looks_like_a_box_can_be_written_out(tmp_path: Path) -> None:
-    question = {"id": "odd", "text": "Which?", "choices": ["# Heading", "- [ ] B."], "multiple": True}
+    question: Question = {"id": "odd", "text": "Which?", "choices": ["# Heading", "- [ ] B."], "multiple": True}
     assert filled(tmp_path, [question], replaced("Answer:", "Answer: # Heading\n- [ ] B.")) == [
         {"answer": ["# Heading", "- [ ] B."]}
     ]
@@ -525,7 +527,7 @@ def test_a_choice_that_looks_like_a_box_can_be_written_out(tmp_path: Path) -> No
 @given(filled_in(), st.randoms(use_true_random=False), st.booleans())
 def test_what_a_person_fills_in_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory,
-    drawn: tuple[list[dict[str, Any]], list[Fill], list[dict[str, Any]]],
+    drawn: tuple[list[Question], list[Fill], list[Answer]],
     order: random.Random,
     windows: bool,
 ) -> None:
@@ -550,7 +552,14 @@ def test_no_question_looks_answered_before_it_is(
     other: bool,
     multiple: bool,
 ) -> None:
-    question = {"id": "q", "text": text, "notes": notes, "choices": choices, "other": other, "multiple": multiple}
+    question: Question = {
+        "id": "q",
+        "text": text,
+        "notes": notes,
+        "choices": choices,
+        "other": other,
+        "multiple": multiple,
+    }
     question["default"] = ""
     path = tmp_path_factory.mktemp("form") / "form.md"
     write_form(*at(path), [question, question])

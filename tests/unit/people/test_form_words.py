@@ -1,26 +1,26 @@
 """What people write into forms beside plain ticks: no answers, reasons, notes, corrections. No word of it is lost."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillrun.people.answers import Question
 from skillrun.people.form import Filled, UnclearAnswers, read_form, write_form
 from skillrun.people.phrases import Phrases
 from skillrun.tools.tree import Tree
 
 CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
 PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))
-PLAN = {"id": "plan", "text": "Which plan?", "choices": ["Land", "People first", "Money"]}
-OPEN = {**PLAN, "other": True}
-SEVERAL = {**PLAN, "multiple": True, "other": True}
-WORDS: dict[str, Any] = {"id": "words", "text": "Who asked for it?"}
+PLAN: Question = {"id": "plan", "text": "Which plan?", "choices": ["Land", "People first", "Money"]}
+OPEN: Question = {**PLAN, "other": True}
+SEVERAL: Question = {**PLAN, "multiple": True, "other": True}
+WORDS: Question = {"id": "words", "text": "Who asked for it?"}
 
 
-def read(folder: Path, questions: list[dict[str, Any]], *changes: tuple[str, str]) -> Filled:
+def read(folder: Path, questions: list[Question], *changes: tuple[str, str]) -> Filled:
     path = folder / f"form-{len(list(folder.iterdir()))}.md"
     write_form(Tree(folder), path.name, questions)
     text = path.read_text("utf-8")
@@ -75,7 +75,7 @@ def test_what_is_no_answer_leaves_the_question_open_and_stays_on_record(tmp_path
 
 @pytest.mark.finding("FR1")
 def test_a_choice_or_a_tick_is_an_answer_whatever_stands_beside_it(tmp_path: Path) -> None:
-    skip = {**PLAN, "choices": ["Skip", "Go"]}
+    skip: Question = {**PLAN, "choices": ["Skip", "Go"]}
     assert read(tmp_path, [skip], ("Answer:", "Answer: skip")).answers == [{"answer": "Skip"}]
     ticked = read(tmp_path, [OPEN], ("[ ] B", "[x] B"), ("Answer:", "Answer: TBD"))
     assert ticked.answers == [{"answer": "People first", "comment": "TBD"}]
@@ -107,12 +107,13 @@ def test_no_answer_goes_on_in_marks_and_lines_of_its_own(tmp_path: Path) -> None
 
 @pytest.mark.finding("FR1")
 def test_a_choice_that_is_spelled_like_no_answer_is_chosen_or_asked_about(tmp_path: Path) -> None:
-    later = {**PLAN, "choices": ["Later", "Unknown, ask Anna", "Open source"]}
+    later: Question = {**PLAN, "choices": ["Later", "Unknown, ask Anna", "Open source"]}
     for words, choice in (("later", "Later"), ("Unknown, ask Anna", "Unknown, ask Anna"), ("C", "Open source")):
         assert read(tmp_path, [later], ("Answer:", f"Answer: {words}")).answers == [{"answer": choice}]
     named = read(tmp_path, [later], ("Answer:", "Answer: later, when it is warm"))
     assert named.answers == [{"answer": "Later", "comment": "when it is warm"}]
-    for question in (later, {**later, "other": True}):
+    open_later: Question = {**later, "other": True}
+    for question in (later, open_later):
         with pytest.raises(UnclearAnswers, match="`open` may leave the question open, or mean `Open source`"):
             read(tmp_path, [question], ("Answer:", "Answer: open"))
 
@@ -196,7 +197,8 @@ def test_an_article_is_no_letter_where_it_is_in_doubt(tmp_path: Path, words: str
 @pytest.mark.finding("FR4")
 def test_indented_lines_below_other_belong_to_the_answer(tmp_path: Path) -> None:
     box = "- [ ] Other:"
-    for question in (OPEN, {**SEVERAL, "multiple": False}):
+    single: Question = {**SEVERAL, "multiple": False}
+    for question in (OPEN, single):
         two = read(tmp_path, [question], (box, "- [x] Other: line one\n      line two\n\n  line three"))
         assert two.answers == [{"answer": "line one\nline two\nline three"}]
     assert read(tmp_path, [OPEN], (box, "- [x] Other:\n  below")).answers == [{"answer": "below"}]
@@ -248,7 +250,7 @@ def test_marks_that_could_mean_two_things_are_named(tmp_path: Path, changes: lis
 
 @pytest.mark.finding("FR4")
 def test_notes_outside_of_the_questions_are_kept_as_notes(tmp_path: Path) -> None:
-    form = [OPEN, {**WORDS, "default": ""}]
+    form: list[Question] = [OPEN, {**WORDS, "default": ""}]
     above = ("# Questions", "# Questions\n\nWe have no money.")
     own = ("## Q2", "## Q9 of mine\n\nAnd who pays?\n\n## Q2")
     end = ("Who asked for it?", "Who asked for it?")
@@ -267,8 +269,8 @@ def test_a_heading_below_an_empty_free_answer_is_asked_about_and_belongs_to_no_a
     assert dashed == ([{"comment": "-"}], "## Notes\n\nNo money.")
 
 
-def forms() -> st.SearchStrategy[list[dict[str, Any]]]:
-    known: list[dict[str, Any]] = [PLAN, OPEN, SEVERAL, WORDS, {**WORDS, "default": ""}, {**OPEN, "default": ""}]
+def forms() -> st.SearchStrategy[list[Question]]:
+    known: list[Question] = [PLAN, OPEN, SEVERAL, WORDS, {**WORDS, "default": ""}, {**OPEN, "default": ""}]
     return st.lists(st.sampled_from(known), min_size=1, max_size=3)
 
 
@@ -288,7 +290,7 @@ WRITTEN = st.sampled_from(
 )
 def test_words_written_anywhere_are_in_the_record_or_named(
     tmp_path_factory: pytest.TempPathFactory,
-    questions: list[dict[str, Any]],
+    questions: list[Question],
     written: list[tuple[float, str]],
     ticked: str,
 ) -> None:

@@ -9,20 +9,21 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from skillrun.people.answers import Answer, Question
 from skillrun.people.person import Asking, Person, open_person
 from skillrun.people.prepared import Prepared
 from skillrun.people.terminal import Terminal
 
-MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
-WHY = {"id": "why", "text": "Why?"}
+MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
+WHY: Question = {"id": "why", "text": "Why?"}
 RAPID = {"answer": "rapid", "answered_by": "prepared"}
 
 
-def asking(*questions: dict[str, Any]) -> Asking:
+def asking(*questions: Question) -> Asking:
     return Asking("setup/first", "setup", questions)
 
 
-def answer(person: Person, *questions: dict[str, Any]) -> list[dict[str, Any]] | None:
+def answer(person: Person, *questions: Question) -> list[Answer] | None:
     return asyncio.run(person.ask(asking(*questions)))
 
 
@@ -72,7 +73,7 @@ def test_prepared_answers_without_a_terminal_are_enough(tmp_path: Path) -> None:
 def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None:
     person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=True)
 
-    async def ask() -> list[dict[str, Any]] | None:
+    async def ask() -> list[Answer] | None:
         with create_pipe_input() as keyboard:
             keyboard.send_text("so\r")
             person.terminal = Terminal(keyboard=keyboard, screen=DummyOutput())

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.people.answers import Question
 from skillrun.people.prepared import Prepared, read_answers
 
 PREPARED = {"answered_by": "prepared"}
-MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
-WHY = {"id": "why", "text": "Why?"}
+MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
+WHY: Question = {"id": "why", "text": "Why?"}
 
 
 def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> Prepared:
@@ -45,7 +46,7 @@ def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> Prepared:
     ],
 )
 def test_a_question_takes_the_answer_of_its_id_or_step(
-    tmp_path: Path, text: str, key: str, question: dict[str, Any], record: dict[str, Any] | None
+    tmp_path: Path, text: str, key: str, question: Question, record: dict[str, Any] | None
 ) -> None:
     assert prepared(tmp_path, text).take(key, question) == record
 

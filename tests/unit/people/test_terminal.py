@@ -18,16 +18,17 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from skillrun.people.answers import Answer, Question
 from skillrun.people.terminal import Left, Terminal
 
 DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
 PASTE = "\x1b[200~{}\x1b[201~"
-MODE = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard", "advanced"]}
-WHY = {"id": "why", "text": "Why?"}
+MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard", "advanced"]}
+WHY: Question = {"id": "why", "text": "Why?"}
 
 
-def answers(questions: list[dict[str, Any]], keys: str) -> list[dict[str, Any]]:
-    async def ask() -> list[dict[str, Any]]:
+def answers(questions: list[Question], keys: str) -> list[Answer]:
+    async def ask() -> list[Answer]:
         with create_pipe_input() as keyboard:
             keyboard.send_text(keys)
             return await Terminal(keyboard=keyboard, screen=DummyOutput()).ask(questions, "setup")
@@ -61,7 +62,7 @@ def answers(questions: list[dict[str, Any]], keys: str) -> list[dict[str, Any]]:
     ],
 )
 @pytest.mark.row("R5")
-def test_an_answer_is_chosen_or_typed(question: dict[str, Any], keys: str, answer: Any) -> None:
+def test_an_answer_is_chosen_or_typed(question: Question, keys: str, answer: Any) -> None:
     assert answers([question], keys) == [{"answer": answer}]
 
 
@@ -69,7 +70,7 @@ def test_an_answer_is_chosen_or_typed(question: dict[str, Any], keys: str, answe
     "question",
     [MODE | {"default": ""}, MODE | {"default": "", "multiple": True}, WHY | {"default": ""}],
 )
-def test_an_empty_default_lets_a_question_be_left_open(question: dict[str, Any]) -> None:
+def test_an_empty_default_lets_a_question_be_left_open(question: Question) -> None:
     assert answers([question], ENTER) == [{}]
 
 
@@ -135,12 +136,12 @@ def test_shift_tab_goes_back_to_the_question_before(questions: list[Any], keys: 
     assert answers(questions, keys) == [{"answer": one} for one in expected]
 
 
-SURE = {"levels": ["certain", "guess"]}
+SURE: Question = {"levels": ["certain", "guess"]}
 NEWLINE, ENOUGH, HOW_SURE, EDITOR = "\x1b\r", "\x07", "\x14", "\x0f"
 ENDED = {"ended": True}
 
 
-def kept(questions: list[dict[str, Any]], keys: str, left: Left = Left(), **more: Any) -> tuple[Any, list[Any]]:  # noqa: B008
+def kept(questions: list[Question], keys: str, left: Left = Left(), **more: Any) -> tuple[Any, list[Any]]:  # noqa: B008
     """The answers, or None where the person broke off, and what was to be kept on the way."""
     told: list[Any] = []
 
@@ -221,7 +222,7 @@ def test_own_words_beside_choices_are_kept_like_any_others() -> None:
 
 
 @pytest.mark.parametrize("question", [MODE, MODE | {"multiple": True}, WHY])
-def test_ctrl_c_breaks_off(question: dict[str, Any]) -> None:
+def test_ctrl_c_breaks_off(question: Question) -> None:
     with pytest.raises(KeyboardInterrupt):
         answers([question], CTRL_C)
 

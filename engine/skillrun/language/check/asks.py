@@ -6,8 +6,9 @@ What holds before a run, and whether somebody has to be there, is for others to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from skillrun.language.check.program import Ask, Entered, Nested, Question
+from skillrun.language.check.program import Ask, Entered, Nested
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import Template
 from skillrun.language.text.source import Span
@@ -36,7 +37,7 @@ def asks_of(
             yield from asks_of([step.otherwise], entered, f"{here}.otherwise", conditions)
 
 
-def _questions(step: Step) -> tuple[Question, ...]:
+def _questions(step: Step) -> tuple[Mapping[str, Any], ...]:
     """The questions, put together as they are when they are asked; records that are computed are unknown."""
     base = step.id or "question"
     main = step.main

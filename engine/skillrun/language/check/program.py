@@ -12,8 +12,6 @@ from skillrun.language.library.library import Library
 from skillrun.language.templates.expressions import Template
 from skillrun.language.types.types import Type
 
-Question = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Program:
@@ -76,7 +74,7 @@ class Ask:
     at: str
     step: Step
     under: tuple[Template, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[Mapping[str, Any], ...]
 
     @property
     def has_default(self) -> bool:

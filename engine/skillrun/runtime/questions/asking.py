@@ -8,10 +8,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 from skillrun.language.files.kinds import WAYS
-from skillrun.people.answers import PERSON, WORDED, answered, choices_of, notes_of, shown
+from skillrun.people.answers import (
+    PERSON,
+    WORDED,
+    Answer,
+    Question,
+    QuestionRecord,
+    answered,
+    choices_of,
+    notes_of,
+    shown,
+    with_more,
+)
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
@@ -22,6 +33,7 @@ from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.run import Frame
+from skillrun.runtime.store.bodies import AnswerBody
 from skillrun.runtime.store.files import digest, folder_mode
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
@@ -30,11 +42,19 @@ KEPT: Final[tuple[Kept, ...]] = ("sure", "typed", "times")  # beside the answers
 MOST_NAMED: Final = 3  # of the questions that wait, in a hint
 
 
+class Told(TypedDict):
+    """What asking gives a step: the records, the notes of a form, and whether the person has had enough."""
+
+    answers: list[QuestionRecord]
+    notes: NotRequired[str]
+    enough: NotRequired[bool]
+
+
 @dataclass(frozen=True)
 class Given:
     """What was answered: a record for each question, and the notes of a form that belong to none of them."""
 
-    answers: Sequence[dict[str, Any]]
+    answers: Sequence[Answer]
     notes: str = ""
     form: Reading | None = None
 
@@ -42,14 +62,14 @@ class Given:
 async def put(
     frame: Frame,
     address: str,
-    questions: list[dict[str, Any]],
+    questions: list[Question],
     *,
     form: str | None = None,
     leave: bool = False,
     computed: bool = False,
     offered: bool = False,
     enough: str = "",
-) -> dict[str, Any]:
+) -> Told:
     """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
@@ -68,7 +88,7 @@ async def put(
         may_skip=form is not None,
         enough=enough,
     )
-    known = run.journal.find("answer", where, fingerprint)
+    known = cast("AnswerBody | None", run.journal.find("answer", where, fingerprint))
     if known is not None:
         person.earlier(asking)
         try:
@@ -90,27 +110,31 @@ async def put(
     if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
         answers = [one or answered(before.get(str(at))) for at, one in enumerate(given.answers)]
         given = replace(given, answers=answers)
-    given = replace(given, answers=[{**one, **_time(times, at, one)} for at, one in enumerate(given.answers)])
+    given = replace(given, answers=[_timed(times, at, one) for at, one in enumerate(given.answers)])
     body = _body(frame, asking, given, form)
-    await run.journal.record("answer", where, fingerprint, body)
+    await run.journal.record("answer", where, fingerprint, dict(body))
     run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
     tell_choice(run, frame.open.name, body["answers"])
     return _told(frame, body)
 
 
-def _told(frame: Frame, body: dict[str, Any]) -> dict[str, Any]:
+def _told(frame: Frame, body: AnswerBody) -> Told:
     """What the step gives; answers of a form are among `run.answers` from here on."""
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])
-    more = {name: body[name] for name in ("notes", "enough") if body.get(name)}
-    return {"answers": body["answers"], **more}
+    told: Told = {"answers": body["answers"]}
+    if body.get("notes"):
+        told["notes"] = body["notes"]
+    if body.get("enough"):
+        told["enough"] = True
+    return told
 
 
-def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[str, Any]:
+def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> AnswerBody:
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
     answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
-    body: dict[str, Any] = {"answers": answers}
+    body: AnswerBody = {"answers": answers}
     if any(one.get("ended") for one in given.answers):
         body["enough"] = True
     if given.notes:
@@ -121,8 +145,8 @@ def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> dict[
 
 
 async def _brought_up_to_date(
-    frame: Frame, asking: Asking, known: dict[str, Any], where: str, fingerprint: str
-) -> dict[str, Any]:
+    frame: Frame, asking: Asking, known: AnswerBody, where: str, fingerprint: str
+) -> AnswerBody:
     """The answers with what the person has changed in the form since it was read, while the phase is open."""
     if not known.get("form"):
         return known
@@ -139,11 +163,11 @@ async def _brought_up_to_date(
         frame.run.emit(Answered(where, frame.open.name, tuple(new), replayed=False))
     if body is None:
         return known
-    await frame.run.journal.record("answer", where, fingerprint, body)
+    await frame.run.journal.record("answer", where, fingerprint, dict(body))
     return body
 
 
-def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> tuple[Asking, dict[str, Any]]:
+def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> tuple[Asking, Mapping[str, object]]:
     """The same, with what the person answered before they paused, and when: each answer is on record as soon as it is
     given, and so is what was typed and not sent."""
     journal, address = frame.run.journal, f"{where}/given"
@@ -164,10 +188,11 @@ def _texts(found: Mapping[str, Any]) -> dict[str, str]:
     return {name: one for name, one in found.items() if isinstance(one, str)}
 
 
-def _time(times: Mapping[str, Any], at: int, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """When an answer was given that is not the last of its list."""
+def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
+    """An answer with when it was given, where it is not the last of its list."""
     own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
-    return {"asked_at": times[str(at)]} if own and isinstance(times.get(str(at)), str) else {}
+    time = times.get(str(at))
+    return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
 
 
 async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> Given:
@@ -199,7 +224,7 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     raise Waiting(reason, f"{_how_to_answer(frame, asking.questions)}, or come to a terminal and {there}")
 
 
-def _how_to_answer(frame: Frame, questions: Sequence[Mapping[str, Any]]) -> str:
+def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> str:
     """What to put into a file of prepared answers, and what to type then."""
     lines = []
     for question in questions[:MOST_NAMED]:
@@ -217,7 +242,7 @@ def unfitting(unfit: PreparedUnfit) -> Waiting:
     return Waiting(unfit.message, f"{unfit.next_step}; {way}".removeprefix("; "))
 
 
-def _choices(question: dict[str, Any]) -> str:
+def _choices(question: Question) -> str:
     """What may be answered, for who is not shown the choices."""
     choices = choices_of(question)
     return f" ({', '.join(map(shown, choices))})" if choices else ""
@@ -232,7 +257,7 @@ async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
 
 
 async def _asked_again(
-    frame: Frame, asking: Asking, form: Reading, before: Mapping[int, dict[str, Any]] = MappingProxyType({})
+    frame: Frame, asking: Asking, form: Reading, before: Mapping[int, QuestionRecord] = MappingProxyType({})
 ) -> Given | None:
     """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
 
@@ -246,7 +271,7 @@ async def _asked_again(
     if not person.attended:
         return None
     left = {
-        number: {**asking.questions[number], "notes": [*notes_of(asking.questions[number]), *why]}
+        number: with_more(asking.questions[number], notes=[*notes_of(asking.questions[number]), *why])
         for number, why in enumerate(unclear.why)
         if why
     }
@@ -258,7 +283,7 @@ async def _asked_again(
     return Given(answers, unclear.notes, form)
 
 
-def _beside(answer: dict[str, Any], unclear: UnclearAnswers, number: int) -> dict[str, Any]:
+def _beside(answer: Answer, unclear: UnclearAnswers, number: int) -> Answer:
     """An answer with what was written in the form."""
     words = unclear.written[number] if number < len(unclear.written) else ""
     comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
@@ -275,16 +300,16 @@ async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, ca
     number = max(phase.tries.get(where, 0), phase.forgiven(where)) + 1
     ways = _ways(limit, can_go_on=can_go_on)
     default = next((words for words, way in ways.items() if way == (GO_ON if can_go_on else GIVE_UP)), [*ways][-1])
-    question = {"id": "retry", "text": reason, "choices": [*ways], "default": default, "once": True}
+    question: Question = {"id": "retry", "text": reason, "choices": [*ways], "default": default, "once": True}
     question["round"] = phase.round
     if limit.ask:
-        question |= {"text": limit.ask, "notes": [reason]}
+        question["text"], question["notes"] = limit.ask, [reason]
     if limit.choices:
         named = dict(zip((RETRY, GO_ON, GIVE_UP), WAYS, strict=True))
         question["means"] = {name: words for words, way in ways.items() for name in (way, named[way])}
     asked = await put(frame, f"{where}.retry-{number}", [question], computed=not limit.ask, offered=True)
     answers = asked["answers"]
-    answer = ways.get(answers[0].get("answer"), GO_ON) if answers else GO_ON
+    answer = ways.get(str(answers[0].get("answer")), GO_ON) if answers else GO_ON
     if answer != GO_ON:
         phase.tries[where] = number
     if answer == GIVE_UP:

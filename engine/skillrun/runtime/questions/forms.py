@@ -5,20 +5,30 @@ What an answer's record in the journal has under `form` says how the file stood 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final, cast
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import MAX_BYTES
-from skillrun.people.answers import PERSON, Question, answered, by_default, default_of
+from skillrun.people.answers import (
+    PERSON,
+    Answer,
+    Question,
+    QuestionRecord,
+    answered,
+    by_default,
+    default_of,
+    with_more,
+)
 from skillrun.people.form import Filled, UnclearAnswers, read_form
 from skillrun.people.meaning import is_undecided
 from skillrun.people.phrases import Phrases
 from skillrun.runtime.events import Notice
 from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.store.bodies import AnswerBody, FormBody
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal import Entry
 from skillrun.runtime.store.recorded import is_artifact
@@ -36,7 +46,7 @@ class Reading:
     why: Sequence[Sequence[str]] = ()
     unclear: UnclearAnswers | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> FormBody:
         why = [list(each) for each in self.why]
         return {"name": self.name, "hash": self.hash, "read": self.filled.answers, "why": why}
 
@@ -61,14 +71,15 @@ def reading(run: Run, name: str, questions: Sequence[Question]) -> Reading | Non
     return Reading(name, at, filled, [()] * len(questions))
 
 
-def record_of(question: Mapping[str, Any], given: Mapping[str, Any], phrases: Phrases) -> dict[str, Any]:
+def record_of(question: Question, given: Answer, phrases: Phrases) -> QuestionRecord:
     """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
     its default."""
-    record = {**question, "asked_at": moment()}
+    record = with_more(question, asked_at=moment())
     given = _decided(question, given, phrases)
     who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None
-    given = {**given, "answered_by": who}
-    return record | {key: value for key, value in given.items() if key in OWN_KEYS and value not in (None, "")}
+    more = {**given, "answered_by": who}.items()
+    own = {key: value for key, value in more if key in OWN_KEYS and value not in (None, "")}
+    return cast(QuestionRecord, {**record, **own})
 
 
 def moment() -> str:
@@ -76,7 +87,7 @@ def moment() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _decided(question: Question, given: Mapping[str, Any], phrases: Phrases) -> Mapping[str, Any]:
+def _decided(question: Question, given: Answer, phrases: Phrases) -> Answer:
     answer = given.get("answer")
     items = answer if isinstance(answer, list) else [answer]
     empty = [item for item in items if isinstance(item, str) and is_undecided(question, item, phrases)]
@@ -85,19 +96,20 @@ def _decided(question: Question, given: Mapping[str, Any], phrases: Phrases) -> 
     comment = "\n".join(filter(None, [*empty, str(given.get("comment", ""))]))
     kept = [item for item in items if item not in empty]
     found = answered(kept, comment=comment) if kept else {**by_default(question), "comment": comment}
-    return {**{key: value for key, value in given.items() if key != "answer"}, **found}
+    rest = {key: value for key, value in given.items() if key != "answer"}
+    return cast(Answer, rest | found)
 
 
 def revised(
-    run: Run, known: Mapping[str, Any], questions: Sequence[Question], *, over: bool
-) -> tuple[dict[str, Any] | None, Reading | None]:
+    run: Run, known: AnswerBody, questions: Sequence[Question], *, over: bool
+) -> tuple[AnswerBody | None, Reading | None]:
     """The journal's record of answers with what its form says differently now; None where nothing has changed.
 
     Also the reading where an answer that was changed is not plain; then the earlier ones hold when the phase is `over`.
     """
-    before = known.get("form") or {}
-    name = before.get("name", "")
-    if not before.get("hash") or not is_artifact(name) or len(before["read"]) != len(questions):
+    before = known.get("form")
+    name = before["name"] if before is not None else ""
+    if before is None or not before["hash"] or not is_artifact(name) or len(before["read"]) != len(questions):
         return None, None
     now = reading(run, name, questions)
     if now is None or now.hash == before["hash"]:
@@ -120,11 +132,13 @@ def revised(
     told += ["its notes"] if notes != known.get("notes", "") else []
     if told:
         run.emit(Notice(f"{name} was changed after it was read: {', '.join(told)}"))
-    body = {**known, "answers": answers, "form": now.to_dict()}
-    return clean(body | {"notes": notes} if notes or "notes" in known else body), None
+    body: AnswerBody = {**known, "answers": answers, "form": now.to_dict()}
+    if notes or "notes" in known:
+        body["notes"] = notes
+    return clean(body), None
 
 
-def settled(known: Mapping[str, Any], now: Reading) -> dict[int, dict[str, Any]]:
+def settled(known: AnswerBody, now: Reading) -> dict[int, QuestionRecord]:
     """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
     before = known["form"]
     pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
@@ -132,7 +146,7 @@ def settled(known: Mapping[str, Any], now: Reading) -> dict[int, dict[str, Any]]
     return {at: known["answers"][at] for at in as_before}
 
 
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def _difference(before: QuestionRecord, now: QuestionRecord) -> str:
     if "answer" not in now:
         return "open again" if "answer" in before else "has a comment"
     if "answer" not in before:
@@ -146,17 +160,22 @@ async def reread(run: Run, done: Collection[str]) -> None:
         phase, number = _place(entry)
         if number == run.state.round and phase not in done:
             continue  # it is evaluated again, and reads its form itself
-        questions = [{key: value for key, value in one.items() if key not in OWN_KEYS} for one in entry.body["answers"]]
+        known = cast(AnswerBody, entry.body)
         try:
-            body, _ = revised(run, entry.body, questions, over=True)
+            body, _ = revised(run, known, [_question_of(one) for one in known["answers"]], over=True)
         except (SkillrunError, OSError) as error:
             run.emit(Notice(f"the earlier answers hold: {error}", "warn"))
             continue
         if body is not None:
-            await run.journal.record("answer", entry.address, entry.fingerprint, body)
+            await run.journal.record("answer", entry.address, entry.fingerprint, dict(body))
 
 
-def heard(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[dict[str, Any]]:
+def _question_of(record: QuestionRecord) -> Question:
+    """The question of a record, as it was put."""
+    return cast(Question, {key: value for key, value in record.items() if key not in OWN_KEYS})
+
+
+def heard(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
     """What was answered in forms, as they stand: in earlier rounds, and in the phases `before` this one."""
     found = []
     for entry in _with_forms(run):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import shown
+from skillrun.people.answers import Question
 from skillrun.people.person import Asking
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.wording import one_stop
@@ -35,19 +36,19 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     own = [step.main, *(step.values.get(name) for name in SHARED)]
     computed = any(value is not None and value.computed for value in own)
     enough = frame.text(step, "enough")
-    result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
+    told = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
     frame.open.asked.extend(question["id"] for question in questions)
-    first = result["answers"][0].get("answer")
-    return result if first is None else {**result, "answer": first}
+    first = told["answers"][0].get("answer")
+    return dict(told) if first is None else {**told, "answer": first}
 
 
-def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
+def _questions(step: Step, frame: Frame) -> list[Question]:
     """The records to ask: a text becomes one, with the choices and the default beside it."""
     asked = frame.main(step)
     if isinstance(asked, Absent):  # a phase that was skipped when its summary was lost
         return []
     items = asked if isinstance(asked, list) else [asked]
-    shared: dict[str, Any] = {}
+    shared: dict[str, object] = {}
     for name in SHARED:
         value = frame.value(step, name)
         if not isinstance(value, Absent):
@@ -63,7 +64,7 @@ def _questions(step: Step, frame: Frame) -> list[dict[str, Any]]:
         record["text"] = _words(step, frame, record.get("text"))
         base = step.id or "question"
         record["id"] = str(record.get("id") or (base if len(items) == 1 and not again else f"{base}-{again}{number}"))
-        questions.append({**shared, **record, "round": frame.open.round})
+        questions.append(cast(Question, {**shared, **record, "round": frame.open.round}))
     return questions
 
 
@@ -93,8 +94,8 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         frame.run.folder.make_folder(place(pattern))
     files = list(found)
     if not found and default is not None:
-        asked: dict[str, Any] = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
-        asked |= {"choices": [THERE, GO_ON], "means": {str(default): GO_ON}}
+        asked: Question = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
+        asked["choices"], asked["means"] = [THERE, GO_ON], {str(default): GO_ON}
         asking = Asking(frame.at(step).partition("/")[2], frame.open.title, (asked,))
         try:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)

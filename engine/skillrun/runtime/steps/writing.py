@@ -8,6 +8,7 @@ from typing import Any, Final
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.border import clean
 from skillrun.language.types.schemas import shown
+from skillrun.people.answers import Question
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Wrote
 from skillrun.runtime.questions.asking import put
@@ -82,7 +83,7 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     folder = frame.run.folder
     beside = next(name for name in names_beside(path) if folder.text(name) in (None, text))
     folder.put_beside(beside, text)
-    question = {
+    question: Question = {
         "id": f"keep-{path}",
         "text": f"{path} was changed by hand, and there is a new version of it in {beside}.",
         "choices": [KEEP, TAKE],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from skillrun.models.messages import Stop
+from skillrun.people.answers import Answer, QuestionRecord
 from skillrun.runtime.store import field_types
 from skillrun.runtime.store.field_types import closed
 
@@ -67,7 +68,7 @@ class ToolBody(TypedDict, total=False):
     """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
 
     tool: str
-    arguments: dict[str, object]
+    arguments: Mapping[str, object]
     result: str
     error: str
     text: str
@@ -85,14 +86,14 @@ class FormBody(TypedDict):
 
     name: str
     hash: str
-    read: list[dict[str, object]]
+    read: list[Answer]
     why: list[list[str]]
 
 
 class AnswerBody(TypedDict):
     """The answers to the questions of one step, each with its question."""
 
-    answers: list[dict[str, Any]]
+    answers: list[QuestionRecord]
     notes: NotRequired[str]
     form: NotRequired[FormBody]
     enough: NotRequired[bool]

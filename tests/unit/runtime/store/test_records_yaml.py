@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillrun.language.text.border import clean
+from skillrun.people.answers import Question
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.runtime.events import Said, Transcript
 from skillrun.runtime.store.folder import RunFolder
@@ -159,7 +160,7 @@ def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, tex
 def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
     tmp_path_factory: pytest.TempPathFactory, text: str, choices: list[str]
 ) -> None:
-    questions = [{"id": "q", "text": text, "choices": choices, "default": ""}]
+    questions: list[Question] = [{"id": "q", "text": text, "choices": choices, "default": ""}]
     with Tree(tmp_path_factory.mktemp("form")) as folder:
         assert write_form(folder, "form.md", questions)
         try:
