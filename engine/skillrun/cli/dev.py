@@ -40,7 +40,8 @@ MOST_LINES: Final = 40  # of a difference that are shown
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     command = workflow_command(workflow)
-    command.params = [one for one in command.params if one.name != RESUMED]  # it goes on with its run by itself
+    # it goes on with its run by itself
+    command.params = [parameter for parameter in command.params if parameter.name != RESUMED]
     command.params.append(click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN))
     values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
     out = Output(values["json"])
@@ -52,14 +53,14 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
 def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
     """The phases that are named; `PHASE+` is also all that follow it. Raises UsageError."""
     workflow = job.loaded.program.workflow
-    found: set[str] = set()
+    phases: set[str] = set()
     for name in names:
         phase = name.removesuffix("+")
         if phase not in workflow.phases:
             hint = did_you_mean(phase, workflow.phases) or allowed(workflow.phases)
             raise UsageError(f"`{workflow.name}` has no phase `{phase}`", hint)
-        found |= {phase, *(workflow.followers(phase) if name.endswith("+") else ())}
-    return frozenset(found)
+        phases |= {phase, *(workflow.followers(phase) if name.endswith("+") else ())}
+    return frozenset(phases)
 
 
 async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
@@ -89,7 +90,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
                 out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
                 library = Library(library.roots, library)  # what was not saved is not read again
                 try:
-                    loaded = load(workflow, out, library, said=BROKEN, trusted=job.trust_project)
+                    loaded = load(workflow, out, library, consequence=BROKEN, trusted=job.trust_project)
                 except click.exceptions.Exit:
                     loaded = None
                 except SkillrunError as error:  # the workflow's own file is gone, perhaps while an editor saves it
@@ -144,17 +145,17 @@ async def _evaluate(
     )
     started = time.monotonic()
     try:
-        found = await turn(session, folder, journal, job.inputs)
+        result = await turn(session, folder, journal, job.inputs)
     except SkillrunError as error:
         out.note(f"error: {error.message}")
         return True
-    _report(found, {} if first else found.differences, time.monotonic() - started, out)
-    return found.outcome.status != "interrupted"
+    _report(result, {} if first else result.differences, time.monotonic() - started, out)
+    return result.outcome.status != "interrupted"
 
 
-def _report(found: Turn, shown: dict[str, list[str]], seconds: float, out: Output) -> None:
-    outcome, changed = found.outcome, found.differences
-    for name, lines in shown.items():
+def _report(result: Turn, differences: dict[str, list[str]], seconds: float, out: Output) -> None:
+    outcome, changed = result.outcome, result.differences
+    for name, lines in differences.items():
         out.line(f"changed: {name}")
         for line in lines[2 : 2 + MOST_LINES]:
             out.line(f"  {line}")
@@ -162,9 +163,9 @@ def _report(found: Turn, shown: dict[str, list[str]], seconds: float, out: Outpu
             out.line(f"  … {len(lines) - 2 - MOST_LINES} more lines")
     out.line(
         f"{standing(outcome.status, outcome.reason)} in {seconds:.2f} s; "
-        f"{found.reused} reused, {len(found.asked)} asked, {counted(len(changed), 'artifact')} changed"
+        f"{result.reused} reused, {len(result.asked)} asked, {counted(len(changed), 'artifact')} changed"
     )
     if outcome.status == "failed":
         out.line(f"next: {hanging(outcome.next_step)}")
-    told = {"status": outcome.status, "reason": outcome.reason, "reused": found.reused, "asked": found.asked}
+    told = {"status": outcome.status, "reason": outcome.reason, "reused": result.reused, "asked": result.asked}
     out.data({**told, "changed": sorted(changed)})

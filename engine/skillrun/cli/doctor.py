@@ -17,7 +17,7 @@ from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.words import counted, listed
+from skillrun.cli.words import counted, two_columns
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
@@ -42,17 +42,20 @@ class Finding:
 def doctor(runs: Path, json: bool) -> int:
     out = Output(json)
     library = open_library()
-    found = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), _local(), _library(library)]
+    findings = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), _local(), _library(library)]
     if not library.problems.errors:
         try:
-            found += _models(open_catalogue(library), cache_folder())
+            findings += _models(open_catalogue(library), cache_folder())
         except SkillrunError as error:  # an address of the environment that cannot be used
-            found.append(Finding("missing", "models", error.message, error.next_step))
-    found += [_writable("cache", cache_folder()), _writable("runs", runs)]
-    rows = [(f"{one.state:7}  {one.what}", f"{one.text}{'; ' if one.hint else ''}{one.hint}") for one in found]
-    out.line(listed(rows))
-    out.data([asdict(one) for one in found])
-    return 1 if any(one.state == "missing" for one in found) else 0
+            findings.append(Finding("missing", "models", error.message, error.next_step))
+    findings += [_writable("cache", cache_folder()), _writable("runs", runs)]
+    rows = [
+        (f"{finding.state:7}  {finding.what}", f"{finding.text}{'; ' if finding.hint else ''}{finding.hint}")
+        for finding in findings
+    ]
+    out.line(two_columns(rows))
+    out.data([asdict(finding) for finding in findings])
+    return 1 if any(finding.state == "missing" for finding in findings) else 0
 
 
 def _local() -> Finding:
@@ -100,7 +103,7 @@ def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
 
 def _writable(what: str, folder: Path) -> Finding:
     """Whether files can be made there, or in the folder where it would be made."""
-    place = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    place = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return Finding("ok", what, str(folder))
     return Finding("missing", what, f"{folder} cannot be written", f"`chmod u+w {place}`, or choose another folder")

@@ -9,7 +9,7 @@ import click
 from skillrun.cli.loading import load
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 
 
 @click.command(help="Show the phases of WORKFLOW: what each follows, whose results it reads, when it runs.")
@@ -29,22 +29,22 @@ def graph(workflow: str, mermaid: bool, json: bool) -> int:
         }
         for use in program.workflow.phases.values()
     ]
-    out.line(_mermaid(phases) if mermaid else listed((one["phase"], _words(one)) for one in phases))
+    out.line(_mermaid(phases) if mermaid else two_columns((phase["phase"], _words(phase)) for phase in phases))
     out.data({"workflow": workflow, "phases": phases})
     return 0
 
 
-def _words(one: dict[str, Any]) -> str:
-    parts = {"after": ", ".join(one["after"]), "reads": ", ".join(one["reads"]), "when": one["when"]}
+def _words(phase: dict[str, Any]) -> str:
+    parts = {"after": ", ".join(phase["after"]), "reads": ", ".join(phase["reads"]), "when": phase["when"]}
     return "; ".join(f"{name} {text}" for name, text in parts.items() if text) or "first"
 
 
 def _mermaid(phases: list[dict[str, Any]]) -> str:
     lines = ["flowchart TD"]
-    for one in phases:
-        name = one["phase"]
-        when = f"<br>when {one['when']}".replace('"', "'") if one["when"] else ""
+    for phase in phases:
+        name = phase["phase"]
+        when = f"<br>when {phase['when']}".replace('"', "'") if phase["when"] else ""
         lines.append(f'    {name}["{name}{when}"]')
-        lines += [f"    {before} --> {name}" for before in one["after"]]
-        lines += [f"    {read} -.-> {name}" for read in one["reads"] if read not in one["after"]]
+        lines += [f"    {before} --> {name}" for before in phase["after"]]
+        lines += [f"    {read} -.-> {name}" for read in phase["reads"] if read not in phase["after"]]
     return "\n".join(lines)

@@ -85,12 +85,12 @@ def _prompt(given: bytes) -> str:
         raise ValueError(f"the prompt is longer than {LARGEST:,} bytes")
     text = given.decode("utf-8-sig")
     try:
-        found: Any = json.loads(text)
+        event: Any = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if not isinstance(found, dict):
+    if not isinstance(event, dict):
         return text
-    prompt = found.get("prompt", "")
+    prompt = event.get("prompt", "")
     return prompt if isinstance(prompt, str) else ""
 
 

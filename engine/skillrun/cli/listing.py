@@ -14,7 +14,7 @@ import click
 
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.opening import leads_out, open_file
 
@@ -28,7 +28,7 @@ BROKEN: Final = "(cannot be read: `skillrun validate` says why)"
 
 
 @dataclass(frozen=True)
-class Item:
+class ListedFile:
     name: str
     description: str
     origin: str
@@ -38,22 +38,22 @@ class Item:
 @as_json
 def listing(json: bool) -> int:
     out = Output(json)
-    found = {title: items(Path.cwd(), folder) for title, folder in FOLDERS.items()}
-    for title, all_of_it in found.items():
+    folders = {title: files_in(Path.cwd(), folder) for title, folder in FOLDERS.items()}
+    for title, all_of_it in folders.items():
         out.line(f"{title}:")
-        out.line(listed((f"  {item.name}", f"{item.description} ({item.origin})") for item in all_of_it))
-    out.data({title: [asdict(item) for item in all_of_it] for title, all_of_it in found.items()})
+        out.line(two_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in all_of_it))
+    out.data({title: [asdict(item) for item in all_of_it] for title, all_of_it in folders.items()})
     return 0
 
 
-def items(project: Path, folder: str) -> list[Item]:
+def files_in(project: Path, folder: str) -> list[ListedFile]:
     """The markdown files of a folder by name, each from the first root that has it."""
-    found: dict[str, Item] = {}
+    by_name: dict[str, ListedFile] = {}
     for root in search_path(project):
         for path in (root.path / folder).glob("[!.]*.md") if not leads_out(root.path / folder, root.inside) else ():
-            if path.stem not in found:
-                found[path.stem] = Item(path.stem, _description(path, root.inside), root.name)
-    return sorted(found.values(), key=lambda item: item.name)
+            if path.stem not in by_name:
+                by_name[path.stem] = ListedFile(path.stem, _description(path, root.inside), root.name)
+    return sorted(by_name.values(), key=lambda item: item.name)
 
 
 def has_workflow(project: Path, name: str) -> bool:

@@ -90,16 +90,16 @@ class Picture:
     def lines(self) -> list[str]:
         now = time.monotonic()
         wide = max(map(len, self.phases), default=0)
-        found = []
+        lines = []
         for name, phase in list(self.phases.items()):
             seconds = phase.seconds if phase.since is None else now - phase.since
             again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
             took = duration(seconds) if seconds else ""
-            found.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
+            lines.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
             calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
-            found += [f"    {step}: {ended}" for step, ended in phase.items.items()]
-            found += [f"    {_who(call)} · {call.model} · {duration(now - since)}" for call, since in calls]
-        return [*found, f"{spent(self.total.to_dict())} · {duration(now - self.since)}"]
+            lines += [f"    {step}: {ended}" for step, ended in phase.items.items()]
+            lines += [f"    {_who(call)} · {call.model} · {duration(now - since)}" for call, since in calls]
+        return [*lines, f"{spent(self.total.to_dict())} · {duration(now - self.since)}"]
 
 
 def _who(call: CallStarted) -> str:
@@ -219,10 +219,10 @@ def view(out: Output) -> Iterator[PlainView]:
     if screen.is_dumb_terminal:
         yield PlainView(out)
         return
-    shown = LiveView(out, screen)
-    shown.live.start()
+    display = LiveView(out, screen)
+    display.live.start()
     try:
-        yield shown
+        yield display
     finally:
-        shown.live.transient = False
-        shown.live.stop()
+        display.live.transient = False
+        display.live.stop()

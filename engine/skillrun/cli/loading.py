@@ -44,21 +44,21 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
-    found = (Catalogue.of(models.data, origins(models)) if models else Catalogue.of({})).located(os.environ)
-    return found if trusted else found.barring(_barred(library, found))
+    catalogue = (Catalogue.of(models.data, origins(models)) if models else Catalogue.of({})).located(os.environ)
+    return catalogue if trusted else catalogue.barring(_barred(library, catalogue))
 
 
 def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
     """Why nothing may be sent to a provider, by its name."""
-    found: dict[str, str] = {}
-    for wish in untrusted(library):
+    reasons: dict[str, str] = {}
+    for wish in untrusted_wishes(library):
         moved = wish.key.endswith(".base_url") and catalogue.providers[wish.provider].origin != wish.place
         if not moved:  # the environment says where the provider is, whatever the project wants
-            found.setdefault(wish.provider, f"{wish.place} is not trusted")
-    return found
+            reasons.setdefault(wish.provider, f"{wish.place} is not trusted")
+    return reasons
 
 
-def untrusted(library: Library) -> tuple[Wish, ...]:
+def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
     from skillrun.language.library.wishes import digest, wishes
 
@@ -133,7 +133,7 @@ class Loaded:
 
         `given`: agreed to for this command.
         """
-        used = {one.provider for one in self.resolved(override, pinned, more).values()}
+        used = {model.provider for model in self.resolved(override, pinned, more).values()}
         if given:
             return Loaded(self.program, open_catalogue(self.program.library, trusted=True))
         if not any(provider.barred for name, provider in self.catalogue.providers.items() if name in used):
@@ -154,7 +154,7 @@ class Loaded:
 
 
 def load(
-    name: str, out: Output, library: Library | None = None, said: str = NOTHING, *, trusted: bool = False
+    name: str, out: Output, library: Library | None = None, consequence: str = NOTHING, *, trusted: bool = False
 ) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
     from skillrun.language.check.checker import check_workflow
@@ -163,7 +163,7 @@ def load(
     look_for(name, library)
     program = check_workflow(library, name, COMMANDS)
     library.config("models")
-    refuse(library.problems, out, said)
+    refuse(library.problems, out, consequence)
     assert program is not None
     return Loaded(program, open_catalogue(library, trusted=trusted))
 
@@ -191,16 +191,16 @@ def elsewhere(name: str) -> str:
     return f"the project of this folder has it, and commands are typed in the project's own: `cd {folder}`"
 
 
-def refuse(problems: Iterable[Problem], out: Output, said: str = NOTHING, *, code: int = 1) -> None:
+def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
     from skillrun.language.text.diagnostics import render
 
-    found = list(problems)
-    for problem in found:
+    problems = list(problems)
+    for problem in problems:
         out.note(render(problem) + "\n")
-    if any(problem.severity == "error" for problem in found):
-        out.note(said)
-        out.data({"problems": [asdict(problem) for problem in found]})
+    if any(problem.severity == "error" for problem in problems):
+        out.note(consequence)
+        out.data({"problems": [asdict(problem) for problem in problems]})
         raise click.exceptions.Exit(code)
 
 

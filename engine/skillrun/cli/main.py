@@ -63,19 +63,19 @@ class Skillrun(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         commands = {name: entry.help for name, entry in COMMANDS.items()}
-        for title, found in (("Workflows", _workflows()), ("Commands", commands)):
-            if found:
+        for title, entries in (("Workflows", _workflows()), ("Commands", commands)):
+            if entries:
                 with formatter.section(title):
-                    formatter.write_dl(list(found.items()))
+                    formatter.write_dl(list(entries.items()))
 
     def get_help(self, ctx: click.Context) -> str:
         return printable(super().get_help(ctx))
 
 
 def _workflows() -> dict[str, str]:
-    from skillrun.cli.listing import items
+    from skillrun.cli.listing import files_in
 
-    return {item.name: item.description for item in items(Path.cwd(), "workflows") if item.name not in COMMANDS}
+    return {item.name: item.description for item in files_in(Path.cwd(), "workflows") if item.name not in COMMANDS}
 
 
 @click.group(
@@ -143,7 +143,7 @@ def _bug(error: Exception) -> int:
 
     redactor = Redactor.of_environment(os.environ)
     trace = redactor.known("".join(traceback.format_exception(error)))
-    said = redactor.known(traceback.format_exception_only(error)[0].strip().split("\n")[0])
+    summary = redactor.known(traceback.format_exception_only(error)[0].strip().split("\n")[0])
     how = "please report it"
     try:
         log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (it is closed below, and kept)
@@ -156,4 +156,4 @@ def _bug(error: Exception) -> int:
         how += f" with what stands above; it could not be written to a file ({full.strerror})"
     else:
         how += f" and attach {log.name}"
-    return _refused(f"this is a bug in skillrun ({said})", how, BUG)
+    return _refused(f"this is a bug in skillrun ({summary})", how, BUG)

@@ -12,7 +12,7 @@ from skillrun.cli.loading import cache_folder, open_catalogue, open_library, ref
 from skillrun.cli.options import as_json
 from skillrun.cli.options import model as model_option
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 from skillrun.models.catalogue import Catalogue, Resolved
 
 
@@ -27,14 +27,14 @@ def models(name: str, model: str, json: bool) -> int:
     refuse(library.problems, out)
     catalogue = open_catalogue(library)
     names = [name] if name else [*catalogue.tiers, *catalogue.aliases, *catalogue.intents]
-    found = asyncio.run(_resolved(catalogue, names, model))
-    out.line(listed((one.name, _words(one)) for one in found) + "\n")
+    meanings = asyncio.run(_resolved(catalogue, names, model))
+    out.line(two_columns((meaning.name, _words(meaning)) for meaning in meanings) + "\n")
     for provider in catalogue.providers.values():
         key = f"{provider.key} is {'set' if provider.ready(os.environ) else 'not set'}" if provider.key else "no key"
         out.line(f"{provider.name}: {'; '.join(part for part in (key, provider.where) if part)}")
     if any(provider.barred for provider in catalogue.providers.values()):
         out.line("`skillrun trust` shows what this project's files want, and asks")
-    out.data([_plain(one, catalogue) for one in found])
+    out.data([_plain(meaning, catalogue) for meaning in meanings])
     return 0
 
 
@@ -42,19 +42,20 @@ async def _resolved(catalogue: Catalogue, names: list[str], override: str) -> li
     return [await catalogue.resolve_live(name, os.environ, cache_folder(), override) for name in names]
 
 
-def _words(one: Resolved) -> str:
-    rates = f"${one.price.input:g} in, ${one.price.output:g} out per million" if one.price else "price unknown"
-    why = f" ({one.why})" if one.why else ""
-    return f"{one.model}{why}; window {one.window:,}; {rates}"
+def _words(meaning: Resolved) -> str:
+    price = meaning.price
+    rates = f"${price.input:g} in, ${price.output:g} out per million" if price else "price unknown"
+    why = f" ({meaning.why})" if meaning.why else ""
+    return f"{meaning.model}{why}; window {meaning.window:,}; {rates}"
 
 
-def _plain(one: Resolved, catalogue: Catalogue) -> dict[str, Any]:
-    provider = catalogue.providers.get(one.provider)
+def _plain(meaning: Resolved, catalogue: Catalogue) -> dict[str, Any]:
+    provider = catalogue.providers.get(meaning.provider)
     where = (provider.base_url, provider.origin, provider.barred) if provider is not None else ("", "", "")
-    price = {"input": one.price.input, "output": one.price.output} if one.price is not None else None
+    price = {"input": meaning.price.input, "output": meaning.price.output} if meaning.price is not None else None
     shared = ("name", "model", "provider", "window", "why")
     return {
-        **{key: getattr(one, key) for key in shared},
+        **{key: getattr(meaning, key) for key in shared},
         "price": price,
         **dict(zip(("address", "origin", "barred"), where, strict=True)),
     }

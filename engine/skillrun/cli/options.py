@@ -18,18 +18,18 @@ def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     from skillrun.language.text.diagnostics import allowed, did_you_mean
     from skillrun.runtime.calls.limits import NAMES
 
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for part in text.split(",") if text else ():
         name, _, amount = (piece.strip() for piece in part.partition("="))
         if name not in NAMES:
             raise click.BadParameter(f"`{name}` is no budget; {did_you_mean(name, NAMES) or allowed(NAMES)}")
         try:
-            found[name] = float(amount)
+            limits[name] = float(amount)
         except ValueError:
-            found[name] = -1
-        if not 0 <= found[name] < math.inf:
+            limits[name] = -1
+        if not 0 <= limits[name] < math.inf:
             raise click.BadParameter(f"`{name}` is `{amount}`; it is a number from 0, as in `{name}=100`")
-    return found
+    return limits
 
 
 def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:

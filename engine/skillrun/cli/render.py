@@ -39,18 +39,18 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
     inputs, _ = checked_inputs(loaded.program, typed)
     rehearsal = asyncio.run(rehearsed(loaded, inputs, model, typed=typed))
     sent = {address: request for address, request in rehearsal.sent if address.startswith(f"{workflow}/{phase}/")}
-    found = [address for address in sent if all(_has(address, name) for name in (step, member) if name)]
+    addresses = [address for address in sent if all(_has(address, name) for name in (step, member) if name)]
     if not sent:
         why = f"{rehearsal.outcome.status}{because(rehearsal.outcome.reason)}"
         raise SkillrunError(
             f"a rehearsal sends no prompt in `{phase}` ({why})", "with other inputs it may: `-i mode=…`"
         )
-    if not found:
+    if not addresses:
         raise SkillrunError(f"no prompt of `{phase}` is at `{step}/{member}`".replace("/`", "`"), allowed(sent))
-    out.data({"address": found[0], **sent[found[0]].to_dict()})
-    for line in _shown(found[0], sent[found[0]]) if not json else ():
+    out.data({"address": addresses[0], **sent[addresses[0]].to_dict()})
+    for line in _shown(addresses[0], sent[addresses[0]]) if not json else ():
         out.line(line)
-    for other in found[1:]:
+    for other in addresses[1:]:
         out.note(f"there is also {other}")
     return 0
 
@@ -59,10 +59,10 @@ def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
     """What was given, and a placeholder for a text that is required."""
     required = [field.name for field in workflow.inputs if field.required and field.type.kind == "string"]
     values: dict[str, Any] = {name: f"(the {name})" for name in required}
-    for one in given:
-        name, equals, value = one.partition("=")
+    for pair in given:
+        name, equals, value = pair.partition("=")
         if not equals:
-            raise UsageError(f"`{one}` is no input", "write `-i name=value`")
+            raise UsageError(f"`{pair}` is no input", "write `-i name=value`")
         values[name] = value
     return values
 
@@ -76,7 +76,9 @@ def _shown(address: str, request: Request) -> Iterator[str]:
     yield f"{address} · {request.model} · at most {request.max_tokens:,} tokens of reply"
     messages = [(message.role, message.blocks) for message in request.messages]
     parts = [block for _, several in (("", request.system), *messages) for block in several if block.part]
-    yield from table(("part", "tokens"), [[one.part, f"{estimate_tokens(one.text):,}"] for one in parts], right=(1,))
+    yield from table(
+        ("part", "tokens"), [[block.part, f"{estimate_tokens(block.text):,}"] for block in parts], right=(1,)
+    )
     for title, blocks in (("system", request.system), *messages):
         yield f"──── {title} ────"
         for block in blocks:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options, powers
+from skillrun.cli import adoption, options
 from skillrun.cli.loading import Loaded, load, open_library, read_script, refuse
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
@@ -46,7 +46,7 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 @options.script
 @options.share
 @options.trust_project
-@powers.adopt
+@adoption.adopt
 @options.as_json
 def resume(run: str, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
     return go_on(run, runs, script, Output(json), **more)
@@ -86,7 +86,7 @@ def go_on(
         refuse(check_answers(loaded.program, read_answers(more["answers"])), out, UNTOUCHED, code=2)
     adopt = more["adopt"]
     if not preview:
-        adopt = powers.decided(loaded, folder, adopt, out, attended=not more["unattended"])
+        adopt = adoption.decided(loaded, folder, adopt, out, attended=not more["unattended"])
     asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not yes) else []
     again = [call for call in asked if call.again]
     if preview:

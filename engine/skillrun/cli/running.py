@@ -91,18 +91,18 @@ def carry_out(
     ended: list[Outcome] = []
 
     async def within() -> None:
-        with view(out) as shown:
-            gateway = loaded.gateway(script, shown.line)
-            person = open_person(**people, around=shown.around)
+        with view(out) as display:
+            gateway = loaded.gateway(script, display.line)
+            person = open_person(**people, around=display.around)
             try:
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
-                ended.append(await go(loaded.session(gateway, person, shown.heard, cache=cache, **more)))
+                ended.append(await go(loaded.session(gateway, person, display.heard, cache=cache, **more)))
             finally:
                 await gateway.close()
             for name in person.prepared.unused():
-                shown.line(f"warning: no question has taken the prepared answer `{name}`")
+                display.line(f"warning: no question has taken the prepared answer `{name}`")
             for line in person.prepared.late():
-                shown.line(f"warning: {line}")
+                display.line(f"warning: {line}")
 
     try:
         asyncio.run(within())
@@ -137,8 +137,8 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         told = story(folder)
     out.line()
     out.line(standing(outcome.status, outcome.reason))
-    for one in told.get("degraded", ()):
-        out.line(f"degraded: {at(one)}: {hanging(one['text'])}")
+    for entry in told.get("degraded", ()):
+        out.line(f"degraded: {at(entry)}: {hanging(entry['text'])}")
     out.line(f"folder: {folder}")
     for name in (*told["artifacts"], *told.get("forms", ())):
         out.line(f"  {name}")

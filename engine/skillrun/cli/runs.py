@@ -41,8 +41,8 @@ def runs(runs: Path, json: bool) -> int:
             continue
         rows.append((name, state.workflow, status, ", ".join(state.phase), state.round, state.started_at))
     rows.sort(key=lambda row: row[-1], reverse=True)
-    shown = [[str(value)[:LONGEST] for value in row] for row in rows]
-    for line in table(HEADER, shown) if rows else [f"there are no runs in {runs}"]:
+    cells = [[str(value)[:LONGEST] for value in row] for row in rows]
+    for line in table(HEADER, cells) if rows else [f"there are no runs in {runs}"]:
         out.line(line)
     out.data([dict(zip(HEADER, row, strict=True)) for row in rows])
     return 0

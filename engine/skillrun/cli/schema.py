@@ -11,7 +11,7 @@ import click
 from skillrun.cli.loading import open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-from skillrun.cli.words import listed
+from skillrun.cli.words import two_columns
 from skillrun.language.files.definitions import TextFile
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
@@ -25,14 +25,14 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def schema(name: str | None, json: bool) -> int:
     out, library = Output(json), open_library(Path.cwd())
     if name is None:
-        found = {one: text for one in library.skills() if (text := _template(library, one)) is not None}
-        out.line(listed((one, text.description) for one, text in found.items()))
-        out.data({one: text.description for one, text in found.items()})
+        templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
+        out.line(two_columns((skill, text.description) for skill, text in templates.items()))
+        out.data({skill: text.description for skill, text in templates.items()})
         return 0
     text = _template(library, name)
     refuse(library.problems, out)
     if text is None or text.output is None:
-        known = [one for one in library.skills() if _template(library, one) is not None]
+        known = [skill for skill in library.skills() if _template(library, skill) is not None]
         raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed(known))
     told = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.outline}
     out.line(encoding.dumps(told, indent=2, ensure_ascii=False))

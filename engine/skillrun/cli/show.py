@@ -11,7 +11,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
-from skillrun.cli.words import at, counted, duration, money, shown, spent, standing, table
+from skillrun.cli.words import at, counted, duration, money, spent, standing, table, yaml_line
 from skillrun.language.text.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
@@ -38,14 +38,17 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
         "state": [f"{name}: {text}" for name, text in _brief(told["state"])],
         "models": [f"{tier} = {model}" for tier, model in told["models"].items()],
         "": _table(phases),
-        "outputs": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["outputs"]))],
-        "flags": [f"{at(one)}: {text}" for one in phases if (text := _equations(one["flags"]))],
-        "what happened": [f"{at(one)}: {one['text']}" for one in told["happened"]],
-        "prompts, the longest of each step, in tokens": [_prompt(one) for one in told["prompts"]],
-        "left out of prompts, for want of room": [f"{at(one)}: {one['text']}" for one in told["left_out"]],
+        "outputs": [f"{at(phase)}: {text}" for phase in phases if (text := _equations(phase["outputs"]))],
+        "flags": [f"{at(phase)}: {text}" for phase in phases if (text := _equations(phase["flags"]))],
+        "what happened": [f"{at(entry)}: {entry['text']}" for entry in told["happened"]],
+        "prompts, the longest of each step, in tokens": [_prompt(prompt) for prompt in told["prompts"]],
+        "left out of prompts, for want of room": [f"{at(entry)}: {entry['text']}" for entry in told["left_out"]],
         "about the run": told["notices"],
-        "features": [f"{one['name']}: {'on' if one['on'] else 'off, ' + one['because']}" for one in told["features"]],
-        "degraded": [f"{at(one)}: {one['text']}" for one in told["degraded"]],
+        "features": [
+            f"{feature['name']}: {'on' if feature['on'] else 'off, ' + feature['because']}"
+            for feature in told["features"]
+        ],
+        "degraded": [f"{at(entry)}: {entry['text']}" for entry in told["degraded"]],
         "changed by hand": [
             *told.get("changed_by_hand", ()),
             *(f"{name} (removed)" for name in told.get("removed_by_hand", ())),
@@ -55,41 +58,41 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
     }
     lines = [f"{told['run']} · {told['workflow']} · {standing(told['status'], told['reason'])}"]
     lines += [f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
-    for title, found in parts.items():
-        if found:
-            lines += ["", f"{title}:", *(f"  {hanging(line)}" for line in found)] if title else ["", *found]
+    for title, rows in parts.items():
+        if rows:
+            lines += ["", f"{title}:", *(f"  {hanging(line)}" for line in rows)] if title else ["", *rows]
     expected = {key: value for key, value in told["estimate"].items() if key not in ("answers", "each", "phases")}
     if expected:
         lines += ["", f"expected before it began: {_equations(expected)}"]
     return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]
 
 
-def _prompt(one: Mapping[str, Any]) -> str:
+def _prompt(prompt: Mapping[str, Any]) -> str:
     """A step's longest prompt: its tokens, and those of its parts."""
-    parts = ", ".join(f"{part} {tokens:,}" for part, tokens in one["parts"].items())
-    return f"{at(one)}, {one['text']}: {sum(one['parts'].values()):,} ({parts})"
+    parts = ", ".join(f"{part} {tokens:,}" for part, tokens in prompt["parts"].items())
+    return f"{at(prompt)}, {prompt['text']}: {sum(prompt['parts'].values()):,} ({parts})"
 
 
 def _table(phases: list[Mapping[str, Any]]) -> list[str]:
     """The phases with the calls that were paid for; those that were replayed, where there are any, beside them."""
-    again = [f"{number:,}" if (number := one["usage"].get("replayed")) else "" for one in phases]
-    rows = [_row(one) for one in phases]
+    again = [f"{number:,}" if (number := phase["usage"].get("replayed")) else "" for phase in phases]
+    rows = [_row(phase) for phase in phases]
     if not any(again):
         return table(HEADER, rows, right=range(2, len(HEADER)))
     wide = [[*row, number] for row, number in zip(rows, again, strict=True)]
     return table((*HEADER, "replayed"), wide, right=range(2, len(HEADER) + 1))
 
 
-def _row(one: Mapping[str, Any]) -> list[str]:
-    usage = one["usage"]
+def _row(phase: Mapping[str, Any]) -> list[str]:
+    usage = phase["usage"]
     flow = ["", "", "", ""]
     if usage.get("calls"):
         flow = [*(f"{usage[key]:,}" for key in ("calls", "input", "output")), money(usage["price"])]
     return [
-        one["phase"],
-        "went back" if one["back"] else one["status"],
-        str(one["round"]),
-        duration(one["seconds"]) if one["seconds"] else "",
+        phase["phase"],
+        "went back" if phase["back"] else phase["status"],
+        str(phase["round"]),
+        duration(phase["seconds"]) if phase["seconds"] else "",
         *flow,
     ]
 
@@ -104,13 +107,13 @@ def _brief(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _glance(value: Any) -> str:
-    text = " ".join(shown(value).split())
+    text = " ".join(yaml_line(value).split())
     if len(text) <= LONGEST:
         return text
     if isinstance(value, list):
         return counted(len(value), "item")
     if isinstance(value, dict):
-        return shown(
-            {name: one for name, one in value.items() if one not in ([], {}) and len(shown(one)) < LONGEST // 3}
+        return yaml_line(
+            {name: item for name, item in value.items() if item not in ([], {}) and len(yaml_line(item)) < LONGEST // 3}
         )
     return f"{text[:LONGEST]}…"

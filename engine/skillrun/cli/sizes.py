@@ -24,10 +24,15 @@ def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
     out = Output(json)
     with ExitStack() as stack:
         folders = [options.located(run, folder) for run in runs]
-        found = sizes_of([stack.enter_context(closing(Journal.read(one, fits))) for one in folders])
-    out.line(f"# Medians of {', '.join(one.name for one in folders)}.")
-    out.line("steps:" if found else "steps: {}")
-    for step, size in found.items():
+        by_step = sizes_of([stack.enter_context(closing(Journal.read(run_folder, fits))) for run_folder in folders])
+    out.line(f"# Medians of {', '.join(run_folder.name for run_folder in folders)}.")
+    out.line("steps:" if by_step else "steps: {}")
+    for step, size in by_step.items():
         out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
-    out.data({"runs": [str(one) for one in folders], "steps": {step: asdict(size) for step, size in found.items()}})
+    out.data(
+        {
+            "runs": [str(run_folder) for run_folder in folders],
+            "steps": {step: asdict(size) for step, size in by_step.items()},
+        }
+    )
     return 0

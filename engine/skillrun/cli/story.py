@@ -53,9 +53,9 @@ def _story(folder: Tree) -> Record:
     held = state.status == "running" and not is_held(folder)
     status = "interrupted" if held else state.status
     phases = _phases(files, state, status, told, paid)
-    if "usage" in counted and (again := sum(one["usage"].get("replayed", 0) for one in phases)):
+    if "usage" in counted and (again := sum(phase["usage"].get("replayed", 0) for phase in phases)):
         counted["usage"]["replayed"] = again
-    recorded = (name for one in phases for name in one["artifacts"])
+    recorded = (name for phase in phases for name in phase["artifacts"])
     artifacts = [name for name in dict.fromkeys((*recorded, *files.artifacts())) if files.has(name)]
     if "changed_by_hand" in counted:
         counted["removed_by_hand"] = files.removed() if not state.going else []  # else it may be half moved to a round
@@ -72,17 +72,21 @@ def _story(folder: Tree) -> Record:
         "models": state.models,
         "estimate": state.estimate or {},
         "phases": phases,
-        "happened": [_of(one, text) for one in phases for text in told.lines.get((one["phase"], one["round"]), ())],
+        "happened": [
+            _of(phase, text) for phase in phases for text in told.lines.get((phase["phase"], phase["round"]), ())
+        ],
         "artifacts": artifacts,
         "notices": list(told.notices),
         "forms": [name for name in counted.pop("forms", []) if files.has(name)],
-        "warnings": [_of(one, text) for one in phases for text in one["warnings"]],
-        "left_out": [_of(one, text) for one in phases for text in one["left_out"]],
-        "prompts": [{**_of(one, step), "parts": parts} for one in phases for step, parts in one["prompts"].items()],
-        "degraded": [
-            _of(one, one["flags"].get("degraded_because", "")) for one in phases if one["flags"].get("degraded")
+        "warnings": [_of(phase, text) for phase in phases for text in phase["warnings"]],
+        "left_out": [_of(phase, text) for phase in phases for text in phase["left_out"]],
+        "prompts": [
+            {**_of(phase, step), "parts": parts} for phase in phases for step, parts in phase["prompts"].items()
         ],
-        "features": [_feature(*one) for one in state.features.items()],
+        "degraded": [
+            _of(phase, phase["flags"].get("degraded_because", "")) for phase in phases if phase["flags"].get("degraded")
+        ],
+        "features": [_feature(*feature) for feature in state.features.items()],
         **counted,
         "not_followed": files.refused,
     }
@@ -125,8 +129,8 @@ class _Told:
                 self.open[key]["artifacts"] = list(dict.fromkeys([*self.open[key]["artifacts"], event["path"]]))
             if event["event"] in HAPPENED or event.get("reason"):
                 again = {"replayed": False} if event["event"] == "Answered" else {}  # it was given, and is told once
-                said = line_of({**event, **again}).split("\n")
-                told = [one.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for one in said]
+                lines = line_of({**event, **again}).split("\n")
+                told = [line.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for line in lines]
                 self.lines.setdefault(key, []).extend(filter(None, told))
 
 
@@ -141,9 +145,9 @@ def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid
         name: _so_far(told, (name, state.round), status, files.told_summary(name), is_open=name in begun)
         for name in names
     }
-    found = []
+    records = []
     rounds: list[tuple[int, Mapping[str, Record | None]]] = [
-        (past.round, {name: dict(one.record) for name, one in past.phases.items()})
+        (past.round, {name: dict(summary.record) for name, summary in past.phases.items()})
         for past in files.history(state.round)
     ]
     for in_round, summaries in [*rounds, (state.round, current)]:
@@ -151,18 +155,18 @@ def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid
             if summary is None:
                 continue
             number = int(summary.get("round", in_round))
-            one = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
-            one |= {"round": number, "seconds": told.seconds[name, number]}
-            one["back"] = told.ended.get((name, number), {}).get("status") == "back"
-            one |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
+            record = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
+            record |= {"round": number, "seconds": told.seconds[name, number]}
+            record["back"] = told.ended.get((name, number), {}).get("status") == "back"
+            record |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
             if (name, number) in paid:
-                again = one["usage"].get("replayed", 0)
-                one["usage"] = replace(paid[name, number], replayed=again).to_dict()
-            one |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
-            one |= {"left_out": summary.get("left_out") or [], "prompts": summary.get("prompts") or {}}
-            found.append(one)
+                again = record["usage"].get("replayed", 0)
+                record["usage"] = replace(paid[name, number], replayed=again).to_dict()
+            record |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
+            record |= {"left_out": summary.get("left_out") or [], "prompts": summary.get("prompts") or {}}
+            records.append(record)
     places = {name: number for number, name in enumerate(told.order)}
-    return sorted(found, key=lambda one: (one["round"], places.get(one["phase"], len(places))))
+    return sorted(records, key=lambda record: (record["round"], places.get(record["phase"], len(places))))
 
 
 def _so_far(told: _Told, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool) -> Record | None:
@@ -202,13 +206,13 @@ def _from_journal(folder: Tree) -> tuple[Record, Paid, RunFolder]:
 def _paid(journal: Journal) -> Paid:
     """What each phase has used in each round: the calls that were paid for, each once and where it was asked."""
     rounds = {(entry.address, entry.fingerprint): entry.body.get("round") for entry in journal.entries("sent")}
-    found: Paid = {}
+    used: Paid = {}
     for entry in journal.entries("reply"):
         first = str(rounds.get((entry.address, entry.fingerprint))).partition(".")[0]
         key = (f"{entry.address}/".split("/")[1], int(first) if first.isdecimal() else 1)
         call = Spent(1, Usage(**entry.body["usage"]), entry.body["price"])
-        found[key] = found.get(key, Spent()) + call
-    return found
+        used[key] = used.get(key, Spent()) + call
+    return used
 
 
 def _counted(files: RunFolder, journal: Journal, paid: Paid) -> Record:

@@ -71,7 +71,7 @@ def agreed(loaded: Loaded, used: AbstractSet[str], out: Output, *, unattended: b
         _keep(library, wanted, out)
         return
     providers = [loaded.catalogue.providers[name] for name in sorted(used & loaded.catalogue.providers.keys())]
-    reasons = [f"nothing is sent to {one.name}: {one.barred}" for one in providers if one.barred]
+    reasons = [f"nothing is sent to {provider.name}: {provider.barred}" for provider in providers if provider.barred]
     out.note(f"error: {'; '.join(reasons)}. {NOTHING}")
     out.note("hint: `skillrun trust` agrees to it until it changes, --trust-project for one command")
     out.data({"status": "refused", "reasons": reasons})
@@ -81,7 +81,7 @@ def agreed(loaded: Loaded, used: AbstractSet[str], out: Output, *, unattended: b
 def _wanted(library: Library, out: Output) -> tuple[Wish, ...]:
     """What the project wants; ends the command where its files cannot be read."""
     library.config("models")
-    refuse([one for one in library.problems if one.severity == "error"], out, "Nothing was changed.")
+    refuse([problem for problem in library.problems if problem.severity == "error"], out, "Nothing was changed.")
     return wishes(library)
 
 
@@ -90,12 +90,12 @@ def _show(library: Library, wanted: Sequence[Wish], out: Output) -> None:
     out.line(f"{library.project} wants more than any project may have:")
     for name in dict.fromkeys(wish.provider for wish in wanted):
         of_it = [wish for wish in wanted if wish.provider == name]
-        out.line(f"  {told(of_it[0])}")
+        out.line(f"  {meaning_of(of_it[0])}")
         for wish in of_it:
             out.line(f"    {wish.place}: {wish.key} = {wish.value}")
 
 
-def told(wish: Wish) -> str:
+def meaning_of(wish: Wish) -> str:
     """What a wish comes to: `x: calls and the key in X_API_KEY go to https://…, and not to https://…`."""
     goes, went = wish.endpoint, wish.otherwise
     key = f" and the key in {goes.key}" if goes.key else ""
@@ -128,8 +128,14 @@ def _keep(library: Library, wanted: Sequence[Wish], out: Output) -> None:
 
 def _told(wanted: Sequence[Wish], out: Output, *, trusted: bool) -> int:
     rows: list[dict[str, Any]] = [
-        {"path": one.span.path, "line": one.span.line, "key": one.key, "value": one.value, "means": told(one)}
-        for one in wanted
+        {
+            "path": wish.span.path,
+            "line": wish.span.line,
+            "key": wish.key,
+            "value": wish.value,
+            "means": meaning_of(wish),
+        }
+        for wish in wanted
     ]
     out.data({"trusted": trusted, "wants": rows})
     return 0

@@ -11,11 +11,11 @@ from typing import Final
 
 import click
 
-from skillrun.cli.loading import open_library, untrusted
+from skillrun.cli.loading import open_library, untrusted_wishes
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.trust import told
+from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
@@ -44,17 +44,19 @@ def validate(path: Path | None, strict: bool, json: bool) -> int:
         raise UsageError(f"{path} is no file of a project, and holds none: those are {FILES}", hint)
     check_library(library, COMMANDS)
     _check_trust(library)
-    found = list(library.problems)
-    problems = [one for one in found if part in (".", one.path) or one.path.startswith(f"{part}/")]
+    all_problems = list(library.problems)
+    problems = [
+        problem for problem in all_problems if part in (".", problem.path) or problem.path.startswith(f"{part}/")
+    ]
     errors = sum(problem.severity == "error" for problem in problems)
     warnings, files = len(problems) - errors, len(library.files) if part == "." else len(own)
-    shown = list(_from_here(problems, project, path))
-    for problem in shown:
+    from_here = list(_from_here(problems, project, path))
+    for problem in from_here:
         out.line(render(problem) + "\n")
     out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
-    for line in _beside(len(found) - len(problems), own, project, path):
+    for line in _beside(len(all_problems) - len(problems), own, project, path):
         out.note(line)
-    data = [asdict(problem) for problem in shown]
+    data = [asdict(problem) for problem in from_here]
     out.data({"problems": data, "errors": errors, "warnings": warnings, "files": files})
     return 1 if errors or (strict and warnings) else 0
 
@@ -83,7 +85,9 @@ def _typed(project: Path, path: Path | None) -> str:
 
 def _check_trust(library: Library) -> None:
     """Warn of what the project wants and nobody has agreed to, once for each provider."""
-    by_provider = {wish.provider: wish for wish in reversed(untrusted(library))}
+    by_provider = {wish.provider: wish for wish in reversed(untrusted_wishes(library))}
     for wish in by_provider.values():
         hint = "`skillrun trust` shows all that this project wants, and agrees to it"
-        library.problems.report(wish.span, "untrusted", f"nobody has agreed to this: {told(wish)}", hint, "warning")
+        library.problems.report(
+            wish.span, "untrusted", f"nobody has agreed to this: {meaning_of(wish)}", hint, "warning"
+        )

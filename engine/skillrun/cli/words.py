@@ -54,12 +54,12 @@ def standing(status: str, reason: str) -> str:
     return f"{status}{because(reason if reason != status else '')}"
 
 
-def at(one: Data) -> str:
+def at(entry: Data) -> str:
     """The phase of something that is told, with its round where it is a later one."""
-    return str(one["phase"]) if one["round"] == 1 else f"{one['phase']} (round {one['round']})"
+    return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
 
-def shown(value: Any) -> str:
+def yaml_line(value: Any) -> str:
     """A value as YAML writes it, on one line; a text as it is."""
     if isinstance(value, str):
         return value
@@ -71,7 +71,7 @@ def shown(value: Any) -> str:
 
 def equations(values: Data) -> str:
     """`strong = anthropic:claude-…, fast = …`."""
-    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+    return ", ".join(f"{name} = {yaml_line(value)}" for name, value in values.items())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
@@ -87,7 +87,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collectio
     ]
 
 
-def listed(rows: Iterable[tuple[str, str]]) -> str:
+def two_columns(rows: Iterable[tuple[str, str]]) -> str:
     """Names and what there is to say about each, broken at the width of the terminal."""
     formatter = click.HelpFormatter(max_width=120)
     formatter.write_dl(list(rows), col_max=40)
@@ -104,8 +104,8 @@ def line_of(event: Data) -> str:
     A model's words are in it, and only the program's own lines begin at the edge.
     """
     write = LINES.get(str(event.get("event")))
-    found = write(event) if write is not None else ""
-    return "\n".join(map(hanging, [found] if isinstance(found, str) else found))
+    lines = write(event) if write is not None else ""
+    return "\n".join(map(hanging, [lines] if isinstance(lines, str) else lines))
 
 
 def _started(event: Data) -> list[str]:
@@ -127,7 +127,7 @@ def _asked(event: Data) -> list[str]:
     from skillrun.people.answers import WORDED  # not before it is needed: what it imports takes a while
 
     worded = f" ({WORDED})" if event.get("computed") else ""
-    return [f"{event['phase']}: question{worded}: {one.get('text', '')}" for one in event["questions"]]
+    return [f"{event['phase']}: question{worded}: {question.get('text', '')}" for question in event["questions"]]
 
 
 def _answered(event: Data) -> list[str]:
@@ -136,11 +136,11 @@ def _answered(event: Data) -> list[str]:
     if event["replayed"]:
         return []
     given: dict[str, dict[str, Any]] = {}
-    for one in event["answers"]:
-        if one.get("answer") not in (None, ""):
-            how = GIVEN.get(str(one.get("answered_by")), "answered")
-            given.setdefault(how, {})[str(one.get("id", ""))] = one["answer"]
-    left = {str(one.get("id", "")): one["comment"] for one in event["answers"] if _left_open(one)}
+    for answer in event["answers"]:
+        if answer.get("answer") not in (None, ""):
+            how = GIVEN.get(str(answer.get("answered_by")), "answered")
+            given.setdefault(how, {})[str(answer.get("id", ""))] = answer["answer"]
+    left = {str(answer.get("id", "")): answer["comment"] for answer in event["answers"] if _left_open(answer)}
     lines = {**given, "left open": left}
     return [f"{event['phase']}: {how}: {equations(answers)}" for how, answers in lines.items() if answers]
 

@@ -229,7 +229,7 @@ def _metavar(field: Field, names: Names) -> str:
 
 def _words(field: Field, names: Names) -> str:
     """The description, and the default or that it has to be given."""
-    from skillrun.cli.words import shown
+    from skillrun.cli.words import yaml_line
     from skillrun.language.text.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
@@ -237,7 +237,7 @@ def _words(field: Field, names: Names) -> str:
     notes = ["required"] if field.required else []
     try:
         default = field.default.evaluate(names) if field.default is not None else ""
-        notes += [f"default: {shown(default)}"] if default not in ([], "") else []
+        notes += [f"default: {yaml_line(default)}"] if default not in ([], "") else []
     except SkillrunError:  # its template reads what only a run knows
         notes += ["default: computed"]
     return "; ".join(words) + (f"  [{', '.join(notes)}]" if notes else "")

@@ -65,7 +65,7 @@ def occurs(pattern: str, text: str) -> bool:
     return bool(_compiled(pattern, False).search(_whole(text)))
 
 
-def distinct(hits: Iterable[Hit]) -> list[str]:
+def distinct_words(hits: Iterable[Hit]) -> list[str]:
     """The words of hits in the order of their places; of words that differ in case alone, those that come first."""
     words: dict[str, str] = {}
     for _, hit in sorted(hits):

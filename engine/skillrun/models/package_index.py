@@ -47,7 +47,7 @@ class Wheel:
 
 
 @dataclass(frozen=True)
-class Settings:
+class IndexSettings:
     """What pip would be told by its environment variables and its files, for `pip download`."""
 
     index_urls: tuple[str, ...] = (PYPI,)
@@ -62,7 +62,7 @@ class Settings:
         """For the places that the settings name. Redirects are followed, as mirrors do; the hash is what counts."""
         import httpx2
 
-        from skillrun.models.transport import bounded
+        from skillrun.models.transport import body_limit
 
         more: dict[str, Any] = {"proxy": self.proxy} if self.proxy else {}
         if self.netrc:
@@ -74,7 +74,7 @@ class Settings:
             follow_redirects=True,
             verify=self._tls(),
             mounts={f"https://{host}": self._unchecked(host) for host in self.trusted_hosts},
-            event_hooks={"response": [bounded(MAX_WHEEL)]},
+            event_hooks={"response": [body_limit(MAX_WHEEL)]},
             **more,
         )
 
@@ -100,7 +100,7 @@ class Settings:
         return context
 
 
-def settings(environ: Mapping[str, str]) -> Settings:
+def settings(environ: Mapping[str, str]) -> IndexSettings:
     """Of `PIP_…` variables first, then the first of pip's files that says it. Raises `SkillrunError` for a path that
     is not absolute: it would mean a file of the project."""
     values = _values(environ)
@@ -109,7 +109,7 @@ def settings(environ: Mapping[str, str]) -> Settings:
     more = values["extra-index-url"].split() if index else []
     cert = values["cert"] or environ.get("REQUESTS_CA_BUNDLE", "") or environ.get("CURL_CA_BUNDLE", "")
     home = environ.get("NETRC") or "~/.netrc"
-    return Settings(
+    return IndexSettings(
         index_urls=tuple(url.rstrip("/") for url in (*index, *more)),
         find_links=tuple(place if "://" in place else _absolute("find-links", place) for place in _words(values)),
         trusted_hosts=tuple(values["trusted-host"].split()),

@@ -18,7 +18,7 @@ from skillrun.models.dialects import TOTAL, dialect
 from skillrun.models.failures import model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
 from skillrun.models.redaction import Redactor
-from skillrun.models.usage import plausible
+from skillrun.models.usage_bounds import plausible
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, UserContent

@@ -17,26 +17,26 @@ def limited(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
     smaller = schema
     for items, characters in STEPS:
         smaller = _limited(schema, items, characters)
-        if size(smaller) <= max_tokens:
+        if longest_reply(smaller) <= max_tokens:
             break
     return smaller
 
 
-def size(schema: Any) -> int:
+def longest_reply(schema: Any) -> int:
     """About how many characters the longest reply has; a text whose length the schema leaves open counts as 100."""
     if not isinstance(schema, Mapping):
         return _OVERHEAD
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     if branches:
-        return max(map(size, branches))
+        return max(map(longest_reply, branches))
     if "enum" in schema:
         return max((len(str(value)) for value in schema["enum"]), default=0) + _OVERHEAD
     if schema.get("type") == "array":
-        return _OVERHEAD + int(schema.get("maxItems", 100)) * size(schema.get("items", {}))
+        return _OVERHEAD + int(schema.get("maxItems", 100)) * longest_reply(schema.get("items", {}))
     if schema.get("type") == "string":
         return _OVERHEAD + int(schema.get("maxLength", 100))
     properties: Mapping[str, Any] = schema.get("properties", {})
-    return _OVERHEAD + sum(len(name) + _OVERHEAD + size(value) for name, value in properties.items())
+    return _OVERHEAD + sum(len(name) + _OVERHEAD + longest_reply(value) for name, value in properties.items())
 
 
 def _limited(schema: Any, items: int, characters: int) -> Any:

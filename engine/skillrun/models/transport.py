@@ -39,12 +39,12 @@ def http_client(kind: Callable[..., httpx2.AsyncClient], key: str, *, here: bool
         if 300 <= response.status_code < 400:
             raise AnswerRefused(f"is a redirect (HTTP {response.status_code}), which is not followed")
 
-    hooks = {"request": [own_headers], "response": [no_redirect, bounded(MAX_BODY)]}
+    hooks = {"request": [own_headers], "response": [no_redirect, body_limit(MAX_BODY)]}
     more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if here else {}
     return kind(follow_redirects=False, event_hooks=hooks, **more)
 
 
-def bounded(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
+def body_limit(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
     """A hook for responses: a body that has more bytes, before or after it is decompressed, raises `AnswerRefused`
     where it is read."""
 

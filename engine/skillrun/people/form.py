@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render
-from skillrun.language.text.document import outline
+from skillrun.language.text.document import headings_of
 from skillrun.language.text.source import MAX_BYTES, Source, source_of
 from skillrun.people.answers import (
     Answer,
@@ -225,7 +225,7 @@ class _Parts:
         self.sections: dict[int, list[list[Line]]] = {}
         self.notes: list[str] = []
         lines = list(enumerate(source.text.split("\n"), 1))
-        heads = {source.position(heading.start)[0]: heading.name for heading in outline(source.text, 0)[0]}
+        heads = {source.position(heading.start)[0]: heading.name for heading in headings_of(source.text, 0)[0]}
         first = min((line for line, name in heads.items() if self._number(name)), default=len(lines) + 1)
         self._note(_strange_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
         section: list[Line] = []

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.tools.answers import Failed, content_of, lines_of, numbered
 from skillrun.tools.readable import Readable
+from skillrun.tools.results import Failed, content_of, lines_of, numbered
 
 MOST: Final = 400_000  # characters of all excerpts
 NEAR: Final = 3  # lines between two ranges that are shown along

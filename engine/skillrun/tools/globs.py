@@ -8,9 +8,9 @@ from typing import Final
 
 from skillrun.collaboration.patterns import MAX_PATTERN
 from skillrun.language.types.schemas import shown
-from skillrun.tools.answers import Failed
 from skillrun.tools.ignored import Rules
 from skillrun.tools.readable import Readable, parts_of
+from skillrun.tools.results import Failed
 from skillrun.tools.wildcards import NoPattern
 
 MAX_CHOICES: Final = 100  # patterns that one with `{a,b}` may stand for
@@ -18,13 +18,13 @@ MAX_CHOICES: Final = 100  # patterns that one with `{a,b}` may stand for
 
 def chosen(folder: Readable, names: Iterator[str], pattern: str | None) -> Iterator[str]:
     """Those of the names that the pattern stands for; all of them without one. Raises Failed, and TimeoutError."""
-    rules = rules_of(pattern) if pattern else None
+    rules = glob_rules(pattern) if pattern else None
     for name in names:
         if rules is None or rules.covers(parts_of(name), False, folder.check):
             yield name
 
 
-def rules_of(pattern: str) -> Rules:
+def glob_rules(pattern: str) -> Rules:
     """What a pattern stands for. Raises Failed for what is none."""
     if len(pattern) > MAX_PATTERN:
         raise Failed(f"the pattern is longer than {MAX_PATTERN} characters")

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
-from skillrun.tools.answers import MAX_FILE, Failed, Room, count_of, counted, is_binary, joined
-from skillrun.tools.globs import rules_of
+from skillrun.tools.globs import glob_rules
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.tools.results import MAX_FILE, Failed, Room, as_answer, count_of, counted, is_binary
 
 
 def glob(folder: Readable, room: Room, pattern: str) -> str:
     """The names of the files that the pattern stands for. Raises Failed."""
-    rules = rules_of(pattern)
+    rules = glob_rules(pattern)
     names: list[str] = []
     ended = ""
     try:
         names += (one_line(name) for name in folder.files() if rules.covers(parts_of(name), False, folder.check))
     except TimeoutError:
         ended = f"(stopped after {SECONDS:g} seconds; there may be more)"
-    return joined(names, room, ended, "(no files)")
+    return as_answer(names, room, ended, "(no files)")
 
 
-def listed(folder: Readable, room: Room, path: str = ".") -> str:
+def list_folder(folder: Readable, room: Room, path: str = ".") -> str:
     """What is in a folder. Raises Failed, and what opening it raises."""
     with folder.opened(path) as opened:
         if not opened.is_folder:
@@ -44,7 +44,9 @@ def listed(folder: Readable, room: Room, path: str = ".") -> str:
             sizes[f"{one_line(name)}{'/' if is_folder else ''}"] = size
     except TimeoutError:
         ended = f"(stopped after {SECONDS:g} seconds: sizes that are missing are not known)"
-    return joined([f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], room, ended, "(the folder is empty)")
+    return as_answer(
+        [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], room, ended, "(the folder is empty)"
+    )
 
 
 def _files_below(folder: Readable, start: str) -> tuple[dict[str, int], bool]:

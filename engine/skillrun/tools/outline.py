@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skillrun.language.types.schemas import shown
-from skillrun.tools.answers import Failed, Room, content_of, count_of, counted, joined, lines_of
 from skillrun.tools.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
 from skillrun.tools.headings import headings
 from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
 from skillrun.tools.parser_process import MOST
 from skillrun.tools.readable import Readable, one_line
+from skillrun.tools.results import Failed, Room, as_answer, content_of, count_of, counted, lines_of
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,16 @@ def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) 
         has = f"{shown(path)} has {counted(file.lines, 'line')} and no outline"
         raise Failed(f"{has}: {file.reason}; use Read or Grep")
     for lines, less in (
-        (list(map(line_of, file.definitions)), ""),
+        (list(map(in_full, file.definitions)), ""),
         ([_short(definition) for definition in file.definitions], "(names alone; Read shows a range of lines)"),
-        (list(map(line_of, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
+        (list(map(in_full, file.outer)), "(only what stands outermost; Read shows a range of lines)"),
     ):
         if room.less(len(less)).holds([file.title, *lines]):
             break
-    return joined([file.title, *lines], room.less(len(less)), less, "")
+    return as_answer([file.title, *lines], room.less(len(less)), less, "")
 
 
-def below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
+def outline_below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
     """What is defined in a file from a line on: all of it, or what stands outermost; why that is not known."""
     try:
         with Parser(until) as parser:
@@ -86,7 +86,7 @@ def below(name: str, content: bytes, line: int, until: float, room: Room) -> lis
     return room.fitting([_short(definition) for definition in later if not definition.depth])
 
 
-def line_of(definition: Definition) -> str:
+def in_full(definition: Definition) -> str:
     return f"{_lines(definition)} {definition.header}"
 
 

@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.tools.answers import Binary, Failed, Room, content_of, counted, joined
 from skillrun.tools.globs import chosen
-from skillrun.tools.outline import Outlined, line_of, of_file, outlined
+from skillrun.tools.outline import Outlined, in_full, of_file, outlined
 from skillrun.tools.parser import Parser
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.tools.results import Binary, Failed, Room, as_answer, content_of, counted
 from skillrun.tools.worth import TEXTS, worth
 
 MOST_PARSED: Final = 400  # files of a folder; of one with more, folders are counted
@@ -67,7 +67,7 @@ def _of_files(folder: Readable, room: Room, parser: Parser, names: Sequence[str]
         lines = _lines(files, detail)
         if room.holds(lines):
             break
-    return joined(lines, room, "\n".join(filter(None, (_left_out(files, detail), ended))), "(no files)")
+    return as_answer(lines, room, "\n".join(filter(None, (_left_out(files, detail), ended))), "(no files)")
 
 
 def _of_one(folder: Readable, parser: Parser, name: str) -> Outlined | None:
@@ -108,7 +108,7 @@ def _in_detail(file: Outlined, detail: int) -> list[str]:
     if detail in (MEMBERS, BARE):
         return [f"{file.title}: {_named(file, MOST_DEEP if detail == MEMBERS else 0)}"]
     definitions = file.definitions if detail == ALL else file.outer
-    return [file.title, *(f"  {line_of(definition)}" for definition in definitions)]
+    return [file.title, *(f"  {in_full(definition)}" for definition in definitions)]
 
 
 def _left_out(files: Sequence[Outlined], detail: tuple[int, int, int]) -> str:
@@ -135,7 +135,7 @@ def _counted(names: Sequence[str], depth: int, room: Room) -> str:
         if lines and not room.holds(deeper):
             break
         lines = deeper
-    return joined(lines, room, "", "")
+    return as_answer(lines, room, "", "")
 
 
 def _named(file: Outlined, deepest: int) -> str:

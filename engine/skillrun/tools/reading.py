@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from skillrun.language.types.schemas import shown
-from skillrun.tools.answers import Failed, Room, content_of, lines_of, numbered
-from skillrun.tools.outline import below
+from skillrun.tools.outline import outline_below
 from skillrun.tools.readable import Readable
+from skillrun.tools.results import Failed, Room, content_of, lines_of, numbered
 
 WHOLE: Final = 24_000  # characters; a file that is no longer comes whole
 NOTE: Final = 120  # characters; for the words at the end
@@ -34,6 +34,6 @@ def read(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | 
     if last < len(lines):
         kept.append(f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})")
         left = room.of(BELOW).less(NOTE).after(kept)
-        if limit is None and (defined := below(path, content, last + 1, folder.until, left)):
+        if limit is None and (defined := outline_below(path, content, last + 1, folder.until, left)):
             kept += ["(below:)", *defined]
     return "\n".join(kept)

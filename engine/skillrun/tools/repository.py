@@ -13,11 +13,11 @@ from typing import Any, Final
 from skillrun.collaboration.patterns import MAX_PATTERN
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape, shown
-from skillrun.tools.answers import Failed, Room
-from skillrun.tools.listing import glob, listed
+from skillrun.tools.listing import glob, list_folder
 from skillrun.tools.overview import outline
 from skillrun.tools.readable import SECONDS, Readable
 from skillrun.tools.reading import read
+from skillrun.tools.results import Failed, Room
 from skillrun.tools.searching import grep
 from skillrun.tools.tree import LONGEST
 
@@ -45,7 +45,7 @@ _TOOLS: Final[Mapping[str, Callable[..., str]]] = {
     "Outline": outline,
     "Grep": grep,
     "Glob": glob,
-    "List": listed,
+    "List": list_folder,
 }
 _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
 

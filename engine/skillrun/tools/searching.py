@@ -13,12 +13,12 @@ from typing import Final
 
 from skillrun.collaboration.patterns import lines_with, refused
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.tools.answers import Binary, Failed, Room, content_of, counted, lines_of, short
-from skillrun.tools.globs import rules_of
+from skillrun.tools.globs import glob_rules
 from skillrun.tools.grammars import grammar_of
 from skillrun.tools.outline import outlined, place_of
 from skillrun.tools.parser import Parser
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.tools.results import Binary, Failed, Room, content_of, counted, lines_of, short
 from skillrun.tools.worth import CODE, worth
 
 MAX_HITS: Final = 100
@@ -87,7 +87,7 @@ def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) ->
     """The files to search: one, or those below a folder. Not those of runs: a search would find the run's own words."""
     with folder.opened(path) as opened:
         start, is_folder = opened.name, opened.is_folder
-    rules = rules_of(glob) if glob else None
+    rules = glob_rules(glob) if glob else None
     names: list[str] = []
     count = 0
     for name in folder.files(start) if is_folder else (start,):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.listing import BROKEN, _description, _read, has_workflow, items
+from skillrun.cli.listing import BROKEN, _description, _read, files_in, has_workflow
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from skillrun.cli.listing import BROKEN, _description, _read, has_workflow, item
 def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text: str, description: str) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "a.md").write_bytes(text.encode())
-    assert [(item.description, item.origin) for item in items(tmp_path, "workflows") if item.name == "a"] == [
+    assert [(item.description, item.origin) for item in files_in(tmp_path, "workflows") if item.name == "a"] == [
         (description, "project")
     ]
 
@@ -41,7 +41,7 @@ def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text:
 def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "plan.md").write_text("---\ndescription: mine\n---\n")
-    assert [item.description for item in items(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
+    assert [item.description for item in files_in(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
     assert has_workflow(tmp_path, "plan")
     assert not has_workflow(tmp_path, "nothing")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.words import counted, duration, line_of, listed, money, shown, spent, table
+from skillrun.cli.words import counted, duration, line_of, money, spent, table, two_columns, yaml_line
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,14 @@ def test_what_was_spent_is_one_line_with_the_cached_share_of_the_input() -> None
     ],
 )
 def test_a_value_is_shown_as_yaml_writes_it(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert yaml_line(value) == text
 
 
 def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    lines = listed([("test-strategy", "after spec, design; reads " + "architecture, " * 9), ("b", "c")]).splitlines()
+    lines = two_columns(
+        [("test-strategy", "after spec, design; reads " + "architecture, " * 9), ("b", "c")]
+    ).splitlines()
     assert max(map(len, lines)) <= 60
     assert lines[-1].split() == ["b", "c"]
 

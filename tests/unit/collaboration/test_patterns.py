@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.patterns import MAX_PATTERN, TEXT_CAP, distinct, hits, lines_with, refused
+from skillrun.collaboration.patterns import MAX_PATTERN, TEXT_CAP, distinct_words, hits, lines_with, refused
 
 
 @pytest.mark.row("P10")
@@ -65,10 +65,10 @@ def test_letters_of_every_script_are_found_where_the_standard_library_finds_them
 
 @given(FOUND)
 def test_distinct_words_are_the_first_spellings_in_the_order_of_their_places(found: list[tuple[int, str]]) -> None:
-    words = distinct(found)
+    words = distinct_words(found)
     assert [word.casefold() for word in words] == list(dict.fromkeys(word.casefold() for _, word in sorted(found)))
     assert set(words) <= {word for _, word in found}
-    assert distinct(reversed(found)) == words
+    assert distinct_words(reversed(found)) == words
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.language.types.samples import sample
-from skillrun.models.schema_limits import limited, size
+from skillrun.models.schema_limits import limited, longest_reply
 
 STRING: dict[str, Any] = {"type": "string"}
 
@@ -62,7 +62,7 @@ def test_a_property_named_like_a_keyword_is_a_property() -> None:
 def test_the_longest_reply_fits(max_tokens: int) -> None:
     finding = of(title=STRING, evidence=STRING, fix=STRING)
     schema = limited(of(summary=STRING, findings={"type": "array", "items": finding}), max_tokens)
-    assert size(schema) <= max_tokens
+    assert longest_reply(schema) <= max_tokens
 
 
 @given(schemas, st.integers(100, 4000), st.text("0123456789abcdef", min_size=64, max_size=64))

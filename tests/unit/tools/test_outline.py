@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.tools import parser_process
-from skillrun.tools.answers import MAX_RESULT
 from skillrun.tools.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
 from skillrun.tools.headings import headings
 from skillrun.tools.outline import outlined
 from skillrun.tools.parser import LARGEST, NoOutline, Parser
+from skillrun.tools.results import MAX_RESULT
 from tests.unit.tools.test_repository import SECRET, ask
 
 SOURCES = {

@@ -21,10 +21,10 @@ from skillrun.language.library.secrets import secret_names
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.document import parse_document
 from skillrun.language.text.source import read_source
-from skillrun.tools.answers import MAX_LINE, MAX_RESULT
 from skillrun.tools.readable import Readable
 from skillrun.tools.reading import RANGE, WHOLE
 from skillrun.tools.repository import TOOLS, Repository, specs
+from skillrun.tools.results import MAX_LINE, MAX_RESULT
 from skillrun.tools.searching import MAX_HITS
 from skillrun.tools.tree import Tree
 

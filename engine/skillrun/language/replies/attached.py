@@ -19,7 +19,7 @@ _FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}(?=[^`\n]*$)|~{3,})[ \t]*(?P<
 _WRAPPERS: Final = ("", "markdown", "md")
 
 
-class Block(NamedTuple):
+class FencedBlock(NamedTuple):
     """What stands in front of a block at the end of a text, and what stands in it."""
 
     before: str
@@ -65,12 +65,12 @@ def take_off(text: str, shape: Shape) -> Attached:
     return Attached(document, None if errors else value, tuple(errors))
 
 
-def last_block(text: str) -> Block | None:
+def last_block(text: str) -> FencedBlock | None:
     """The block that ends the text, also of one that stands in a fence of its own as a whole."""
     return _last(text) or _last(_unwrapped(text))
 
 
-def _last(text: str) -> Block | None:
+def _last(text: str) -> FencedBlock | None:
     """A fence that the document has left open in front of the block is a slip, and does not swallow the record.
 
     A block inside a fence that is closed behind it is an example.
@@ -87,12 +87,12 @@ def _last(text: str) -> Block | None:
     document, around = text[: opening.start()].rstrip(), _left_open(before)
     if closing is None:
         cut = around[:1] == opening["marks"][0] and len(around) > len(opening["marks"])  # within an example
-        return None if cut else Block(document, text[opening.end() :].strip(), closed=False)
+        return None if cut else FencedBlock(document, text[opening.end() :].strip(), closed=False)
     if text[closing.end() :].strip():
         return None
     if around and _closes(closing, around) and len(closing["marks"]) > len(opening["marks"]):
         return None
-    return Block(document, text[opening.end() : closing.start()].strip(), closed=True)
+    return FencedBlock(document, text[opening.end() : closing.start()].strip(), closed=True)
 
 
 def _is_record(fence: re.Match[str]) -> bool:

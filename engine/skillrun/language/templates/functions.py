@@ -18,7 +18,7 @@ from skillrun.collaboration import compaction, verdicts
 from skillrun.collaboration import convergence as agreement
 from skillrun.collaboration import news as newness
 from skillrun.collaboration import overlap as likeness
-from skillrun.collaboration.patterns import distinct
+from skillrun.collaboration.patterns import distinct_words
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.amending import amended
 from skillrun.language.templates.ids import ids_in, links_between
@@ -152,7 +152,7 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
         return {}
     searched = printed(text)
     found = {
-        name: distinct(hit for pattern in several for hit in search(pattern, searched))
+        name: distinct_words(hit for pattern in several for hit in search(pattern, searched))
         for name, several in named(patterns).items()
     }
     return {name: hits for name, hits in found.items() if hits}

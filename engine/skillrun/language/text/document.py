@@ -48,7 +48,7 @@ class Heading(NamedTuple):
 def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
     """The parts of a markdown file; nothing when its frontmatter is broken."""
     front, start = frontmatter(source, problems, foreign=foreign)
-    headings, escapes = outline(source.text, start)
+    headings, escapes = headings_of(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
         Section(heading.name, Span(source, heading.start), _text(source, heading.text_start, end, escapes))
@@ -80,7 +80,7 @@ def read_yaml(path: Path, problems: Problems, check: Callable[[Node, Problems], 
     return node
 
 
-def outline(text: str, start: int) -> tuple[list[Heading], list[int]]:
+def headings_of(text: str, start: int) -> tuple[list[Heading], list[int]]:
     """The headings of the body that begins at `start`, and the places of the backslashes that only escape one.
 
     Both count in the first column and outside fences only.

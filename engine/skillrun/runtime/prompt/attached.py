@@ -210,7 +210,7 @@ def _unanswered(asked: Attachment, record: Any) -> Iterable[ShapeError]:
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
 
 
-def answered(asked: Attachment | None, record: Any, member: str) -> list[dict[str, Any]]:
+def point_answers(asked: Attachment | None, record: Any, member: str) -> list[dict[str, Any]]:
     """Every point, with what the author says was done; without where it says nothing, or two things."""
     if asked is None:
         return []
@@ -289,7 +289,7 @@ def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, recor
     if record is None:
         text = f"{step.id}: the document of {member} came without its record ({reason})"
     else:
-        said = {one["id"] for one in answered(asked, record, member) if "answer" in one}
+        said = {one["id"] for one in point_answers(asked, record, member) if "answer" in one}
         silent = [name for name in asked.ids if name not in said]
         if not silent:
             return

@@ -17,7 +17,14 @@ from skillrun.runtime.calls.reads import merged
 from skillrun.runtime.calls.seating import Seated, seat_all
 from skillrun.runtime.calls.tools import tools_of
 from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
-from skillrun.runtime.prompt.attached import Attachment, answered, attachment, put_on_record, task_with, tell_missing
+from skillrun.runtime.prompt.attached import (
+    Attachment,
+    attachment,
+    point_answers,
+    put_on_record,
+    task_with,
+    tell_missing,
+)
 from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
 from skillrun.runtime.prompt.context import Said, conversation, persistent, request_for, request_going_on
 from skillrun.runtime.prompt.material import Piece
@@ -202,7 +209,7 @@ def _with_records(
     if several or there:
         result["record"] = there if several else there[0]
     if record.points:
-        result["points"] = [point for name, one in records.items() for point in answered(record, one, name)]
+        result["points"] = [point for name, one in records.items() for point in point_answers(record, one, name)]
     return result
 
 
@@ -216,7 +223,7 @@ def _reply(one: Seated, found: Answer, record: Attachment | None) -> dict[str, A
     if found.record is not None:
         reply["record"] = found.record
     if record is not None and record.points and found.ok:
-        reply["points"] = answered(record, found.record, one.id)
+        reply["points"] = point_answers(record, found.record, one.id)
     if found.reason:
         reply |= {"reason": found.reason, "kind": found.kind or found.status}
     reply["dropped"] = [dict(vars(one)) for one in found.dropped]

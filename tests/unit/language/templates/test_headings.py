@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from skillrun.language.templates.absent import ABSENT
 from skillrun.language.templates.functions import section
-from skillrun.language.text.document import outline
+from skillrun.language.text.document import headings_of
 
 
 def names(text: str) -> list[str]:
-    return [heading.name for heading in outline(text, 0)[0]]
+    return [heading.name for heading in headings_of(text, 0)[0]]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_headings_stand_in_the_first_column_outside_fences(text: str, found: lis
     ],
 )
 def test_an_escape_counts_outside_code_only(text: str, escapes: list[int]) -> None:
-    assert outline(text, 0)[1] == escapes
+    assert headings_of(text, 0)[1] == escapes
 
 
 LINES = [

@@ -29,15 +29,15 @@ adopt = click.option(
 )
 
 
-def decided(loaded: Loaded, folder: Path, said: bool | None, out: Output, *, attended: bool) -> bool | None:
+def decided(loaded: Loaded, folder: Path, by_flag: bool | None, out: Output, *, attended: bool) -> bool | None:
     """What was said, or what the person says in a terminal; None where nothing has to be decided.
 
     Raises SkillrunError where something has to be decided and nobody is there.
     """
-    session = loaded.session(ScriptedGateway(), StandIn(), adopt=said)
-    claims = foreign_claims(session, folder) if said is None else None
+    session = loaded.session(ScriptedGateway(), StandIn(), adopt=by_flag)
+    claims = foreign_claims(session, folder) if by_flag is None else None
     if claims is None or not claims.matter:
-        return said
+        return by_flag
     if not (attended and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
         refuse_undecided(session, folder, claims)
     out.note(told(claims))

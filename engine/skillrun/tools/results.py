@@ -103,7 +103,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def joined(lines: list[str], room: Room, ended: str, nothing: str) -> str:
+def as_answer(lines: list[str], room: Room, ended: str, nothing: str) -> str:
     """The lines that fit, how many more there are, and a last word."""
     kept = room.fitting(lines)
     rest = f"(and {len(lines) - len(kept)} more)" if len(kept) < len(lines) else ""
