@@ -30,7 +30,7 @@ from skillrun.language.library.sizes import check_measured
 from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import Field
-from skillrun.language.types.types import ANY, TEXT, of_schema
+from skillrun.language.types.types import ANY, TEXT, declared_at
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -135,7 +135,7 @@ class Checker:
                 if text.material is not None:
                     check_material(scope, text.material, scope.value(text.material))
                 if name in ("summarise", "record") and text.output is not None:
-                    told = of_schema(text.output.outline, "the summary")
+                    told = declared_at(text.output.type, ("the summary",))
                     Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, PHASE_RECORD, "the summary")
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in (*TOOLS, LOOKUP):

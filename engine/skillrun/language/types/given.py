@@ -54,7 +54,7 @@ def fallen_back(fields: Iterable[Field], given: dict[str, Any], names: Mapping[s
 
 def projected(field: Field, value: Any) -> Any:
     """The value with only the keys that the field's shape has: records may come with more than is kept."""
-    properties = [name for name, _, _ in field.type.fields]
+    properties = list(field.item.fields)
     if not properties:
         return value
     if isinstance(value, list):
