@@ -63,7 +63,7 @@ def _line(prompt: str, workflow: str) -> str:
 
 
 def _of_workflow(library: Library, name: str, prompt: str) -> str:
-    from skillrun.language.library.given import given_values
+    from skillrun.language.types.given import given_values
 
     workflow = library.workflow(name)
     first = workflow.first_input if workflow is not None else None

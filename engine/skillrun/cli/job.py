@@ -14,7 +14,7 @@ from skillrun.cli.options import GIVEN, key_of
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.trust import trusted
-from skillrun.language.library.given import models_in
+from skillrun.language.library.named import models_in
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.fields import Field
@@ -59,7 +59,7 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     spends = job.script is None and not job.dry_run
     loaded.check_models(job.model, inputs, keys=spends)
     if spends:
-        wanted = models_in(loaded.program, inputs)
+        wanted = models_in(loaded.program.library, loaded.program.workflow, inputs)
         used = loaded.resolved(job.model, more=wanted)
         sure = trusted(loaded, used, out, unattended=presence.unattended, given=job.trust_project)
         job = replace(job, loaded=sure)

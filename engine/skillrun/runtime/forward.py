@@ -6,8 +6,8 @@ import contextlib
 from typing import Any
 
 from skillrun.language.check.program import Program
-from skillrun.language.library.given import fallen_back, given_values
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.given import fallen_back, given_values
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State

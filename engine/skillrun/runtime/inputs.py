@@ -10,10 +10,11 @@ from typing import Any
 
 from skillrun.language.check.program import Program
 from skillrun.language.files.definitions import Workflow
-from skillrun.language.library.given import given_values, unknown_names
+from skillrun.language.library.named import unknown_names
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.types.fields import Field
+from skillrun.language.types.given import given_values
 
 
 def checked_inputs(
@@ -30,7 +31,7 @@ def checked_inputs(
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
     errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
-    errors += unknown_names(program, values)
+    errors += unknown_names(program.library, program.workflow, values)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return clean(values), warnings

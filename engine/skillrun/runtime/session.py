@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.library.given import given_values, models_in
+from skillrun.language.library.named import models_in
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
+from skillrun.language.types.given import given_values
 from skillrun.runtime.admission import admitted, check_decided, shares
 from skillrun.runtime.budgets import budgets
 from skillrun.runtime.clock import moment
@@ -257,12 +258,13 @@ def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
 async def _pin(run: Run) -> None:
     """Settle what each tier and each input means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
+    library, workflow = session.program.library, session.program.workflow
     tiers = _tiers(session)
-    await run.settle([*tiers, *models_in(session.program, state.inputs)])
+    await run.settle([*tiers, *models_in(library, workflow, state.inputs)])
     for provider, place in session.catalogue.places(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     typed = {name: value for name, value in state.inputs.items() if name in session.typed}
-    used = [*tiers, *models_in(session.program, typed)]  # a default may be of no use in this run
+    used = [*tiers, *models_in(library, workflow, typed)]  # a default may be of no use in this run
     if any(run.resolve(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.files.definitions import Protocol, Step
-from skillrun.language.library.given import given_values
 from skillrun.language.templates.absent import Absent
+from skillrun.language.types.given import given_values
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame, Task
 from skillrun.runtime.scope import frame_names, new_frame
