@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.models.messages import Gateway
     from skillrun.runtime.events import Listener
-    from skillrun.runtime.run import Person, Session
+    from skillrun.runtime.run import Respondent, Session
 
 Script = Iterable[Mapping[str, Any]] | None
 NOTHING: Final = "Nothing was run and nothing was spent."
@@ -83,7 +83,7 @@ class Loaded:
     program: Program
     catalogue: Catalogue
 
-    def session(self, gateway: Gateway, person: Person, listener: Listener | None = None, **more: Any) -> Session:
+    def session(self, gateway: Gateway, person: Respondent, listener: Listener | None = None, **more: Any) -> Session:
         """What a run needs; without a `cache` no provider is asked for its list of models."""
         from skillrun.runtime.run import Session
 

@@ -34,7 +34,7 @@ class Typing:
         self.sure = steps[(steps.index(self.sure) + 1) % len(steps)] if self.sure in steps else ""
 
 
-class Told:
+class TypingHint:
     """What stands behind a question that takes words, as it is each time when it is drawn."""
 
     def __init__(self, typing: Typing, *, optional: bool) -> None:

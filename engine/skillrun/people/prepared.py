@@ -27,9 +27,9 @@ from skillrun.people.answers import (
     Question,
     QuestionRecord,
     answered,
-    fitting,
+    fitted_answer,
     is_multiple,
-    shown,
+    on_one_line,
 )
 
 KEYS: Final[Keys] = {
@@ -197,12 +197,12 @@ def _check(node: Node, problems: Problems) -> None:
 
 
 def _words(answer: Any) -> str:
-    return ", ".join(map(shown, answer if isinstance(answer, list) else [answer]))
+    return ", ".join(map(on_one_line, answer if isinstance(answer, list) else [answer]))
 
 
 def _answer(node: Node, question: Question) -> Answer:
     given: Any = plain(node)
     if isinstance(given, dict):
-        answer, sure = fitting(question, given["answer"]), given.get("confidence")
+        answer, sure = fitted_answer(question, given["answer"]), given.get("confidence")
         return answered(answer, confidence=sure, answered_by=PREPARED)
-    return answered(fitting(question, given), answered_by=PREPARED)
+    return answered(fitted_answer(question, given), answered_by=PREPARED)

@@ -15,7 +15,7 @@ BELOW: Final = 3_000  # characters; what is defined below the part that is shown
 RANGE: Final = 100_000  # characters; so much of a range that is asked for
 
 
-def read(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | None = None) -> str:
+def read_lines(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | None = None) -> str:
     """The lines with their numbers. Raises Failed, and what opening the file raises."""
     content = content_of(folder, path)
     lines = lines_of(content)
