@@ -8,6 +8,9 @@ CHAOS_SEED ?= 8
 FUZZ_SECONDS ?= 90
 DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 
+# The tests and the benchmark start hundreds of processes, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .NOTPARALLEL:
 .PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench chaos fuzz clean
 

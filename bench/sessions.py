@@ -23,7 +23,7 @@ from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.run import Session
@@ -62,7 +62,7 @@ class Mixed:
     """The chair from a script, the specialists from a model."""
 
     def __init__(self, model: Gateway) -> None:
-        self.model, self.scripted = model, ScriptedGateway(CHAIR)
+        self.model, self.scripted = model, ScriptedGateway(Rule(**rule) for rule in CHAIR)
 
     async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
         gateway = self.scripted if "/chair/" in address else self.model

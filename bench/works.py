@@ -128,6 +128,10 @@ def save(subject: Subject) -> dict[str, float]:
         return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
 
 
+def records(subject: Subject) -> dict[str, float]:
+    return process.said_by([*subject.command, subject.variant])
+
+
 def plan(subject: Subject) -> dict[str, float]:
     """A plan on the scripted model; the number of the repetition is part of the request."""
     said = process.said_by([*subject.command, subject.variant, "--seed", str(subject.seed)])
@@ -231,6 +235,16 @@ WORKS = (
         (SKILLRUN,),
         (Figure("time", "ms", (Target(200),)),),
         save,
+    ),
+    Work(
+        "records",
+        "checks of what a resumed run reads: state, summaries and the journal, by the types of their fields",
+        (
+            Subject(OURS, (sys.executable, "-m", "bench.records"), "fields"),
+            Subject("pydantic models", (sys.executable, "-m", "bench.records"), "pydantic"),
+        ),
+        (Figure("loading", "ms of processor time"), Figure("a reply", "µs of processor time")),
+        records,
     ),
     Work(
         "plan",

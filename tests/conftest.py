@@ -25,9 +25,11 @@ embedded = Catalogue.of(open_library().config("models").data).embedded
 asyncio.run(weights(embedded, cache_folder(), os.environ, print))
 """
 
-# What a test would see differently on a developer's machine, in an editor's terminal and in CI.
+# What a test would see differently on a developer's machine, in an editor's terminal and in CI; and what would make
+# each process that a test starts compile all that it imports.
 AMBIENT = re.compile(
     r".*_API_KEY|ANTHROPIC_.*|OPENAI_.*|SKILLRUN_.*|XDG_.*|CI|GITHUB_ACTIONS|TERM_PROGRAM|VSCODE_.*|NO_COLOR|FORCE_COLOR"
+    r"|PYTHONDONTWRITEBYTECODE"
 )
 
 # Machines and runs differ in speed, so no example is failed for being slow. The examples are the same every time, until

@@ -23,7 +23,7 @@ from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
@@ -38,7 +38,7 @@ class Logged(ScriptedGateway):
     """The scripted model, which leaves a line for each call."""
 
     def __init__(self, script: list[dict[str, Any]], log: Path) -> None:
-        super().__init__(script)
+        super().__init__(Rule(**rule) for rule in script)
         self.log = log
 
     async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:

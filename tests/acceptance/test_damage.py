@@ -14,7 +14,7 @@ from skillrun.language.check.program import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
@@ -197,7 +197,7 @@ class Dev:
         assert program is not None, list(library.problems)
         assert models is not None
         person = open_person(unattended=True, answers=self.answers if self.answers.exists() else None)
-        gateway = ScriptedGateway(script)
+        gateway = ScriptedGateway(Rule(**rule) for rule in script)
         setting = Session(
             program, Catalogue.of(models.data), gateway, person, project=self.folder, override="scripted:x"
         )

@@ -13,7 +13,7 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.events import Event, Said
@@ -96,7 +96,7 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
             said.append(event.text)
 
     async def process() -> Outcome:
-        gateway = ScriptedGateway([{"address": "*/odd/*", "data": {"box": box}}])
+        gateway = ScriptedGateway([Rule("*/odd/*", data={"box": box})])
         person = open_person(unattended=True)
         catalogue = Catalogue.of(models.data)
         setting = Session(

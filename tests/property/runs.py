@@ -23,7 +23,7 @@ from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import Answer, QuestionRecord
 from skillrun.people.person import Questions
 from skillrun.people.prepared import Read
@@ -57,7 +57,7 @@ class Model:
     """The scripted model, taking a few turns of the event loop for a reply, so that calls overtake each other."""
 
     def __init__(self, rules: list[dict[str, Any]], pauses: int) -> None:
-        self.scripted = ScriptedGateway(rules)
+        self.scripted = ScriptedGateway(Rule(**rule) for rule in rules)
         self.pauses = pauses
         self.calls: list[Call] = []
 

@@ -23,10 +23,9 @@ from skillrun.language.library.roots import Root, package_library
 from skillrun.language.library.wishes import origins
 from skillrun.language.text.diagnostics import Problems, SkillrunError, render
 from skillrun.language.text.document import read_yaml
-from skillrun.language.text.source import plain
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import ModelError, Usage
-from skillrun.models.scripted import ScriptedGateway, check_script
+from skillrun.models.scripted import ScriptedGateway, read_script
 from skillrun.people.prepared import read_answers
 from tests.conftest import TIMES
 from tests.unit.models.settings import request
@@ -131,12 +130,12 @@ def check_models(path: Path) -> bool:
 
 def check_scripts(path: Path) -> bool:
     problems = Problems()
-    node = read_yaml(path, problems, check_script)
+    rules = read_yaml(path, problems, read_script)
     for problem in problems:
         render(problem)
-    if node is None or problems.errors:
+    if rules is None or problems.errors:
         return False
-    gateway = ScriptedGateway(plain(node))
+    gateway = ScriptedGateway(rules)
     for rule in gateway.rules:
         rule.delay = 0
     loop = asyncio.new_event_loop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from skillrun.language.text.diagnostics import Problem
     from skillrun.models.catalogue import Catalogue, Resolved
     from skillrun.models.messages import Gateway
+    from skillrun.models.scripted import Rule
     from skillrun.runtime.events import Listener
     from skillrun.runtime.run import Respondent, Session
 
-Script = Iterable[Mapping[str, Any]] | None
 NOTHING: Final = "Nothing was run and nothing was spent."
 
 
@@ -143,7 +143,7 @@ class Loaded:
         agreed(self, used, out, unattended=unattended)
         return Loaded(self.program, open_catalogue(self.program.library))
 
-    def gateway(self, script: Script, progress: Callable[[str], None]) -> Gateway:
+    def gateway(self, script: Sequence[Rule] | None, progress: Callable[[str], None]) -> Gateway:
         """The way to the models; with a script, to its replies alone."""
         from skillrun.models.gateway import open_gateway
         from skillrun.models.scripted import ScriptedGateway
@@ -204,16 +204,15 @@ def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING,
         raise click.exceptions.Exit(code)
 
 
-def read_script(path: Path | None, out: Output) -> Script:
+def read_script(path: Path | None, out: Output) -> Sequence[Rule] | None:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
     from skillrun.language.text.diagnostics import Problems
     from skillrun.language.text.document import read_yaml
-    from skillrun.language.text.source import plain
-    from skillrun.models.scripted import check_script
+    from skillrun.models.scripted import read_script as rules_in
 
     if path is None:
         return None
     problems = Problems()
-    node = read_yaml(path, problems, check_script)
+    rules = read_yaml(path, problems, rules_in)
     refuse(problems, out)
-    return (plain(node) if node is not None else None) or []
+    return rules or []

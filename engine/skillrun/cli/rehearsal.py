@@ -22,7 +22,7 @@ from skillrun.language.library.sizes import Size, measured, step_of
 from skillrun.language.replies.attached import last_block
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
 from skillrun.people.person import Questions
 from skillrun.people.prepared import Prepared, Read
@@ -150,7 +150,7 @@ async def rehearsed(
     loaded: Loaded,
     inputs: dict[str, Any],
     override: str,
-    script: Iterable[Mapping[str, Any]] = (),
+    script: Iterable[Rule] = (),
     typed: Collection[str] = (),
     person: StandIn | None = None,
     *,

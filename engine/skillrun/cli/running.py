@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from skillrun.cli.live import view
-from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
+from skillrun.cli.loading import Loaded, cache_folder, refuse
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import at, spent, standing
 from skillrun.cli.workflow import Job, first_input
 from skillrun.language.text.diagnostics import SkillrunError, hanging
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
@@ -82,7 +82,7 @@ def carry_out(
     loaded: Loaded,
     go: Callable[[Session], Awaitable[Outcome]],
     folder: Path,
-    script: Script,
+    script: Sequence[Rule] | None,
     out: Output,
     people: Mapping[str, Any],
     more: Mapping[str, Any],

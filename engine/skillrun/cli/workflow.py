@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +15,10 @@ from skillrun.cli.printing import Output
 from skillrun.language.text.diagnostics import printable
 
 if TYPE_CHECKING:
-    from skillrun.cli.loading import Loaded, Script
+    from skillrun.cli.loading import Loaded
     from skillrun.language.files.definitions import Workflow
     from skillrun.language.types.fields import Field
+    from skillrun.models.scripted import Rule
     from skillrun.people.prepared import Prepared
 
 GIVEN: Final = "input_"
@@ -41,7 +42,7 @@ class Job:
     slug: str
     runs: Path
     model: str
-    script: Script
+    script: Sequence[Rule] | None
     share: bool
     trust_project: bool
     json: bool

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
+from operator import mul
 from typing import Any
 
 MARKER = " […]"
@@ -22,6 +23,7 @@ _WORDS = {"risks_identified": "severity", "open_questions": "priority", "key_dec
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
 _WIDE = {2: 1.0, 3: 1.5, 4: 3.0}
 _RULES = "-=*#~._"
+_LONGEST_REMEMBERED = 1 << 16  # characters
 _RUNS = "|".join(f"{re.escape(mark)}+" for mark in string.punctuation + "\n")
 _PIECE = re.compile(rf"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\S\t\r\n]+|{_RUNS}|.", re.DOTALL)
 
@@ -36,7 +38,17 @@ def estimate_tokens(text: str) -> int:
     Measured against cl100k, o200k and Claude's published tokenizer: English 1.0 to 1.2 times their counts, code 1.1 to
     1.4, CJK 1.0 to 2.5, base64 0.8.
     """
-    return ceil(sum(times * _price(piece) for piece, times in Counter(_PIECE.findall(text)).items()))
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _counted(text)
+
+
+def _counted(text: str) -> int:
+    pieces = Counter(_PIECE.findall(text))
+    total: float = sum(map(mul, pieces.values(), map(_price, pieces)))
+    return ceil(total)
+
+
+_remembered = lru_cache(maxsize=1024)(_counted)
+"""What is measured once is measured again and again: each prompt of a phase holds what the others hold."""
 
 
 def clip(text: str, n: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
@@ -18,6 +18,7 @@ from skillrun.language.check.record_shapes import each_answered
 from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.reader import Reader
 from skillrun.language.replies.attached import attach, last_block
+from skillrun.language.templates.expressions import Value
 from skillrun.language.text import source
 from skillrun.language.text.diagnostics import Problems
 from skillrun.models.messages import (
@@ -95,12 +96,12 @@ class ScriptedGateway:
 
     def __init__(
         self,
-        script: Iterable[Mapping[str, Any]] | None = None,
+        rules: Iterable[Rule] = (),
         price: Callable[[str, Usage], float | None] = lambda _model, _usage: 0.0,
     ) -> None:
         """`price` says what the call would have cost on the model it names; these replies themselves are free."""
         self.price = price
-        self.rules = [_rule(item) for item in script or ()]
+        self.rules = [replace(rule) for rule in rules]  # they count, and may be taken again by another
         self.sent: list[tuple[str, Request]] = []
 
     async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
@@ -135,46 +136,48 @@ class ScriptedGateway:
         return None
 
 
-def check_script(node: source.Node, problems: Problems) -> None:
-    """Report what is wrong with a script that a file holds, each where it stands."""
+def read_script(node: source.Node, problems: Problems) -> list[Rule]:
+    """The rules of a script that a file holds; what is wrong with one is reported where it stands."""
     if isinstance(node, source.Scalar) and node.value is None:
-        return
+        return []
     reader = _Reader(problems, literal=True)
+    rules = []
     for item in node.items if isinstance(node, source.Sequence) else (node,):
         if not isinstance(node, source.Sequence) or not isinstance(item, source.Mapping):
             hint = "a script is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
             problems.report(item.span, "script", "this is no reply of a script", hint)
             continue
-        found = reader.read(item, KEYS)
-        replies = [name for name in ("text", "data", "fail") if name in found]
-        if len(replies) > 1:
-            span = item.entries[replies[1]].key.span
-            problems.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
+        rules.append(reader.rule(item))
+    return rules
 
 
 class _Reader(Reader):
     """Reads the rules of a script."""
 
+    def rule(self, node: source.Mapping) -> Rule:
+        values = self.read(node, KEYS)
+        replies = [name for name in ("text", "data", "fail") if name in values]
+        if len(replies) > 1:
+            span = node.entries[replies[1]].key.span
+            self.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
+        return Rule(**values)
+
     def take(self, name: str, key: Key, node: source.Node) -> Any:
         if key.takes == "calls":
-            return [self.call(item) for item in self.listed(node, "calls", "write `{name: Read, arguments: {…}}`")]
-        return super().take(name, key, node)
+            items = self.listed(node, "calls", "write `{name: Read, arguments: {…}}`")
+            return tuple(self.call(item, number) for number, item in enumerate(items, 1))
+        value = super().take(name, key, node)
+        return value.literal if isinstance(value, Value) else value
 
-    def call(self, node: source.Node) -> dict[str, Any]:
-        found = self.read(node, CALL_KEYS)
+    def call(self, node: source.Node, number: int) -> ToolCall:
+        values = self.read(node, CALL_KEYS)
         arguments = node.get("arguments") if isinstance(node, source.Mapping) else None
         if arguments is not None and not isinstance(arguments, source.Mapping):
             self.wrong_type(arguments, "a mapping of names to values for `arguments`")
-        return found
-
-
-def _rule(item: Mapping[str, Any]) -> Rule:
-    """The rule that a mapping of a script says, which `check_script` has looked at."""
-    calls = tuple(
-        ToolCall(str(call.get("id", f"call-{number}")), call["name"], dict(call.get("arguments") or {}))
-        for number, call in enumerate(item.get("calls", ()), 1)
-    )
-    return Rule(**{**item, "calls": calls})
+        given = values.get("arguments")
+        return ToolCall(
+            values.get("id", f"call-{number}"), values.get("name", ""), given if isinstance(given, dict) else {}
+        )
 
 
 def _with_record(text: str, given: Any, request: Request) -> str:

@@ -148,11 +148,11 @@ def fitted_answer(question: Question, answer: Any) -> Any:
     given = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
     if len(given) > 1 and not is_multiple(question):
         raise AnswerUnfit(f"the question takes one answer, not {len(given)}")
-    answers = [_one(question, item) for item in given]
+    answers = [_fitted(question, item) for item in given]
     return answers if is_multiple(question) else answers[0] if answers else ""
 
 
-def _one(question: Question, answer: Any) -> Any:
+def _fitted(question: Question, answer: Any) -> Any:
     choice = choice_like(question, answer)
     if choice is not None:
         return choice

@@ -277,7 +277,7 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
 
 def meant_by(question: Question, words: str, *, begun: bool = False) -> list[Any]:
     """The choices that the words may mean: by text and by letter, and where they are neither, as its beginning."""
-    return _meant(question, words, begun=begun) or _meant(question, _undressed(words), begun=begun)
+    return _choices_meant(question, words, begun=begun) or _choices_meant(question, _undressed(words), begun=begun)
 
 
 def _undressed(words: str) -> str:
@@ -286,7 +286,7 @@ def _undressed(words: str) -> str:
     return match["words"] if match else words
 
 
-def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
+def _choices_meant(question: Question, words: str, *, begun: bool) -> list[Any]:
     choices = choices_of(question)
     exact = choice_like(question, words)
     if exact is None and STRUCK.search(words):

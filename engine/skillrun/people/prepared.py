@@ -12,14 +12,14 @@ from collections.abc import Callable
 from collections.abc import Mapping as AbstractMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.places import unmarked
 from skillrun.language.files.reader import Reader
 from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render
 from skillrun.language.text.document import as_mapping, read_yaml
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Sequence, plain
+from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
 from skillrun.people.answers import (
     PREPARED,
     Answer,
@@ -43,16 +43,32 @@ Read = Callable[[Question, Answer], QuestionRecord]
 class PreparedUnfit(SkillrunError):
     """A prepared answer that its question does not take; the question is still open."""
 
-    def __init__(self, unfit: AnswerUnfit, node: Node, what: str) -> None:
-        place = f"{node.span.path}:{node.span.line}:{node.span.column}"
-        super().__init__(f"{place}: {unfit.message}, for {what}", unfit.next_step)
-        self.path = node.span.path
+    def __init__(self, unfit: AnswerUnfit, span: Span, what: str) -> None:
+        super().__init__(f"{span.path}:{span.line}:{span.column}: {unfit.message}, for {what}", unfit.next_step)
+        self.path = span.path
+
+
+class Ahead(NamedTuple):
+    """An answer, and where it stands."""
+
+    span: Span
+    answer: Any
+    confidence: Any = None
+
+
+class Written(NamedTuple):
+    """What a file has for a key: the `whole` of it, and where it is a list the `items`, which may be `plain` values."""
+
+    key: Span
+    whole: Ahead
+    items: tuple[Ahead, ...] | None
+    plain: bool = False
 
 
 class Prepared:
     """The answers of a file; a list gives one after the other."""
 
-    def __init__(self, entries: AbstractMapping[str, Entry] | None = None, path: Path | None = None) -> None:
+    def __init__(self, entries: AbstractMapping[str, Written] | None = None, path: Path | None = None) -> None:
         self.path = path
         self._entries = entries or {}
         self._used: Counter[str] = Counter()
@@ -64,14 +80,14 @@ class Prepared:
         name = self._name(key, question)
         if name is None:
             return None
-        node = self._next(name, question)
+        ahead = self._next(name, question)
         self._count(name)
-        if node is None:
+        if ahead is None:
             return None
         try:
-            return _answer(node, question)
+            return _answer(ahead, question)
         except AnswerUnfit as unfit:
-            raise PreparedUnfit(unfit, node, f"`{question.get('id')}` of `{key}`") from None
+            raise PreparedUnfit(unfit, ahead.span, f"`{question.get('id')}` of `{key}`") from None
 
     def skip(self, key: str, question: Question) -> None:
         """Count a question that was put before, so that lists go on behind it; one answer is for what comes now."""
@@ -94,13 +110,12 @@ class Prepared:
         name = self._name(key, question)
         if name is None or self._used[name] or self._counts(name, question):
             return
-        node = self._entries[name].value
+        ahead = self._entries[name].whole
         with suppress(AnswerUnfit):
-            if read(question, _answer(node, question)).get("answer") == record.get("answer"):
+            if read(question, _answer(ahead, question)).get("answer") == record.get("answer"):
                 return
         before = f"with `{_words(record['answer'])}`" if "answer" in record else "and left open"
-        given = plain(node)
-        given = _words(given["answer"] if isinstance(given, dict) else given)
+        given = _words(ahead.answer)
         self._late[name] = f"`{question.get('id')}` was answered before, {before}: the prepared `{given}` was not used"
 
     def late(self) -> list[str]:
@@ -112,16 +127,16 @@ class Prepared:
         name = self._name(key, question)
         return name is not None and self._next(name, question) is not None
 
-    def _next(self, name: str, question: Question) -> Node | None:
-        nodes = _each_time(self._entries[name].value, question)
-        if nodes is None:
-            return self._entries[name].value
-        return nodes[self._used[name]] if self._used[name] < len(nodes) else None
+    def _next(self, name: str, question: Question) -> Ahead | None:
+        times = _each_time(self._entries[name], question)
+        if times is None:
+            return self._entries[name].whole
+        return times[self._used[name]] if self._used[name] < len(times) else None
 
     def _counts(self, name: str, question: Question) -> bool:
         """Whether the file has an answer there for each time."""
-        node = self._entries[name].value
-        return isinstance(node, Sequence) and _each_time(node, question) is not None
+        written = self._entries[name]
+        return written.items is not None and _each_time(written, question) is not None
 
     def _count(self, name: str) -> None:
         self._taken.add(name)
@@ -141,8 +156,8 @@ class Prepared:
         name = self._name(key, question)
         if name is None:
             return
-        node = self._entries[name].value
-        for each in _each_time(node, question) or (node,):
+        written = self._entries[name]
+        for each in _each_time(written, question) or (written.whole,):
             try:
                 _answer(each, question)
             except AnswerUnfit as unfit:
@@ -150,9 +165,9 @@ class Prepared:
 
     def check_names(self, known: set[str], problems: Problems) -> None:
         """Warn of names that are close to one of a question; what else is unknown, a computed question may have."""
-        for name, entry in self._entries.items():
+        for name, written in self._entries.items():
             if unmarked(name) not in known and (hint := did_you_mean(name, known)):
-                problems.report(entry.key.span, "unknown-question", f"no question is called `{name}`", hint, "warning")
+                problems.report(written.key, "unknown-question", f"no question is called `{name}`", hint, "warning")
 
     def _name(self, key: str, question: Question) -> str | None:
         step = unmarked(key)
@@ -163,46 +178,51 @@ class Prepared:
 def read_answers(path: Path) -> Prepared:
     """The prepared answers of a file. Raises SkillrunError with everything that is wrong with it."""
     problems = Problems()
-    node = read_yaml(path, problems, _check)
+    entries = read_yaml(path, problems, _read)
     if problems.errors:
         text = "\n".join(map(render, problems))
         raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"mend {path}, then run again")
-    return Prepared(node.entries if isinstance(node, Mapping) else {}, path)
+    return Prepared(entries, path)
 
 
-def _each_time(node: Node, question: Question) -> tuple[Node, ...] | None:
+def _each_time(written: Written, question: Question) -> tuple[Ahead, ...] | None:
     """The answers of a list that has one for each time; None where one answer is for all times.
 
     A question that says `once` is one that an answer for all times would put without end.
     """
-    if not isinstance(node, Sequence):
-        return (node,) if question.get("once") else None
-    choices = is_multiple(question) and all(isinstance(item, Scalar) for item in node.items)
-    return None if choices else node.items
+    if written.items is None:
+        return (written.whole,) if question.get("once") else None
+    return None if is_multiple(question) and written.plain else written.items
 
 
-def _check(node: Node, problems: Problems) -> None:
-    """Report what is no answer, nor a list of answers."""
+def _read(node: Node, problems: Problems) -> dict[str, Written]:
+    """The answers of a file by their keys; what is none, nor a list of answers, is reported where it stands."""
     reader = Reader(problems, literal=True)
     mapping = as_mapping(node, problems)
-    for entry in mapping.entries.values() if mapping is not None else ():
-        for item in entry.value.items if isinstance(entry.value, Sequence) else (entry.value,):
-            if isinstance(item, Mapping):
-                reader.read(item, KEYS)
-            found = item.get("answer") if isinstance(item, Mapping) else item
-            parts = found.items if isinstance(found, Sequence) else (found,) if found else ()
-            for part in parts:
-                if not isinstance(part, Scalar):
-                    problems.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
+    return {name: _written(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
+
+
+def _written(entry: Entry, reader: Reader) -> Written:
+    node = entry.value
+    if not isinstance(node, Sequence):
+        return Written(entry.key.span, _ahead(node, reader), None)
+    items = tuple(_ahead(item, reader) for item in node.items)
+    plain_items = all(isinstance(item, Scalar) for item in node.items)
+    return Written(entry.key.span, Ahead(node.span, plain(node)), items, plain_items)
+
+
+def _ahead(node: Node, reader: Reader) -> Ahead:
+    values = reader.read(node, KEYS) if isinstance(node, Mapping) else {"answer": plain(node)}
+    answer = node.get("answer") if isinstance(node, Mapping) else node
+    for part in answer.items if isinstance(answer, Sequence) else (answer,) if answer else ():
+        if not isinstance(part, Scalar):
+            reader.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
+    return Ahead(node.span, values.get("answer"), values.get("confidence"))
 
 
 def _words(answer: Any) -> str:
     return ", ".join(map(on_one_line, answer if isinstance(answer, list) else [answer]))
 
 
-def _answer(node: Node, question: Question) -> Answer:
-    given: Any = plain(node)
-    if isinstance(given, dict):
-        answer, sure = fitted_answer(question, given["answer"]), given.get("confidence")
-        return answered(answer, confidence=sure, answered_by=PREPARED)
-    return answered(fitted_answer(question, given), answered_by=PREPARED)
+def _answer(ahead: Ahead, question: Question) -> Answer:
+    return answered(fitted_answer(question, ahead.answer), confidence=ahead.confidence, answered_by=PREPARED)

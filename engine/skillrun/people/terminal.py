@@ -156,8 +156,8 @@ class Terminal:
         words = [on_one_line(part) for part in parts if part]
         notes = "".join(f"    {note}\n" for note in lines_beside(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
-        told = hints(question, enough) if enough or levels_of(question) else ""
-        text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", told)])
+        hint = hints(question, enough) if enough or levels_of(question) else ""
+        text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", hint)])
         print_formatted_text(text, end="", output=self.screen)
 
     async def _answer(self, question: Question, typing: Typing) -> Any:
@@ -256,11 +256,11 @@ class Terminal:
         """Free text, sent with Enter; several lines, or from an editor, where the person wants. Or BACK or DONE."""
         import questionary
 
-        told: Any = TypingHint(typing, optional=optional)
+        hint: Any = TypingHint(typing, optional=optional)
         prompt = questionary.text(
             message,
             default=printable(likely) if isinstance(likely, str) else "" if likely is None else on_one_line(likely),
-            instruction=told,
+            instruction=hint,
             validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
             validate_while_typing=False,
             **self._streams(),

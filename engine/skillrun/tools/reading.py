@@ -24,10 +24,10 @@ def read_lines(folder: Readable, room: Room, path: str, offset: int = 1, limit: 
     if offset > len(lines):
         raise Failed(f"{shown(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
-    told = numbered(wanted, offset)
-    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(told)
-    if limit is None and len(kept) < len(told):
-        kept = room.less(NOTE).fitting(told)
+    numbered_lines = numbered(wanted, offset)
+    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(numbered_lines)
+    if limit is None and len(kept) < len(numbered_lines):
+        kept = room.less(NOTE).fitting(numbered_lines)
     if not kept:
         raise Failed(f"there is no room left for line {offset} of {shown(path)}; answer with what you have")
     last = offset + len(kept) - 1

@@ -19,7 +19,7 @@ from skillrun.language.check.program import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
@@ -61,7 +61,7 @@ class Killed:
 
     async def _go(self, runs: Path) -> int:
         person = open_person(unattended=True, answers=self.answers)
-        gateway = ScriptedGateway([dict(one) for one in ASKING])
+        gateway = ScriptedGateway(Rule(**one) for one in ASKING)
         more: dict[str, Any] = {"project": self.here, "override": "scripted:x", "share": self.share}
         setting = Session(self.program, self.catalogue, gateway, person, **more)
         if (runs / "run" / "state.md").exists():

@@ -13,7 +13,7 @@ import pytest
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.document import read_yaml
 from skillrun.models.messages import ModelError, Reply, ToolCall
-from skillrun.models.scripted import ScriptedGateway, check_script
+from skillrun.models.scripted import Rule, ScriptedGateway, read_script
 from tests.unit.models.settings import request
 
 SCHEMA = {
@@ -31,8 +31,8 @@ def send(gateway: ScriptedGateway, address: str = "plan/research/a", **more: Any
 def test_the_first_rule_that_matches_the_address_answers() -> None:
     gateway = ScriptedGateway(
         [
-            {"address": "plan/architecture/*/software-architect*", "text": "a design"},
-            {"address": "plan/*", "text": "something"},
+            Rule("plan/architecture/*/software-architect*", text="a design"),
+            Rule("plan/*", text="something"),
         ]
     )
     assert send(gateway, "plan/architecture/proposals/software-architect:clean/1").text == "a design"
@@ -40,33 +40,35 @@ def test_the_first_rule_that_matches_the_address_answers() -> None:
 
 
 def test_a_used_up_rule_makes_room_for_the_next() -> None:
-    gateway = ScriptedGateway([{"text": "first", "times": 2}, {"text": "then"}])
+    gateway = ScriptedGateway([Rule(text="first", times=2), Rule(text="then")])
     assert [send(gateway).text for _ in range(3)] == ["first", "first", "then"]
 
 
 def test_a_rule_can_be_for_one_model() -> None:
-    gateway = ScriptedGateway([{"model": "scripted:fast", "text": "quick"}, {"text": "slow"}])
+    gateway = ScriptedGateway([Rule(model="scripted:fast", text="quick"), Rule(text="slow")])
     assert send(gateway).text == "slow"
 
 
 def test_data_is_the_reply_as_json() -> None:
-    gateway = ScriptedGateway([{"data": {"score": 3, "why": "é"}}])
+    gateway = ScriptedGateway([Rule(data={"score": 3, "why": "é"})])
     assert json.loads(send(gateway, schema=SCHEMA).text) == {"score": 3, "why": "é"}
 
 
-def test_calls_stop_for_tools() -> None:
-    reply = send(ScriptedGateway([{"calls": [{"name": "Read", "arguments": {"path": "a.py"}}]}]))
+def test_calls_stop_for_tools(tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text("- calls: [{name: Read, arguments: {path: a.py}}]\n", encoding="utf-8")
+    reply = send(ScriptedGateway(read_yaml(path, Problems(), read_script) or []))
     assert reply.stop == "tool"
     assert reply.calls == (ToolCall("call-1", "Read", {"path": "a.py"}),)
 
 
 def test_a_reply_can_be_cut_off() -> None:
-    assert send(ScriptedGateway([{"text": "half a sen", "stop": "length"}])).stop == "length"
+    assert send(ScriptedGateway([Rule(text="half a sen", stop="length")])).stop == "length"
 
 
 def test_a_call_can_fail() -> None:
     with pytest.raises(ModelError, match="rate_limit") as caught:
-        send(ScriptedGateway([{"fail": "rate_limit"}]))
+        send(ScriptedGateway([Rule(fail="rate_limit")]))
     assert caught.value.retryable
 
 
@@ -124,7 +126,7 @@ def test_a_wrong_rule_is_a_problem_at_its_place(tmp_path: Path, rule: str, colum
     path = tmp_path / "script.yaml"
     path.write_text(f"- {{text: a}}\n- {rule}\n", encoding="utf-8")
     problems = Problems()
-    read_yaml(path, problems, check_script)
+    read_yaml(path, problems, read_script)
     [problem] = problems
     assert (problem.path, problem.line, problem.column) == (str(path), 2, column)
     assert said in problem.message

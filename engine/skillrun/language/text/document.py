@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from skillrun.language.text.diagnostics import GivenUp, Problems
 from skillrun.language.text.fences import Fences
@@ -29,6 +29,7 @@ from skillrun.language.text.source import (
 )
 from skillrun.language.text.yaml import parse_yaml
 
+Read = TypeVar("Read")
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
@@ -70,14 +71,14 @@ def parse_config(source: Source, problems: Problems) -> Mapping | None:
     return as_mapping(parse_yaml(source, 0, len(source.text), problems), problems)
 
 
-def read_yaml(path: Path, problems: Problems, check: Callable[[Node, Problems], None]) -> Node | None:
-    """What a file of YAML holds that somebody typed the name of, looked through by `check`."""
+def read_yaml(path: Path, problems: Problems, read: Callable[[Node, Problems], Read]) -> Read | None:
+    """What `read` makes of a file of YAML that somebody typed the name of; None where the file is given up."""
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source is not None else None
     if node is not None:
         with suppress(GivenUp):
-            check(node, problems)
-    return node
+            return read(node, problems)
+    return None
 
 
 def headings_of(text: str, start: int) -> tuple[list[Heading], list[int]]:

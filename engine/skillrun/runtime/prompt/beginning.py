@@ -15,7 +15,7 @@ from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.limits import budget
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.messages import Block
-from skillrun.runtime.prompt.fitting import Outline, Shortened
+from skillrun.runtime.prompt.fitting import Outline, Shortened, outline
 from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.records_yaml import legible
@@ -166,7 +166,7 @@ def _opening(phase: PhaseRun) -> Opening:
         (Block(preamble, part="preamble"),) if preamble else (),
         Block(request, part="request"),
         tuple(pieces_of(run, workflow.material, phase.names)),
-        tuple((name, Outline(text)) for name, text in _references(phase)),
+        tuple((name, outline(text)) for name, text in _references(phase)),
         tuple(data["summary"] for data in phase.names["phases"].values()),
         acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
     )

@@ -9,9 +9,10 @@ first, and a wider window never shows less.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from skillrun.collaboration.compaction import estimate_tokens
@@ -48,7 +49,7 @@ class Section:
     def head(self) -> int:
         return estimate_tokens(self.heading)
 
-    @property
+    @cached_property
     def size(self) -> int:
         return self.ends[-1] if self.ends else 0
 
@@ -56,7 +57,7 @@ class Section:
         """How many units stand at a level; all, where the mark would take as much as the rest."""
         if self.size <= level + _MARK:
             return len(self.units)
-        return sum(end <= level for end in self.ends)
+        return bisect_right(self.ends, level)
 
     def at(self, level: int) -> tuple[str, int]:
         """The section at a level, and how many of its tokens are left out."""
@@ -109,7 +110,7 @@ class Outline:
     def size(self) -> int:
         return estimate_tokens(self.text)
 
-    @property
+    @cached_property
     def most(self) -> int:
         """The level at which all of it stands."""
         return max((section.size for section in self.sections), default=0)
@@ -122,6 +123,12 @@ class Outline:
         parts = [(section, *section.at(level)) for section in self.sections]
         names = tuple(section.name for section, _, left in parts if left and section.name)
         return Shortened("".join(text for _, text, _ in parts).rstrip(), sum(left for *_, left in parts), names)
+
+
+@lru_cache(maxsize=128)
+def outline(text: str) -> Outline:
+    """The text as its sections; the same texts stand in prompt after prompt, and are cut and measured once."""
+    return Outline(text)
 
 
 @dataclass(frozen=True)

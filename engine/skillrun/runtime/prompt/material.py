@@ -15,7 +15,7 @@ from typing import Any, Final
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.values import printed
-from skillrun.runtime.prompt.fitting import LEFT_OUT, Outline, highest
+from skillrun.runtime.prompt.fitting import LEFT_OUT, Outline, highest, outline
 from skillrun.runtime.store.records_yaml import as_yaml
 
 WHOLE: Final = 1 << 40
@@ -39,9 +39,9 @@ class Part:
     path: str = ""
     reason: str = ""
 
-    @cached_property
+    @property
     def outline(self) -> Outline:
-        return Outline(self.text)
+        return outline(self.text)
 
     def told(self, text: str) -> dict[str, str]:
         """What the template reads of it, with so much of the text."""

@@ -14,8 +14,8 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.messages import UNTOLD, Attempts, ErrorKind, Reply, Request, ToolCall
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
@@ -38,14 +38,14 @@ FILES = {
     ),
     "code/a.py": "a = 1\n",
 }
-READ = {"name": "Read", "arguments": {"path": "a.py"}}
+READ = ToolCall("call-1", "Read", {"path": "a.py"})
 ONE, TWO, THREE = (f"w/look/seen/looker:{name}" for name in ("one", "two", "three"))
 
 
 class Watched(ScriptedGateway):
     """Tells in order what goes out and what comes back; some calls wait for something."""
 
-    def __init__(self, rules: list[dict[str, object]], waits: dict[str, Callable[[list[str]], bool]]) -> None:
+    def __init__(self, rules: list[Rule], waits: dict[str, Callable[[list[str]], bool]]) -> None:
         super().__init__(rules)
         self.waits = waits
         self.told: list[str] = []
@@ -102,7 +102,7 @@ def firsts(gateway: Watched) -> list[str]:
 
 
 def test_the_others_start_when_the_first_has_its_first_response_and_not_before(tmp_path: Path) -> None:
-    rules: list[dict[str, object]] = [{"address": f"{ONE}/1.1", "calls": [READ]}]
+    rules = [Rule(f"{ONE}/1.1", calls=(READ,))]
     others = {f"sent {TWO}/1.1", f"sent {THREE}/1.1"}
     gateway = Watched(rules, {f"{ONE}/2.1": lambda told: others <= set(told)})
     outcome = ran(tmp_path, gateway)
@@ -117,24 +117,24 @@ def test_the_others_start_when_the_first_has_its_first_response_and_not_before(t
 
 
 @pytest.mark.parametrize("how", ["timeout", "overloaded", "other"])
-def test_the_others_start_as_well_where_the_first_gets_no_response(tmp_path: Path, how: str) -> None:
-    gateway = Watched([{"address": f"{ONE}/*", "fail": how}], {})
+def test_the_others_start_as_well_where_the_first_gets_no_response(tmp_path: Path, how: ErrorKind) -> None:
+    gateway = Watched([Rule(f"{ONE}/*", fail=how)], {})
     assert ran(tmp_path, gateway).status == "completed"
     assert firsts(gateway)[:2] == [f"sent {ONE}/1.1", f"back {ONE}/1.1"]
     assert {f"back {TWO}/1.1", f"back {THREE}/1.1"} < set(gateway.told)
 
 
 def test_what_ends_the_run_at_the_first_lets_nobody_else_begin(tmp_path: Path) -> None:
-    gateway = Watched([{"address": f"{ONE}/*", "fail": "budget"}], {})
+    gateway = Watched([Rule(f"{ONE}/*", fail="budget")], {})
     assert ran(tmp_path, gateway).status != "completed"
     assert gateway.told == [f"sent {ONE}/1.1", f"back {ONE}/1.1"]
 
 
 @pytest.mark.row("X4")
 def test_what_ends_the_run_later_loses_no_reply_of_the_others(tmp_path: Path) -> None:
-    rules: list[dict[str, object]] = [
-        {"address": f"{ONE}/1.1", "calls": [READ]},
-        {"address": f"{ONE}/2.1", "fail": "budget", "times": 1},
+    rules = [
+        Rule(f"{ONE}/1.1", calls=(READ,)),
+        Rule(f"{ONE}/2.1", fail="budget", times=1),
     ]
     gateway = Watched(rules, {f"{THREE}/1.1": lambda told: f"back {ONE}/2.1" in told})
     assert ran(tmp_path, gateway).status != "completed"
@@ -147,7 +147,7 @@ def test_what_ends_the_run_later_loses_no_reply_of_the_others(tmp_path: Path) ->
 
 @pytest.mark.row("X4")
 def test_an_interrupt_while_the_others_are_under_way_is_gone_on_with(tmp_path: Path) -> None:
-    gateway = Watched([{"address": f"{ONE}/1.1", "calls": [READ]}], {f"{TWO}/1.1": lambda told: len(told) > 10**6})
+    gateway = Watched([Rule(f"{ONE}/1.1", calls=(READ,))], {f"{TWO}/1.1": lambda told: len(told) > 10**6})
     assert ran(tmp_path, gateway, cancel=True).status == "interrupted"
     again = Watched([], {})
     assert ran(tmp_path, again, again=True).status == "completed"
