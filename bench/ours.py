@@ -21,8 +21,8 @@ from skillrun.people.person import open_person
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin, checked_inputs, resume
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.lock import hold
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.lock import FolderLease
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
@@ -171,8 +171,8 @@ async def dev(work: Work) -> None:
     asked = len(work.asked)
     path = first.project / "workflows" / "bench.md"
     path.write_text(path.read_text(encoding="utf-8") + "A line of help.\n", encoding="utf-8")
-    with hold(runs(work) / NAME):
-        journal = Journal.open(runs(work) / NAME)
+    with FolderLease(runs(work) / NAME).hold():
+        journal = SqliteJournal.open(runs(work) / NAME)
         work.start()
         session = session_of(work, checked(first.project))
         done = await turn(session, runs(work) / NAME, journal, inputs_of(work, session.program, 1))

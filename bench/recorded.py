@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import read_journal
 from skillrun.runtime.store.records_yaml import as_yaml
 
 
 def rules(run: Path) -> Iterator[dict[str, Any]]:
     """A rule for each reply. Raises SkillrunError where the journal cannot be read."""
-    with closing(Journal.read(run)) as journal:
+    with closing(read_journal(run)) as journal:
         for entry in journal.entries("reply"):
             calls = [{"name": one["name"], "arguments": one["arguments"]} for one in entry.body["calls"]]
             said = {"calls": calls} if calls else {"text": entry.body["text"], "stop": entry.body["stop"]}

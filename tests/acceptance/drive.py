@@ -28,7 +28,7 @@ from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 
 NAME = "run"
 MOST = 4  # processes; a run needs one more for each kill
@@ -111,7 +111,7 @@ def in_flight(runs: Path) -> list[str]:
     if not log.exists():
         return []
     shutil.copytree(runs / NAME / ".run", copy / ".run")
-    with closing(Journal.open(copy)) as journal:
+    with closing(SqliteJournal.open(copy)) as journal:
         entries = [*journal.entries("reply"), *journal.entries("failed")]
     shutil.rmtree(copy)
     answered = Counter(f"{entry.address} {entry.fingerprint}" for entry in entries)

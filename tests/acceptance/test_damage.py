@@ -19,8 +19,8 @@ from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.lock import hold
-from skillrun.runtime.store.opening import open_journal
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.opening import open_journal
 from tests.acceptance.conftest import Call, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
@@ -201,7 +201,7 @@ class Dev:
         setting = Session(
             program, Catalogue.of(models.data), gateway, person, project=self.folder, override="scripted:x"
         )
-        with hold(self.run), closing(open_journal_of(self.run)) as journal:
+        with FolderLease(self.run).hold(), closing(open_journal_of(self.run)) as journal:
             return asyncio.run(session.again(setting, self.run, journal, {}))
 
     def texts(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ from skillrun.models.messages import Attempts, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.calls import limits
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import read_journal
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked, Wire, serve
@@ -109,12 +109,12 @@ class Crowd:
 
     def recorded(self, *kinds: Any) -> Counter[str]:
         """How many records of a kind the journal has of each guest."""
-        with closing(Journal.read(self.folder / "runs" / "it")) as journal:
+        with closing(read_journal(self.folder / "runs" / "it")) as journal:
             found = (entry.address for kind in kinds for entry in journal.entries(kind))
             return Counter(name[1] for one in found if (name := re.search(r"guest:(n\d+)", one)))
 
     def unanswered(self) -> list[str]:
-        with closing(Journal.read(self.folder / "runs" / "it")) as journal:
+        with closing(read_journal(self.folder / "runs" / "it")) as journal:
             return [address for address, _ in journal.unanswered()]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import read_journal
 from skillrun.runtime.store.records_yaml import from_frontmatter
 
 Call = Callable[..., Any]
@@ -82,7 +82,7 @@ class Project:
 
     def asked(self) -> list[str]:
         """The steps that were asked for items, with the item."""
-        with closing(Journal.read(self.folder / "runs/run")) as journal:
+        with closing(read_journal(self.folder / "runs/run")) as journal:
             found = {one.address.rsplit("/", 2)[0] for one in journal.entries("sent")}
         return sorted(one.removeprefix("w/build/") for one in found if "~" in one)
 
@@ -150,7 +150,7 @@ def test_an_item_that_is_evaluated_again_reads_what_it_read_before(made: Project
     made.write(read, more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
     made.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, MARK)
     assert made.summary()["outputs"]["done"] == ["T-1", "T-2", "T-3"]
-    with closing(Journal.read(made.folder / "runs/run")) as journal:
+    with closing(read_journal(made.folder / "runs/run")) as journal:
         drafts = [one.address for one in journal.entries("sent") if "~T-2/draft" in one.address]
     assert len(drafts) == 1, "it had answered"
 
@@ -238,7 +238,7 @@ def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_c
     (folder / "answers.yaml").write_text("walk/letters~cobbler/sure: no\nwalk/letters/sure: yes\n")
     done = skillrun("errands", "rainy", "--model", "scripted:x", "--answers", "answers.yaml", "--name", "r")
     assert done.code == 0, done.err + done.out
-    with closing(Journal.read(folder / "runs/r")) as journal:
+    with closing(read_journal(folder / "runs/r")) as journal:
         answers = {one.address: one.body["answers"][0]["answer"] for one in journal.entries("answer")}
     assert answers == {"errands/walk/letters~baker/sure@1": "yes", "errands/walk/letters~cobbler/sure@1": "no"}
     shown = skillrun("render", "errands", "walk", "letters", "-i", "day=rainy")

@@ -19,7 +19,7 @@ import pytest
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.lock import hold, is_held
+from skillrun.runtime.store.disk.lock import FolderLease
 from tests.acceptance.conftest import Call, Done, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
@@ -101,7 +101,10 @@ def test_a_run_whose_files_are_moved_stops_and_goes_on_with_the_command_that_it_
         before.extend((run / "state.md").read_text().splitlines())
         action(run)
         if what != "the folder":
-            with pytest.raises(SkillrunError, match=f"is being run by process {os.getpid()}|another"), hold(run):
+            with (
+                pytest.raises(SkillrunError, match=f"is being run by process {os.getpid()}|another"),
+                FolderLease(run).hold(),
+            ):
                 pass
 
     meddle(act, "rename draft.md: after" if what == "its records" else "call: after")
@@ -150,13 +153,13 @@ def test_a_log_or_witness_that_is_removed_loses_nothing(
 
 @pytest.mark.finding("FM10")
 def test_who_holds_a_run_still_holds_it_where_the_lock_is_removed(tmp_path: Path) -> None:
-    with hold(tmp_path):
+    with FolderLease(tmp_path).hold():
         (tmp_path / ".run" / "lock").unlink()
-        assert is_held(tmp_path)
-        with pytest.raises(SkillrunError, match="is being run by process"), hold(tmp_path):
+        assert FolderLease(tmp_path).is_held()
+        with pytest.raises(SkillrunError, match="is being run by process"), FolderLease(tmp_path).hold():
             pass
         assert (tmp_path / ".run" / "owner.json").exists()
-    assert not is_held(tmp_path)
+    assert not FolderLease(tmp_path).is_held()
 
 
 @pytest.mark.finding("FM9")

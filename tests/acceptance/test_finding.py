@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 
 Call = Callable[..., Any]
 pytestmark = pytest.mark.row("Q3")
@@ -124,7 +124,7 @@ def test_a_resumed_run_finds_what_it_found(project: Call, skillrun: Call) -> Non
     )
     assert skillrun("look", "hello", "--name", "it").code == 75
     (folder / "src" / "app.py").rename(folder / "src" / "later.py")
-    with closing(Journal.open(folder / "runs" / "it")) as journal:
+    with closing(SqliteJournal.open(folder / "runs" / "it")) as journal:
         assert [entry.body for entry in journal.entries("tool")] == [
             {"paths": {"src/app.py": "found", "src/later.py": "missing"}}
         ]

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.runtime.store.lock import hold
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.tools.tree import Tree
 
 Call = Callable[..., Any]
@@ -185,7 +186,7 @@ def test_show_tells_the_phase_in_which_a_run_was_killed(unsure: Any, skillrun: C
     )
     told = skillrun("show", "it", "--json").json
     assert of_open_phase(told) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
-    with hold(Tree(unsure / "runs" / "it")):
+    with FolderLease(Tree(unsure / "runs" / "it")).hold():
         told = skillrun("show", "it", "--json").json
     assert of_open_phase(told)[:2] == ("sure", "running")
 
@@ -368,9 +369,8 @@ def test_a_workflow_named_like_a_command_is_a_problem(project: Call, skillrun: C
 
 
 def _sent(folder: Any, address: str) -> dict[str, Any]:
-    from skillrun.runtime.store.journal import Journal
 
-    journal = Journal.open(folder)
+    journal = SqliteJournal.open(folder)
     try:
         body = next((entry.body for entry in journal.entries("sent") if entry.address == address), None)
     finally:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.check.results import FAILURES, STATUSES
+from skillrun.language.templates.records import FAILURES, STATUSES
 from skillrun.models.messages import ERROR_KINDS
 from skillrun.runtime.calls.reads import Lines, merged
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from tests.acceptance.test_outcomes import laid, phase, summary, workflow
 
 Call = Callable[..., Any]
@@ -38,7 +38,7 @@ def desk(folder: Path, *steps: str, more: str = "", head: str = "", **sections: 
 
 def sent(folder: Path) -> dict[str, list[list[str]]]:
     """By address, the blocks of each message that was sent."""
-    with closing(Journal.open(folder / "runs" / "r")) as journal:
+    with closing(SqliteJournal.open(folder / "runs" / "r")) as journal:
         return {
             entry.address: [[block["text"] for block in message["blocks"]] for message in entry.body["messages"]]
             for entry in journal.entries("sent")
@@ -154,7 +154,7 @@ def test_where_a_conversation_may_go_on_it_is_kept_to_its_end(project: Call, ski
     steps = ("{id: first, agent: clerk, session: persistent}", "{id: second, agent: clerk}")
     folder = desk(project(), *steps, first="Say.", second="Say.")
     run(folder, skillrun, [])
-    with closing(Journal.open(folder / "runs" / "r")) as journal:
+    with closing(SqliteJournal.open(folder / "runs" / "r")) as journal:
         last = [entry.body["messages"][-1]["blocks"][-1]["cache"] for entry in journal.entries("sent")]
     assert last == [True, False]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 
 Call = Callable[..., Any]
 CANARY = "CANARY-of-the-home"
@@ -109,7 +109,7 @@ def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
 
 def results(folder: Path) -> list[str]:
     """What tools answered in the run, in order."""
-    with closing(Journal.open(folder / "runs" / "it")) as journal:
+    with closing(SqliteJournal.open(folder / "runs" / "it")) as journal:
         return [entry.body["result"] for entry in journal.entries("tool")]
 
 
@@ -197,7 +197,7 @@ def test_a_repository_that_is_not_the_projects_ends_the_run_before_anything_is_s
     assert done.code == 1
     assert "failed: the repository" in done.out
     assert because in done.out
-    with closing(Journal.open(folder / "runs" / "it")) as journal:
+    with closing(SqliteJournal.open(folder / "runs" / "it")) as journal:
         assert not list(journal.entries("sent"))
     if "outside" in because or "leads" in because:
         assert "`skillrun look … --repo FOLDER`" in done.out

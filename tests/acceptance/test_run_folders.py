@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.files import digest
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.lock import hold
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.mounts import mounted
 
@@ -214,7 +214,7 @@ def test_what_a_forged_journal_says_was_written_is_neither_removed_nor_looked_at
     }[way]  # fmt: skip
     if way == "link":
         (run / name).symlink_to(mine)
-    with closing(Journal.open(run)) as journal:
+    with closing(SqliteJournal.open(run)) as journal:
         asyncio.run(journal.record("wrote", name, digest(MINE), {}))
     shown = skillrun("show", "ada", "--json").json
     assert name not in shown["changed_by_hand"]
@@ -313,7 +313,7 @@ def view(run: Path) -> None:
 
 
 def reply(run: Path) -> None:
-    with closing(Journal.open(run)) as journal:
+    with closing(SqliteJournal.open(run)) as journal:
         asyncio.run(journal.record("reply", "a", "b", {"usage": 5}))
 
 
@@ -696,7 +696,7 @@ def test_a_folder_that_is_open_is_closed_when_its_run_goes_on(run: Path, skillru
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
 def test_a_run_that_a_process_has_is_looked_at_and_left_alone(run: Path, skillrun: Call) -> None:
-    with hold(run):
+    with FolderLease(run).hold():
         before = everything(run)
         done = skillrun("show", "ada")
         assert (done.code, f"is being run by process {os.getpid()}" in done.out) == (0, True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime import session
-from skillrun.runtime.store.folder import RunFolder
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.folder import stored
+from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.records_yaml import from_frontmatter
 
 Call = Callable[..., Any]
@@ -66,7 +66,7 @@ def whole(run: Path) -> tuple[str, list[str], int, list[str]]:
     """A run: how it stands, its artifacts, the calls that its journal has answered, and what its own step has read."""
     state, _ = from_frontmatter(run / "state.md")
     summary, _ = from_frontmatter(run / "summaries" / "one.md")
-    with closing(Journal.read(run)) as journal:
+    with closing(read_journal(run)) as journal:
         calls = len(list(journal.entries("reply")))
         assert not journal.unanswered()
     artifacts = sorted(path.name for path in run.glob("*.md") if path.name != "state.md")
@@ -113,7 +113,7 @@ def test_a_run_inside_the_folder_of_one_that_waits_disturbs_neither(here: Path, 
     half = here / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
     half.write_text("of a write that is under way")
     assert skillrun("resume", "outer").code == 0
-    assert RunFolder(here / "runs" / "outer").matching("inner/*.md") == []
+    assert stored(here / "runs" / "outer").matching("inner/*.md") == []
     assert half.exists(), "it is the other run's"
     assert [line.split()[0] for line in skillrun("runs").out.splitlines()[1:]] == ["beside", "outer"]
 
@@ -133,13 +133,13 @@ def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
 ) -> None:
     """Between the first look and the lock, where only luck would bring another process."""
 
-    def held(folder: Any) -> Any:
-        monkeypatch.setattr(session, "hold", hold)
+    def held(lease: FolderLease) -> Any:
+        monkeypatch.setattr(FolderLease, "hold", hold)
         assert at_once(("w", "it", *SCRIPTED, "--name", "same"))[0][0] == 0
-        return hold(folder)
+        return hold(lease)
 
-    hold: Any = getattr(session, "hold")  # noqa: B009 (it is not exported)
-    monkeypatch.setattr(session, "hold", held)
+    hold = FolderLease.hold
+    monkeypatch.setattr(FolderLease, "hold", held)
     done = skillrun("w", "it", *SCRIPTED, "--name", "same")
     assert (done.code, "there is a run `same` already" in done.err) == (2, True)
     assert whole(here / "runs" / "same") == ("completed", ARTIFACTS, 3, ARTIFACTS)

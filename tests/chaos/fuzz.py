@@ -86,7 +86,7 @@ def templates(document: Document, problems: Problems) -> None:
         template = compile_string(text, problems)
         if template is None:
             continue
-        Inference(template, dict.fromkeys(NAMES, ANY), problems).shown()
+        Inference(template, dict.fromkeys(NAMES, ANY), problems).as_text()
         with suppress(RenderError):
             template.render(NAMES)
             template.render_text(NAMES)

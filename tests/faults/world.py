@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import read_journal
 from tests.faults.processes import Done, Forks
 
 PROJECT: Final = Path(__file__).with_name("project")
@@ -140,7 +140,7 @@ class World:
         """The calls whose answer the journal has, among its first records."""
         if not (self.folder / ".run" / "journal.db").exists():
             return set()
-        with closing(Journal.read(self.folder)) as journal:
+        with closing(read_journal(self.folder)) as journal:
             found = [*journal.entries("reply"), *journal.entries("failed")]
             return {(entry.address, entry.fingerprint) for entry in found if entry.seq <= most}
 

@@ -31,9 +31,10 @@ from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.disk.folder import stored
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.lock import hold
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.property.workflows import Workflows
 
@@ -203,8 +204,8 @@ class Bench:
         if how == "begin":
             inputs, _ = session.checked_inputs(self.program, {"request": "Paint it blue."})
             return await session.begin(setting, inputs, runs, NAME)
-        with hold(runs / NAME), journal_of(runs) as journal:
-            inputs = RunFolder(runs / NAME).read_state()[0].inputs
+        with FolderLease(runs / NAME).hold(), journal_of(runs) as journal:
+            inputs = stored(runs / NAME).state.read()[0].inputs
             return await session.again(setting, runs / NAME, journal, inputs)
 
     def _hook(self, story: Story, model: Model, away: bool, keep: Keep | None) -> Callable[[str], None]:
@@ -248,7 +249,7 @@ def _hooked(hook: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def journal_of(runs: Path) -> Iterator[Journal]:
-    journal = Journal.open(runs / NAME)
+    journal = SqliteJournal.open(runs / NAME)
     try:
         yield journal
     finally:

@@ -13,10 +13,10 @@ from skillrun.language.files.parse import parse_phase
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, TESTS
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, ENTRIES
 from skillrun.language.text.diagnostics import Problems, render
 from skillrun.language.text.document import parse_document
-from skillrun.language.text.source import read_source
+from skillrun.language.text.reading import read_source
 
 TOP = Path(__file__).parents[2]
 README, MANUAL = TOP / "README.md", TOP / "docs" / "language.md"
@@ -74,3 +74,21 @@ def test_the_manual_names_every_verb_key_filter_function_and_test() -> None:
     named = {*VERBS, *kinds, *keys, *fields, *SUMMARY_KEYS, *FILTERS, *FUNCTIONS, *CONTEXT_FUNCTIONS, *TESTS}
     assert sorted(named - code) == []
     assert re.findall(r"^### (.+)$", text, re.MULTILINE) == list(VERBS)
+
+
+def test_the_manual_has_a_row_for_each_filter_and_function() -> None:
+    """As its entry says it, and no other row; Jinja's filters stand in rows by what they are for."""
+    _, _, text = MANUAL.read_text(encoding="utf-8").partition("The project's own:\n")
+    own, _, rest = text.partition("Jinja's, eager")
+    assert sorted(_rows(own)) == sorted(entry.row for entry in ENTRIES.values() if not entry.group)
+    groups: dict[str, set[str]] = {}
+    for name, entry in ENTRIES.items():
+        if entry.group:
+            groups.setdefault(entry.group, set()).add(name)
+    rows = (row.strip("| ").split(" | ") for row in _rows(rest.partition("Tests, after")[0]))
+    assert {group: _words([names]) for group, names in rows} == groups
+
+
+def _rows(text: str) -> list[str]:
+    """The rows of a table, without its head."""
+    return [line for line in text.splitlines() if line.startswith("| ")][2:]

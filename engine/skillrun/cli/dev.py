@@ -21,9 +21,9 @@ from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowe
 from skillrun.models.messages import Gateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
-from skillrun.runtime.store.folder import RunFolder
-from skillrun.runtime.store.lock import hold
-from skillrun.runtime.store.opening import new_folder, open_journal
+from skillrun.runtime.store.disk.folder import check_folder
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.opening import new_folder, open_journal
 from skillrun.runtime.store.state import STATE
 from skillrun.tools.tree import Tree
 
@@ -65,7 +65,7 @@ def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
 
 async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
     folder = new_folder(job.runs, job.slug or f"dev-{workflow}", shared=job.share)
-    RunFolder(folder).check()
+    check_folder(folder)
     changes = Changes(asyncio.get_running_loop())
     gateway, catalogue = job.loaded.gateway(job.script, out.note), job.loaded.catalogue
     library = job.loaded.program.library
@@ -73,7 +73,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
     estimate = None
     if folder.known(STATE) is None:  # a run that is there has its estimate
         estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.prepared)
-    with hold(folder), watching(roots, changes):
+    with FolderLease(folder).hold(), watching(roots, changes):
         journal = open_journal(folder)
         try:
             loaded: Loaded | None = job.loaded

@@ -74,7 +74,8 @@ def _read(path: Path, inside: Path | None) -> str:
     """The description of a file whose frontmatter has to be read as YAML for it."""
     from skillrun.language.text.diagnostics import Problems
     from skillrun.language.text.document import frontmatter
-    from skillrun.language.text.source import MAX_PROSE, Scalar, read_source
+    from skillrun.language.text.reading import read_source
+    from skillrun.language.text.source import MAX_PROSE, Scalar
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)

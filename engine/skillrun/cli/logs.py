@@ -10,7 +10,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import line_of
-from skillrun.runtime.store.transcript import events
+from skillrun.runtime.store.disk.transcript import events
 from skillrun.tools.tree import Tree
 
 

@@ -81,7 +81,7 @@ budget = click.option(
 
 def located(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.store.opening import existing
+    from skillrun.runtime.store.disk.opening import existing
 
     path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)

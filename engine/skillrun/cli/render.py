@@ -57,7 +57,7 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
 
 def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
     """What was given, and a placeholder for a text that is required."""
-    required = [field.name for field in workflow.inputs if field.required and field.type.kind == "string"]
+    required = [field.name for field in workflow.inputs if field.required and field.item.word == "string"]
     values: dict[str, Any] = {name: f"(the {name})" for name in required}
     for pair in given:
         name, equals, value = pair.partition("=")

@@ -26,9 +26,9 @@ from skillrun.runtime.admission import decided_state
 from skillrun.runtime.interpreter import Outcome, now
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import WouldAsk, would_ask
-from skillrun.runtime.store.lock import hold
-from skillrun.runtime.store.migration import migrate, old_state
-from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.migration import migrate, old_state
+from skillrun.runtime.store.run_store import called
 from skillrun.tools.tree import Tree
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
@@ -122,7 +122,7 @@ def _bring_forward(folder: Tree, library: Library, out: Output, *, preview: bool
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
         raise UsageError(f"{folder.path / 'state.md'} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
-    with hold(folder):
+    with FolderLease(folder).hold():
         for line in migrate(folder, old, program, now()):
             out.line(line)
 

@@ -22,8 +22,9 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
-from skillrun.runtime.store.opening import base_slug, called, new_slug
+from skillrun.runtime.store.disk.opening import base_slug, new_slug
 from skillrun.runtime.store.records_yaml import legible
+from skillrun.runtime.store.run_store import called
 
 
 def run_new(job: Job, out: Output) -> int:

@@ -18,13 +18,13 @@ from skillrun.cli.printing import Output
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
     from skillrun.runtime.store.bodies import fits
-    from skillrun.runtime.store.journal import Journal
+    from skillrun.runtime.store.disk.journal import read_journal
     from skillrun.runtime.store.measured import sizes_of
 
     out = Output(json)
     with ExitStack() as stack:
         folders = [options.located(run, folder) for run in runs]
-        by_step = sizes_of([stack.enter_context(closing(Journal.read(run_folder, fits))) for run_folder in folders])
+        by_step = sizes_of([stack.enter_context(closing(read_journal(run_folder, fits))) for run_folder in folders])
     out.line(f"# Medians of {', '.join(run_folder.name for run_folder in folders)}.")
     out.line("steps:" if by_step else "steps: {}")
     for step, size in by_step.items():

@@ -15,14 +15,16 @@ from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.run import Spent
 from skillrun.runtime.store.bodies import fits
-from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.disk.folder import stored
+from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.disk.transcript import KINDS, Record, events
+from skillrun.runtime.store.disk.verification import sound
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.journal_check import sound
-from skillrun.runtime.store.lock import is_held
 from skillrun.runtime.store.recorded import is_artifact
+from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
-from skillrun.runtime.store.transcript import KINDS, Record, events
 from skillrun.tools.tree import Tree
 
 Paid = dict[tuple[str, int], Spent]
@@ -32,12 +34,12 @@ HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expecte
 
 def read_state(folder: Path) -> State:
     """The state that `state.md` holds. Raises SkillrunError."""
-    return RunFolder(folder).read_state()[0]
+    return stored(folder).state.read()[0]
 
 
 def status_of(folder: Path, state: State) -> str:
     """The status; a run that says it is running and that no process holds was cut off."""
-    return "interrupted" if state.status == "running" and not is_held(folder) else state.status
+    return "interrupted" if state.status == "running" and not FolderLease(folder).is_held() else state.status
 
 
 def story(folder: Path) -> Record:
@@ -47,18 +49,19 @@ def story(folder: Path) -> Record:
 
 
 def _story(folder: Tree) -> Record:
-    counted, paid, files = _from_journal(folder)
-    state, _ = files.read_state()
+    counted, paid, store = _from_journal(folder)
+    state, _ = store.state.read()
     told = _Told(folder)
-    held = state.status == "running" and not is_held(folder)
+    held = state.status == "running" and not FolderLease(folder).is_held()
     status = "interrupted" if held else state.status
-    phases = _phases(files, state, status, told, paid)
+    phases = _phases(store, state, status, told, paid)
     if "usage" in counted and (again := sum(phase["usage"].get("replayed", 0) for phase in phases)):
         counted["usage"]["replayed"] = again
     recorded = (name for phase in phases for name in phase["artifacts"])
-    artifacts = [name for name in dict.fromkeys((*recorded, *files.artifacts())) if files.has(name)]
+    artifacts = [name for name in dict.fromkeys((*recorded, *store.ledger.artifacts())) if store.ledger.has(name)]
     if "changed_by_hand" in counted:
-        counted["removed_by_hand"] = files.removed() if not state.going else []  # else it may be half moved to a round
+        half_moved = bool(state.going)  # to a round that is over
+        counted["removed_by_hand"] = [] if half_moved else store.removed_by_hand()
     return {
         "run": folder.path.name,
         "workflow": state.workflow,
@@ -77,7 +80,7 @@ def _story(folder: Tree) -> Record:
         ],
         "artifacts": artifacts,
         "notices": list(told.notices),
-        "forms": [name for name in counted.pop("forms", []) if files.has(name)],
+        "forms": [name for name in counted.pop("forms", []) if store.ledger.has(name)],
         "warnings": [_of(phase, text) for phase in phases for text in phase["warnings"]],
         "left_out": [_of(phase, text) for phase in phases for text in phase["left_out"]],
         "prompts": [
@@ -88,7 +91,7 @@ def _story(folder: Tree) -> Record:
         ],
         "features": [_feature(*feature) for feature in state.features.items()],
         **counted,
-        "not_followed": files.refused,
+        "not_followed": store.refusals.lines,
     }
 
 
@@ -134,21 +137,22 @@ class _Told:
                 self.lines.setdefault(key, []).extend(filter(None, told))
 
 
-def _phases(files: RunFolder, state: State, status: str, told: _Told, paid: Paid) -> list[Record]:
+def _phases(store: RunStore, state: State, status: str, told: _Told, paid: Paid) -> list[Record]:
     """Every phase of every round that has begun, in the order of the workflow; a failed or open one has no summary.
 
     What it used is what the journal says was paid for; its summary says so where there is no journal.
     """
     begun = [name for name in state.phase if SLUG.fullmatch(name)]
-    names = told.order or dict.fromkeys([*files.summarized(), *begun])  # without the transcript nothing tells an order
+    unordered = [*store.summaries.phases(), *begun]  # without the transcript nothing tells an order
+    names = told.order or dict.fromkeys(unordered)
     current = {
-        name: _so_far(told, (name, state.round), status, files.told_summary(name), is_open=name in begun)
+        name: _so_far(told, (name, state.round), status, store.summaries.told(name), is_open=name in begun)
         for name in names
     }
     records = []
     rounds: list[tuple[int, Mapping[str, Record | None]]] = [
         (past.round, {name: dict(summary.record) for name, summary in past.phases.items()})
-        for past in files.history(state.round)
+        for past in store.summaries.history(state.round)
     ]
     for in_round, summaries in [*rounds, (state.round, current)]:
         for name, summary in summaries.items():
@@ -185,22 +189,22 @@ def _feature(name: str, stands: str) -> Record:
     return {"name": name, "on": stands == "on", "because": stands.removeprefix("on").removeprefix("off, ")}
 
 
-def _from_journal(folder: Tree) -> tuple[Record, Paid, RunFolder]:
-    """What only the journal knows, what each phase has used by it, and the run's files as it knows them.
+def _from_journal(folder: Tree) -> tuple[Record, Paid, RunStore]:
+    """What only the journal knows, what each phase has used by it, and the run's store as it knows them.
 
     Nothing, and why, while another process has it or when it is damaged.
     """
     try:
         if not sound(folder):
-            return {"journal": "there is no journal in `.run/`"}, {}, RunFolder(folder)
-        with closing(Journal.read(folder, fits)) as journal:
-            files = RunFolder(folder, journal)
+            return {"journal": "there is no journal in `.run/`"}, {}, stored(folder)
+        with closing(read_journal(folder, fits)) as journal:
+            store = stored(folder, journal)
             paid = _paid(journal)
-            return _counted(files, journal, paid), paid, files
+            return _counted(store, journal, paid), paid, store
     except PermissionError:
-        return {"journal": "the journal of this run is its owner's"}, {}, RunFolder(folder)
+        return {"journal": "the journal of this run is its owner's"}, {}, stored(folder)
     except SkillrunError as error:
-        return {"journal": error.message}, {}, RunFolder(folder)
+        return {"journal": error.message}, {}, stored(folder)
 
 
 def _paid(journal: Journal) -> Paid:
@@ -215,12 +219,12 @@ def _paid(journal: Journal) -> Paid:
     return used
 
 
-def _counted(files: RunFolder, journal: Journal, paid: Paid) -> Record:
+def _counted(store: RunStore, journal: Journal, paid: Paid) -> Record:
     total = sum(paid.values(), Spent())
     lost = {"without_answer": number} if (number := journal.calls - total.calls) > 0 else {}
     return {
         "usage": {**total.to_dict(), **lost},
         "forms": [name for entry in journal.entries("note") if is_artifact(name := entry.body.get("form"))],
-        "changed_by_hand": files.changed_by_hand(),
+        "changed_by_hand": store.changed_by_hand(),
         "unanswered": [address for address, _ in journal.unanswered()],
     }

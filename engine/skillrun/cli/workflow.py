@@ -129,7 +129,7 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
 
 def _one_model(fields: Iterable[Field], model: str) -> dict[str, Any]:
     """With one model for everything: it alone for each input that takes models."""
-    models = (field for field in fields if model and field.type.kind == "model")
+    models = (field for field in fields if model and field.item.word == "model")
     return {field.name: [model] if field.array else model for field in models}
 
 
@@ -167,7 +167,7 @@ def _go_on(name: str, run: str, values: Mapping[str, Any]) -> int:
 
 def _given(field: Field, value: Any, out: Output) -> Any:
     """What was typed for an input; `-` is what standard input holds where a text belongs."""
-    if value != "-" or field.array or field.type.kind not in ("string", "path"):
+    if value != "-" or field.type.word not in ("string", "path"):
         return value
     import io
     import sys
@@ -175,7 +175,7 @@ def _given(field: Field, value: Any, out: Output) -> Any:
     from skillrun.language.text.diagnostics import UsageError
     from skillrun.language.text.source import MAX_BYTES
 
-    if field.type.kind == "path":
+    if field.type.word == "path":
         hint = "write it to a file first, and type that file's path; `./-` is a file of that name"
         raise UsageError(f"`{field.name}` takes a path, and `-` is standard input", hint)
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
@@ -210,22 +210,23 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
     words = _words(field, names)
-    if field.type.kind == "boolean" and not field.array:
+    if field.type.word == "boolean":
         return click.Option([f"--{name}/--no-{name}", _key(field)], default=None, help=words)
     return click.Option([f"--{name}", _key(field)], help=words, metavar=_metavar(field, names), multiple=field.array)
 
 
 def _metavar(field: Field, names: Names) -> str:
     from skillrun.language.text.diagnostics import SkillrunError
+    from skillrun.language.types.converting import values_of
 
-    if field.type.kind == "enum":
+    if field.item.word == "enum":
         try:
-            return f"[{'|'.join(map(str, field.type.choices(names) or ()))}]"
+            return f"[{'|'.join(map(str, values_of(field.item, names) or ()))}]"
         except SkillrunError:  # its template reads what only a run knows
             return "ENUM"
-    if field.type.lower is not None and field.type.kind in ("integer", "number"):
-        return f"{field.type.lower:g}..{field.type.upper:g}"
-    return "JSON" if field.type.kind == "object" else field.type.kind.upper()
+    if (bounds := field.item.bounds) is not None:
+        return f"{bounds[0]:g}..{bounds[1]:g}"
+    return "JSON" if field.item.kind == "record" else field.item.word.upper()
 
 
 def _words(field: Field, names: Names) -> str:
@@ -249,7 +250,7 @@ def _help(workflow: Workflow) -> str:
     parts = [workflow.description, *workflow.help.split("\n\n")]
     first = first_input(workflow)
     if first is not None:
-        kind = "" if first.type.kind == "string" else f" ({first.type.kind})"
+        kind = "" if first.item.word == "string" else f" ({first.item.word})"
         parts.insert(1, f"{first.name.upper()}: {first.description}{kind}")
     return "\n\n".join(_paragraph(part) for part in parts if part.strip())
 

@@ -12,7 +12,7 @@ from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
-from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.disk.folder import stored
 from skillrun.runtime.store.journal import Journal
 from skillrun.tools.tree import Tree
 
@@ -44,8 +44,8 @@ async def turn(session: Session, folder: Tree | Path, journal: Journal, inputs: 
 
 def artifact_texts(folder: Tree | Path, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
-    files = RunFolder(folder, journal)
-    return {name: files.text(name) or "" for name in files.artifacts()}
+    ledger = stored(folder, journal).ledger
+    return {name: ledger.text(name) or "" for name in ledger.artifacts()}
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:

@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render
 from skillrun.language.text.document import headings_of
-from skillrun.language.text.source import MAX_BYTES, Source, source_of
+from skillrun.language.text.reading import source_of
+from skillrun.language.text.source import MAX_BYTES, Source
 from skillrun.people.answers import (
     Answer,
     Question,
@@ -34,7 +32,6 @@ from skillrun.people.answers import (
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
 from skillrun.people.phrases import Phrases
-from skillrun.tools.tree import PRIVATE, Tree
 
 INTRODUCTION: Final = """\
 To answer, put an `x` between the brackets of a choice, or write its letter, or your own words, behind the word Answer.
@@ -104,13 +101,20 @@ class UnclearAnswers(SkillrunError):
         return UnclearAnswers(self.path, lines, read, why, self.written, untouched=self.untouched)
 
 
-def write_form(
-    folder: Tree, name: str, questions: Sequence[Question], title: str = "Questions", *, mode: int = PRIVATE
-) -> bool:
-    """Write a form below `folder`, whole or not at all; one that is there is left as it is, and then this is False.
+class Place(Protocol):
+    """Where forms are: the files of a run, or whatever else has files by name."""
 
-    `mode` is that of folders which are made for it; the form is no program.
-    """
+    path: Path
+
+    def read(self, name: str, limit: int) -> bytes: ...
+
+    def write_new(self, name: str, content: str) -> bool:
+        """Write a file whole or not at all, unless the name is taken; whether it was written."""
+        ...
+
+
+def write_form(place: Place, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
+    """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
     lines = [f"# {on_one_line(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
@@ -119,22 +123,11 @@ def write_form(
         sure = [f"How sure ({', '.join(levels)}):", ""] if (levels := levels_of(question)) else []
         lines += [f"## {_title(number, question)}", "", *quotation, "", *boxes, *[""][: len(boxes)], *sure]
         lines += ["Answer:", "", ""]
-    with folder.place(name, create=True, mode=mode) as (parent, leaf):
-        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            with os.fdopen(os.open(temporary, flags, mode & 0o666, dir_fd=parent), "wb") as file:
-                file.write("\n".join(lines).encode("utf-8", "replace"))
-                file.flush()
-                os.fsync(file.fileno())
-            return _placed(parent, temporary, leaf)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=parent)
+    return place.write_new(name, "\n".join(lines))
 
 
 def read_form(
-    folder: Tree,
+    place: Place,
     name: str,
     questions: Sequence[Question],
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
@@ -146,8 +139,8 @@ def read_form(
     filled in although it has questions without a default; SkillrunError when the file cannot be read.
     """
     problems = Problems()
-    path = folder.path / name
-    source = source_of(folder.read(name, MAX_BYTES), path, str(path), problems)
+    path = place.path / name
+    source = source_of(place.read(name, MAX_BYTES), path, str(path), problems)
     if source is None:
         raise SkillrunError("\n".join(map(render, problems)), f"mend {path}")
     unclear: list[Line] = []
@@ -167,20 +160,6 @@ def read_form(
         written = clean([reading.words for reading in read])
         raise UnclearAnswers(path, unclear, filled, why, written, untouched=untouched)
     return filled
-
-
-def _placed(folder: int, temporary: str, name: str) -> bool:
-    """Give a finished file its name in a folder, unless there is one of that name."""
-    try:
-        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        with suppress(FileNotFoundError):
-            os.stat(name, dir_fd=folder, follow_symlinks=False)
-            return False
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    return True
 
 
 def _title(number: int, question: Question) -> str:

@@ -11,8 +11,8 @@ from typing import Final, NoReturn
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import plain
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.folder import RunFolder
-from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.disk.folder import stored
+from skillrun.runtime.store.run_store import called
 from skillrun.runtime.store.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
 from skillrun.runtime.store.state import State
 
@@ -21,7 +21,7 @@ FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an old
 
 def foreign_claims(session: Session, folder: Path) -> Claims | None:
     """What a run folder would decide that has come from elsewhere; None for one of this user's own."""
-    state, _ = RunFolder(folder).read_state()
+    state, _ = stored(folder).state.read()
     if is_sealed(session.program, state, session.project):
         return None
     return claims_of(session.program, state, session.catalogue, session.environ, session.project)
@@ -60,7 +60,7 @@ def admitted(session: Session, state: State) -> list[str]:
 
 def decided_state(session: Session, folder: Path) -> State:
     """The state that a run folder goes on with, as far as it has powers. Raises SkillrunError."""
-    state, _ = RunFolder(folder).read_state()
+    state, _ = stored(folder).state.read()
     if not is_sealed(session.program, state, session.project):
         admitted(session, state)
     return state

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.tools.tree import Tree
-
-TRANSCRIPT: Final = ".run/transcript.ndjson"
-FLUSH: Final = 0.1  # seconds
 PHASES: Final = ("phase", "source", "target")  # the fields that name one
 
 
@@ -222,54 +213,3 @@ class Events:
             what = getattr(getattr(listener, "__self__", None), "what", "a view of this run")
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             self.emit(Notice(f"{what} is not kept any further: {why}", "warn"))
-
-
-class Transcript:
-    """`.run/transcript.ndjson`: every event of the run, a line each, on disk within a moment."""
-
-    what = f"the transcript ({TRANSCRIPT})"
-
-    def __init__(self, folder: Tree) -> None:
-        """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
-        self._folder = folder
-        self._file: int | None = None
-        self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
-        self._flush: asyncio.TimerHandle | None = None
-        self._lines: list[str] = []
-        self._error: Exception | None = None
-        try:
-            self._file = folder.open(TRANSCRIPT, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            size = os.fstat(self._file).st_size
-            if size and os.pread(self._file, 1, size - 1) != b"\n":  # cut off by a kill or a full disk
-                self._lines.append("\n")
-        except OSError as error:
-            self._error = error
-
-    def heard(self, event: Event) -> None:
-        """Raises why the file could not be opened, or an earlier line not be written."""
-        if self._error is not None:
-            raise self._error
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._lines.append(self._encode({"at": at, **event.to_dict()}) + "\n")
-        if self._flush is None:
-            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
-
-    def _write(self) -> None:
-        """Write what was heard; a failure is kept for whoever comes next, because nobody waits for this one."""
-        self._flush = None
-        data, self._lines = "".join(self._lines).encode(), []
-        try:
-            self._folder.check(here=False)
-            while data and self._file is not None and self._error is None:
-                data = data[os.write(self._file, data) :]
-        except (OSError, SkillrunError) as error:
-            self._error = error
-
-    def close(self) -> Exception | None:
-        """Write what is left; why not all of it was written, where it was not."""
-        if self._flush is not None:
-            self._flush.cancel()
-        self._write()
-        if self._file is not None:
-            os.close(self._file)
-        return self._error

@@ -25,8 +25,7 @@ from skillrun.runtime.questions.forms import reread
 from skillrun.runtime.recovery import lost, tell_edited, usable
 from skillrun.runtime.run import PhaseRun, Run, Spent
 from skillrun.runtime.scope import base_names, phase_value, truth
-from skillrun.runtime.store.lock import RunLost
-from skillrun.runtime.store.opening import called
+from skillrun.runtime.store.lease import RunLost
 from skillrun.runtime.store.summary import WAITS, Summary
 
 EXIT: Final[Mapping[str, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
@@ -55,7 +54,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         RunStarted(
             run.name,
             workflow.name,
-            str(run.folder.path),
+            run.store.place(),
             tuple(workflow.phases),
             run.state.inputs,
             dict(run.state.models),
@@ -84,7 +83,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
         with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
             _keep(run, outcome)
-    here = called(run.folder.path, run.session.project)
+    here = run.store.called(run.session.project)
     outcome = replace(outcome, next_step=_typed(outcome.next_step, here, run.session.person.typed))
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), outcome.next_step))
     return outcome
@@ -98,7 +97,7 @@ def _failure(error: SkillrunError) -> Outcome:
 def _keep(run: Run, outcome: Outcome) -> None:
     """Have the folder say how the run ended."""
     if outcome.status == "completed":
-        run.folder.prune()
+        run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
     run.log.append(f"{now()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
@@ -135,7 +134,7 @@ def now() -> str:
 
 def spent_of(run: Run) -> Spent:
     """What the summaries of all rounds, and with them their calls, have used."""
-    return Spent.of(run.folder.ended(run.state.round, run.program.workflow.phases))
+    return Spent.of(run.store.summaries.all(run.state.round, run.program.workflow.phases))
 
 
 class Scheduler:
@@ -243,8 +242,8 @@ class Scheduler:
     def _check_summaries(self) -> None:
         """What has ended in this process must still be on the disk: later phases read it there."""
         for name in self.done:
-            if self.run_.folder.any_summary(name) is None:
-                place = self.run_.folder.path / "summaries" / f"{name}.md"
+            if self.run_.store.summaries.any(name) is None:
+                place = self.run_.store.place(self.run_.store.summaries.place(name))
                 raise SkillrunError(f"{place} was removed while the run went on", f"{RESUME}, which works it out again")
 
     def _open(self, name: str, before: PhaseRun | None = None) -> None:
@@ -314,7 +313,7 @@ class Scheduler:
         """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
         going = self.run_.state.going
         if "again" in going:
-            self.run_.folder.begin_again()
+            self.run_.store.begin_again()
             self.run_.state.going = {}
             self.run_.save()
         elif going.get("target") in self.run_.program.workflow.phases:
@@ -326,7 +325,7 @@ class Scheduler:
     def _move(self, phases: Collection[str]) -> None:
         run = self.run_
         staying = [name for name in run.program.workflow.phases if name not in phases]
-        run.folder.move_to_round(run.state.round, phases, staying)
+        run.store.end_round(run.state.round, phases, staying)
         run.state.round += 1
         run.state.going = {}
 
@@ -349,7 +348,7 @@ class Scheduler:
 
 
 def workflow_outputs(run: Run) -> dict[str, Any]:
-    found = run.folder.summaries(run.program.workflow.phases)
+    found = run.store.summaries.of(run.program.workflow.phases)
     phases = {name: phase_value(run, one) for name, one in found.items() if one.status == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
     names["run"]["usage"] = spent_of(run).told()

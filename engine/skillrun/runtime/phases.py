@@ -56,7 +56,7 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
         except Stopped as stopped:
             ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
     if ended.summary is not None:
-        await run.folder.put_summary(use.name, ended.summary)
+        await run.store.summaries.put(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
     return ended
 
@@ -122,7 +122,7 @@ async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
         quality_warnings=phase.warnings,
         usage=phase.spent.to_dict(),
     )
-    await phase.run.folder.put_summary(phase.name, summary)
+    await phase.run.store.summaries.put(phase.name, summary)
     return Ended(WAITS, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
 
 

@@ -27,16 +27,16 @@ SKIP: Final = "skip"
 def usable(run: Run, name: str) -> Summary | None:
     """The summary of a phase that is over; what is wrong with it is said, and what cannot be used is set aside."""
     try:
-        summary = run.folder.any_summary(name)
+        summary = run.store.summaries.any(name)
         wrong = _unusable(run, name, summary) if summary is not None else ""
     except SkillrunError as error:
         summary, wrong = None, error.message
     if wrong:
         run.emit(Notice(f"summaries/{name}.md cannot be used, and the phase is recovered: {wrong}", "warn"))
-        run.folder.set_aside(name)
+        run.store.summaries.set_aside(name)
     if wrong or summary is None or summary.status not in FINAL:
         return None
-    if run.folder.is_edited(name):
+    if run.store.summaries.is_edited(name):
         _tell_edited(run, f"summaries/{name}.md")
     if summary.lacking:
         run.emit(Notice(f"summaries/{name}.md lacks {', '.join(summary.lacking)}; went on with what it has", "warn"))
@@ -45,7 +45,7 @@ def usable(run: Run, name: str) -> Summary | None:
 
 def tell_edited(run: Run) -> None:
     """Say which summaries of the rounds that are over are not as they were written."""
-    for place in run.folder.edited_before():
+    for place in run.store.summaries.edited_before():
         _tell_edited(run, place)
 
 
@@ -93,7 +93,7 @@ async def rebuilt(phase: PhaseRun) -> Summary | None:
     if not asks or any(one.startswith(f"{address}/") for one in heard):
         return None
     paths = dict.fromkeys(step.artifact.literal for step in phase.phase.walk() if step.artifact is not None)
-    phase.artifacts = [path for path in paths if isinstance(path, str) and run.folder.text(path) is not None]
+    phase.artifacts = [path for path in paths if isinstance(path, str) and run.store.ledger.text(path) is not None]
     if not phase.artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
         asked: Question = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY}

@@ -15,13 +15,14 @@ from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.written_schemas import written_shape
 from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.limits import Limits
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
-from skillrun.runtime.store.folder import RunFolder
 from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import TOKENS, Summary
@@ -137,7 +138,7 @@ class Run:
     name: str
     session: Session
     program: Program
-    folder: RunFolder
+    store: RunStore
     journal: Journal
     events: Events
     state: State
@@ -202,7 +203,7 @@ class Run:
             switches = self.features(self.state.state).values()
             self.state.features = {one.name: "on" if one.on else f"off, {one.because}" for one in switches}
             self.state.seal = seal_of(self.program, self.state, self.key) if self.key is not None else ""
-            self.folder.write_state(self.state, self.log)
+            self.store.state.write(self.state, self.log)
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """The feature switches by name, as they stand in the mode."""
@@ -423,7 +424,7 @@ class Frame:
     def shape(self, step: Step) -> Shape | None:
         """The shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
-            return Shape.from_schema(step.schema)
+            return written_shape(step.schema)
         spec = step.output
         if spec is not None and spec.name:
             text = self.run.program.library.text(spec.name)

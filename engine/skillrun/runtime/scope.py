@@ -29,14 +29,14 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 def summaries_before(run: Run, use: PhaseUse) -> dict[str, Summary]:
     """The summaries of the phases that `use` follows, in file order."""
     ancestors = run.program.workflow.ancestors(use.name)
-    return run.folder.summaries(name for name in run.program.workflow.phases if name in ancestors)
+    return run.store.summaries.of(name for name in run.program.workflow.phases if name in ancestors)
 
 
 def past(run: Run, use: PhaseUse) -> list[Summary]:
     """The summaries of all that has certainly ended before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
-    found = run.folder.ended(run.state.round, summaries_before(run, use))
+    found = run.store.summaries.all(run.state.round, summaries_before(run, use))
     return sorted(found, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
 
 
@@ -46,7 +46,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
     names = base_names(run, state) | {
         "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
-        "history": [one.told() for one in run.folder.history(run.state.round)],
+        "history": [one.told() for one in run.store.summaries.history(run.state.round)],
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
@@ -83,7 +83,7 @@ def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, objec
     """
     artifacts = {}
     for name in summary.artifacts:
-        text = run.folder.text(name)
+        text = run.store.ledger.text(name)
         if text is not None:
             known = run.journal.find("note", overwritten(run, reader, name), digest(text)) if reader else None
             artifacts[name] = known.get("text", text) if known is not None else text

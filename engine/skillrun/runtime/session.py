@@ -33,18 +33,23 @@ from skillrun.runtime.events import (
     Listener,
     Notice,
     PhaseStarted,
-    Transcript,
     WentBack,
 )
 from skillrun.runtime.interpreter import Outcome, now, run_workflow
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.store.bodies import fits
-from skillrun.runtime.store.files import digest, share, tree_of
-from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.chained import KEPT
+from skillrun.runtime.store.disk.atomic import share, tree_of
+from skillrun.runtime.store.disk.folder import check_folder, stored
+from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
+from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
+from skillrun.runtime.store.disk.opening import copy_files, existing, new_folder, open_journal, undone
+from skillrun.runtime.store.disk.transcript import Transcript
+from skillrun.runtime.store.disk.verification import JournalShortened
+from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.journal_check import KEPT, JournalShortened
-from skillrun.runtime.store.lock import INSIDE, hold
-from skillrun.runtime.store.opening import called, copy_files, existing, new_folder, open_journal, scratch, undone
+from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
+from skillrun.runtime.store.run_store import RunStore, called
 from skillrun.runtime.store.seal import is_sealed, own_key
 from skillrun.runtime.store.state import STATE, State
 from skillrun.runtime.store.summary import Summary
@@ -86,8 +91,8 @@ async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str)
     state = initial_state(session, inputs)
     folder = new_folder(runs, name, shared=state.share)
     _check_new(session, folder)
-    RunFolder(folder).check()
-    with hold(folder), undone(folder), closing(open_journal(folder)) as journal:
+    check_folder(folder)
+    with FolderLease(folder).hold(), undone(folder), closing(open_journal(folder)) as journal:
         _check_new(session, folder)  # one of that name may have run since, from its beginning to its end
         if not journal.empty:  # that of a run that was killed before its first line is
             raise UsageError(
@@ -108,15 +113,15 @@ def _check_new(session: Session, folder: Tree) -> None:
 async def resume(session: Session, runs: Path, name: str) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
     folder = Tree(existing(runs, name))
-    files = RunFolder(folder)
-    files.check()
+    check_folder(folder)
     check_decided(session, folder.path)
     if folder.identity(INSIDE) is None:  # made by the lock, it would stand in the way of the one that is put back
         raise JournalShortened(f"{folder.path / INSIDE} is missing, and the journal with it", KEPT)
-    with hold(folder), closing(Journal.open(folder, fits)) as journal:
-        written, _ = files.read_state()
+    with FolderLease(folder).hold(), closing(SqliteJournal.open(folder, fits)) as journal:
+        store = stored(folder, journal)
+        written, _ = store.state.read()
         sealed = is_sealed(session.program, written, session.project)
-        state, log, told = await _brought_forward(session.program, RunFolder(folder, journal))
+        state, log, told = await _brought_forward(session.program, store)
         said = told if sealed else [*told, *admitted(session, state)]
         if sealed:
             state.project = _project(session, folder.path, state)
@@ -137,7 +142,7 @@ async def again(session: Session, run_folder: Tree | Path, journal: Journal, inp
     fresh = initial_state(session, inputs)
     log: list[str] = []
     if folder.known(STATE) is not None:
-        state, log = RunFolder(folder).read_state()
+        state, log = stored(folder).state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
         if is_sealed(session.program, state, session.project):
             fresh.models = state.models
@@ -146,41 +151,41 @@ async def again(session: Session, run_folder: Tree | Path, journal: Journal, inp
 
 
 async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:
-    """Walk a run through in a temporary folder, keeping nothing: over the journal of `base`, or from nothing."""
-    with scratch() as folder:
-        if base is not None:
-            with Tree(base) as run:
-                copy_files(run, folder)
-                journal = Journal.read(run, fits)
-            written, _ = RunFolder(folder).read_state()
-            state, log, _ = await _brought_forward(session.program, RunFolder(folder, journal))
-            if not is_sealed(session.program, written, session.project):
-                admitted(replace(session, adopt=bool(session.adopt)), state)
-        else:
-            journal, state, log = Journal.in_memory(), initial_state(session, inputs), []
-        state.budget = {}
-        with closing(journal):
-            run_ = _opened(session, folder, journal, state, log)
-            await _pin(run_)
-            return await run_workflow(run_, resumed=base is not None)
+    """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing."""
+    files, journal = MemoryFiles(runs=session.runs), MemoryJournal()
+    if base is not None:
+        with Tree(base) as run:
+            copy_files(run, files)
+            journal = read_journal(run, fits)
+        store = RunStore(files, journal)
+        written, _ = store.state.read()
+        state, log, _ = await _brought_forward(session.program, store)
+        if not is_sealed(session.program, written, session.project):
+            admitted(replace(session, adopt=bool(session.adopt)), state)
+    else:
+        store, state, log = RunStore(files, journal), initial_state(session, inputs), []
+    state.budget = {}
+    run_ = _opened(session, store, journal, state, log)
+    await _pin(run_)
+    return await run_workflow(run_, resumed=base is not None)
 
 
-async def _brought_forward(program: Program, folder: RunFolder) -> tuple[State, list[str], list[str]]:
+async def _brought_forward(program: Program, store: RunStore) -> tuple[State, list[str], list[str]]:
     """The state as today's workflow declares it, its log, and what is to be said of it.
 
     Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
     unset stays so. A value that is not allowed any more gives way to its `fallback`.
     """
     workflow = program.workflow
-    state, log = folder.read_state()
+    state, log = store.state.read()
     names_now = {old: name for name, use in workflow.phases.items() for old in use.was if old not in workflow.phases}
-    await folder.rename_phases(names_now)
+    await store.summaries.rename(names_now)
     state.phase = [names_now.get(name, name) for name in state.phase]
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
-    past = [summary for one in folder.history(state.round) for summary in one.phases.values()]
+    past = [summary for one in store.summaries.history(state.round) for summary in one.phases.values()]
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(folder.summary(name) or Summary())
+            past.append(store.summaries.ended(name) or Summary())
     sets: dict[str, Any] = {}
     for summary in past:
         sets |= summary.set
@@ -237,7 +242,7 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
-    with closing(Journal.read(path, fits)) as journal:
+    with closing(read_journal(path, fits)) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
     await rehearse(quiet, {}, base=path)
     return found
@@ -272,7 +277,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
 
 def path_inputs(workflow: Workflow) -> list[Field]:
     """The inputs that name one file or folder."""
-    return [field for field in workflow.inputs if field.type.kind == "path" and not field.array]
+    return [field for field in workflow.inputs if field.type.word == "path"]
 
 
 def environment(environ: Mapping[str, str]) -> str:
@@ -308,18 +313,18 @@ async def _evaluated(
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
     transcript = Transcript(folder)
-    run = _opened(session, folder, journal, state, log, transcript.heard)
+    run = _opened(session, stored(folder, journal, shared=state.share), journal, state, log, transcript.heard)
     try:
         said = [*filter(None, [journal.doubt]), *said]
         for text in (*_sealing(run), *said):
             run.emit(Notice(text, "warn"))
-        run.folder.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
+        run.store.refusals.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
         with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
             if not state.share:
                 folder.restrict()
             else:  # it may have begun as a private one
                 share(folder)
-        run.folder.clean()
+        run.store.files.sweep()
         for address, fingerprint in lost:
             await _tell_lost(run, address, fingerprint)
         await _pin(run)
@@ -353,13 +358,13 @@ def _sealing(run: Run) -> list[str]:
     return []
 
 
-def _opened(session: Session, folder: Tree, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
+def _opened(session: Session, store: RunStore, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
     state.files = files_of(session.program)
     return Run(
-        name=folder.path.name,
+        name=store.name,
         session=session,
         program=session.program,
-        folder=RunFolder(folder, journal, shared=state.share),
+        store=store,
         journal=journal,
         events=Events(*session.listeners, *heard),
         state=state,

@@ -124,7 +124,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
     shape = Shape(_without(text.output.resolve({}).schema, given))
     if not shape.schema["properties"]:
         return {}
-    texts = ((path, phase.run.folder.text(path)) for path in phase.artifacts)
+    texts = ((path, phase.run.store.ledger.text(path)) for path in phase.artifacts)
     artifacts = [{"path": path, "text": body} for path, body in texts if body]
     known = phase.names["phases"].values()
     questions = [question for one in known for question in one["summary"].get("open_questions") or []]

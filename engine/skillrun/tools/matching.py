@@ -5,18 +5,30 @@ from __future__ import annotations
 import re
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import PurePosixPath
-from typing import Final
+from pathlib import Path, PurePosixPath
+from typing import Final, Protocol
 
 from skillrun.language.types.schemas import shown
 from skillrun.tools.paths import PathRefused
-from skillrun.tools.tree import LONGEST, Tree
+from skillrun.tools.tree import LONGEST, Kind
 
 ANY: Final = "**"  # as a part: any number of folders
 DEEPEST: Final = 100  # folders in each other that are looked into
 
 
-def matching(tree: Tree, pattern: str) -> list[str]:
+class Walked(Protocol):
+    """What is searched: a folder that is open, or whatever else has files by name."""
+
+    path: Path
+
+    def is_file(self, name: str) -> bool: ...
+
+    def is_folder(self, name: str) -> bool: ...
+
+    def entries(self, name: str = ".") -> list[tuple[str, Kind]]: ...
+
+
+def matching(tree: Walked, pattern: str) -> list[str]:
     """The names of the regular files that match a glob, or that it names, sorted.
 
     Files behind links count where the tree follows links. Raises PathRefused for a pattern that leads out itself.
@@ -46,7 +58,7 @@ def _parts(pattern: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _search(tree: Tree, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
+def _search(tree: Walked, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
     """Add what matches `parts` below a folder; one that is not there, or cannot be read, has nothing."""
     part, rest = parts[0], parts[1:]
     if part != ANY and not _is_pattern(part):

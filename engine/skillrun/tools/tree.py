@@ -227,6 +227,8 @@ class Tree:
     def place(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
         """The descriptor of the folder in which a name stands, and its last part, which is not followed: to write,
         rename or remove it there. With `create` the folders on the way are made, with this mode."""
+        if name.startswith("/"):
+            raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
         folder, _, leaf = _checked(name).rpartition("/")
         if leaf in ("", ".", ".."):
             raise PathRefused(f"{shown(name)} is no name of a file")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.acceptance.conftest import Done
 
@@ -108,7 +108,7 @@ class Session:
     @cached_property
     def calls(self) -> dict[str, str]:
         """Every prompt that was sent, by address."""
-        with closing(Journal.open(self.folder)) as journal:
+        with closing(SqliteJournal.open(self.folder)) as journal:
             return {entry.address: _prompt(entry.body) for entry in journal.entries("sent")}
 
     def asked(self, step: str) -> list[str]:

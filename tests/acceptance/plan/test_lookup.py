@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from tests.acceptance.plan.conftest import Plan, Plans, Rule
 from tests.acceptance.plan.test_context import DECISION, NARROW, QUESTION, RISK
 
@@ -47,13 +47,13 @@ def looked(plan: Plans, ids: str, *rules: Rule, **more: Any) -> Plan:
 
 
 def tools(run: Plan, pattern: str) -> set[str]:
-    with closing(Journal.open(run.folder)) as journal:
+    with closing(SqliteJournal.open(run.folder)) as journal:
         sent = [entry.body for entry in journal.entries("sent") if entry.address == pattern]
     return {tool["name"] for body in sent for tool in body["tools"]}
 
 
 def results(run: Plan) -> list[str]:
-    with closing(Journal.open(run.folder)) as journal:
+    with closing(SqliteJournal.open(run.folder)) as journal:
         return [entry.body["result"] for entry in journal.entries("tool") if "result" in entry.body]
 
 

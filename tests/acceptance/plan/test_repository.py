@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from tests.acceptance.plan.conftest import Plan, Plans
 
 CODE = {"shop/theme.py": "first\ncolour = 'light'\n", "shop/page.py": "page\n"}
@@ -24,7 +24,7 @@ def looked(plan: Plans, *rules: dict[str, Any], **more: Any) -> Plan:
 
 def requests(run: Plan) -> list[dict[str, Any]]:
     """What the researcher was sent, turn by turn."""
-    with closing(Journal.open(run.folder)) as journal:
+    with closing(SqliteJournal.open(run.folder)) as journal:
         return [entry.body for entry in journal.entries("sent") if entry.address.startswith(f"{FINDINGS}/")]
 
 

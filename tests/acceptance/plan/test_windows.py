@@ -13,7 +13,7 @@ import pytest
 from skillrun.models.catalogue import Catalogue, Resolved
 from skillrun.models.messages import Block, Message
 from skillrun.runtime.prompt.context import LEAST_REPLY, size_of
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from tests.acceptance.plan.conftest import REQUEST, Plan, Plans, skillrun
 
 LONG = "\n\n".join(
@@ -40,7 +40,7 @@ def in_window(patch: pytest.MonkeyPatch, window: int) -> None:
 
 
 def requests(run: Plan) -> dict[str, dict[str, Any]]:
-    with closing(Journal.open(run.folder)) as journal:
+    with closing(SqliteJournal.open(run.folder)) as journal:
         return {entry.address: dict(entry.body) for entry in journal.entries("sent")}
 
 

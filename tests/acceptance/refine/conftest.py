@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.acceptance.conftest import Done
 
@@ -189,7 +189,7 @@ class Refinement:
     @property
     def calls(self) -> list[tuple[str, str]]:
         """Address and whole prompt of each call, in the order sent."""
-        with closing(Journal.open(self.folder)) as journal:
+        with closing(SqliteJournal.open(self.folder)) as journal:
             return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
 
     def prompts(self, pattern: str = "*") -> list[str]:

@@ -16,6 +16,7 @@ from skillrun.people.answers import Answer, Question, on_one_line
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.meaning import letter, meant_by
 from skillrun.people.phrases import Phrases
+from skillrun.runtime.store.disk.folder import FolderFiles
 from skillrun.tools.tree import Tree
 
 STORE: Question = {
@@ -37,8 +38,8 @@ CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
 PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))
 
 
-def at(path: Path) -> tuple[Tree, str]:
-    return Tree(path.parent), path.name
+def at(path: Path) -> tuple[FolderFiles, str]:
+    return FolderFiles(Tree(path.parent)), path.name
 
 
 def filled(tmp_path: Path, questions: list[Question], fill: Fill) -> list[Answer]:

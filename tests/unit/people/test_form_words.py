@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from skillrun.people.answers import Question
 from skillrun.people.form import Filled, UnclearAnswers, read_form, write_form
 from skillrun.people.phrases import Phrases
+from skillrun.runtime.store.disk.folder import FolderFiles
 from skillrun.tools.tree import Tree
 
 CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
@@ -22,14 +23,14 @@ WORDS: Question = {"id": "words", "text": "Who asked for it?"}
 
 def read(folder: Path, questions: list[Question], *changes: tuple[str, str]) -> Filled:
     path = folder / f"form-{len(list(folder.iterdir()))}.md"
-    write_form(Tree(folder), path.name, questions)
+    write_form(FolderFiles(Tree(folder)), path.name, questions)
     text = path.read_text("utf-8")
     for old, new in changes:
         assert old in text
         start = text.index("## Q1") if old != "# Questions" and "introduction" not in old else 0
         text = text[:start] + text[start:].replace(old, new, 1)
     path.write_text(text, "utf-8")
-    return read_form(Tree(folder), path.name, questions, PHRASES)
+    return read_form(FolderFiles(Tree(folder)), path.name, questions, PHRASES)
 
 
 @pytest.mark.finding("FR1")
@@ -295,7 +296,7 @@ def test_words_written_anywhere_are_in_the_record_or_named(
     ticked: str,
 ) -> None:
     folder = tmp_path_factory.mktemp("form")
-    write_form(Tree(folder), "form.md", questions)
+    write_form(FolderFiles(Tree(folder)), "form.md", questions)
     text = (folder / "form.md").read_text("utf-8")
     if ticked:
         text = text.replace(ticked.replace("x", " "), ticked)
@@ -307,7 +308,7 @@ def test_words_written_anywhere_are_in_the_record_or_named(
         text = text[:at] + piece.replace("zq", word) + text[at:]
     (folder / "form.md").write_text(text, "utf-8")
     try:
-        found = read_form(Tree(folder), "form.md", questions, PHRASES)
+        found = read_form(FolderFiles(Tree(folder)), "form.md", questions, PHRASES)
         known = f"{found.answers} {found.notes}"
     except UnclearAnswers as unclear:
         known = f"{unclear} {unclear.answers} {unclear.notes} {unclear.written}"

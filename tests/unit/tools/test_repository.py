@@ -20,7 +20,7 @@ from skillrun.language.library.roots import Root, package_library
 from skillrun.language.library.secrets import secret_names
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.document import parse_document
-from skillrun.language.text.source import read_source
+from skillrun.language.text.reading import read_source
 from skillrun.tools.readable import Readable
 from skillrun.tools.reading import RANGE, WHOLE
 from skillrun.tools.repository import TOOLS, Repository, specs

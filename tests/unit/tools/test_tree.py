@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.runtime.store.files import write_atomic
+from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree, entries
 

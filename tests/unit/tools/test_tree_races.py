@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.runtime.store.files import move, write_atomic
+from skillrun.runtime.store.disk.atomic import move, write_atomic
 from skillrun.tools.matching import matching
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree

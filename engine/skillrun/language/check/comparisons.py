@@ -15,14 +15,6 @@ KINDS: Final[Mapping[str, str]] = {
     "text": "a text", "number": "a number", "boolean": "true or false", "list": "a list", "record": "a record",
     "map": "a mapping",
 }  # fmt: skip
-TESTS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("eq", "equalto"), "eq"),
-    **dict.fromkeys(("lt", "lessthan"), "lt"),
-    **dict.fromkeys(("gt", "greaterthan"), "gt"),
-    "ne": "ne", "le": "lteq", "ge": "gteq", "in": "in",
-}  # fmt: skip
-"""The tests that compare, and the sign of each."""
-
 _ORDER: Final = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
 _SAME: Final = {"boolean": "number", "map": "record"}  # kinds that are compared like another: true equals 1
 

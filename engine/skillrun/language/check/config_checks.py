@@ -63,7 +63,7 @@ def _paths(expression: nodes.Expr) -> Iterator[list[str]]:
     for node in [*([expression] if isinstance(expression, nodes.Getattr | nodes.Getitem) else []), *found]:
         if id(node) not in inner:
             inner.update(id(one) for one in node.find_all((nodes.Getattr, nodes.Getitem)))
-            owner, *path = fact(node).split(".")
+            owner, *path = fact(node).path or ("",)
             if owner == "config" and path:
                 yield path
 

@@ -17,6 +17,7 @@ from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.fields import Field, coerce
+from skillrun.language.types.picoschema import templates_of
 from skillrun.language.types.types import ANY, Type, identifier, record
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _check_known(scope: Scope, field: Field, value: Value, one: Type) -> None:
     known = one.values or ()
     if not check_literal(scope, field, value) or value.template is None or value.literal is not None or len(known) != 1:
         return
-    if field.type.kind in ("integer", "number") and (error := coerce(replace(field, fallback=None), known[0]).error):
+    if field.type.word in ("integer", "number") and (error := coerce(replace(field, fallback=None), known[0]).error):
         scope.report(config_place(value.template, scope.settings) or value.span, "type", error)
 
 
@@ -137,7 +138,7 @@ def check_literal(scope: Scope, field: Field, value: Value) -> bool:
     if error:
         scope.report(value.span, "type", error)
     elif literal is not None:
-        _check_named(scope, field.type.kind, value, scope.value(value))
+        _check_named(scope, field.item.word, value, scope.value(value))
     return not error
 
 
@@ -153,17 +154,17 @@ def declared(
     """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
     scope = Scope(checker, settings, names, checker.problems)
-    choices = {one.name: scope.infer(one.type.values) for one in fields if isinstance(one.type.values, Template)}
+    choices = {one.name: scope.infer(one.item.choices) for one in fields if isinstance(one.item.choices, Template)}
     for one in fields:
         if one.default is not None:
-            _check_named(scope, one.type.kind, one.default, scope.value(one.default))
-        for template in one.type.templates() if one.type.kind == "object" else ():
+            _check_named(scope, one.item.word, one.default, scope.value(one.default))
+        for template in templates_of(one.item) if one.item.kind == "record" else ():
             scope.infer(template)
     if reads is not None:
         reads |= scope.reads
     found = of_fields(fields, label, choices).fields
     node = document.front.get(label)
-    kinds = {identifier(one.name): one.type.kind for one in fields}
+    kinds = {identifier(one.name): one.item.word for one in fields}
     written: dict[str, nodes.Node] = {}
     if isinstance(node, nodes.Mapping):
         written = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}

@@ -1,6 +1,6 @@
 """What is known where a condition holds, and where it does not: paths that are present, and the condition itself.
 
-A fact is the text of an expression, the same for the same expression wherever it stands.
+Where a path is known, so are its beginnings.
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from collections.abc import Iterator
 
 from jinja2 import nodes
 
-from skillrun.language.types.types import Facts, identifier
+from skillrun.language.types.types import Fact, Facts, Path, identifier
 
 
-def fact(node: nodes.Node) -> str:
-    """A path as `a.b.c`, anything else as the tree writes itself."""
+def fact(node: nodes.Node) -> Fact:
+    """That what stands at a path is there, or that another expression is true."""
+    path = _path(node)
+    return Fact(path) if len(path) > 1 or isinstance(node, nodes.Name) else Fact(condition=path[0])
+
+
+def _path(node: nodes.Node) -> Path:
+    """A path by its names; one that begins with another expression has that as its tree writes itself."""
     if isinstance(node, nodes.Name):
-        return node.name
+        return (node.name,)
     if isinstance(node, nodes.Getattr):
-        return f"{fact(node.node)}.{node.attr}"
+        return (*_path(node.node), node.attr)
     if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
-        return f"{fact(node.node)}.{identifier(str(node.arg.value))}"
-    return repr(node)
+        return (*_path(node.node), identifier(str(node.arg.value)))
+    return (repr(node),)
 
 
 def facts(condition: nodes.Node) -> Facts:
@@ -55,7 +61,7 @@ def denied(condition: nodes.Node) -> Facts:
 def conjuncts(condition: nodes.Expr | None) -> Facts:
     """The parts of a condition that all have to hold."""
 
-    def split(node: nodes.Node) -> Iterator[str]:
+    def split(node: nodes.Node) -> Iterator[Fact]:
         if isinstance(node, nodes.And):
             yield from split(node.left)
             yield from split(node.right)
@@ -65,11 +71,11 @@ def conjuncts(condition: nodes.Expr | None) -> Facts:
     return frozenset(split(condition)) if condition is not None else frozenset()
 
 
-def beginnings(node: nodes.Node) -> set[str]:
+def beginnings(node: nodes.Node) -> set[Fact]:
     """The path that the node is, and each of its beginnings: all of them are present where it is."""
-    found: set[str] = set()
+    paths: set[Fact] = set()
     current: nodes.Node | None = node
     while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):
-        found.add(fact(current))
+        paths.add(fact(current))
         current = None if isinstance(current, nodes.Name) else current.node
-    return found
+    return paths

@@ -16,8 +16,8 @@ from skillrun.language.library.modes import MODES, varying
 from skillrun.language.templates import interpreter
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.expressions import RenderError, Template, Value
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
 from skillrun.language.templates.limits import Fault, budget
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS
 from skillrun.language.types.fields import Field, coerce
 from skillrun.language.types.types import identifier
 

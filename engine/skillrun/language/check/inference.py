@@ -14,13 +14,14 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from skillrun.language.check.arguments import check_arguments
-from skillrun.language.check.comparisons import TESTS as SIGNS
 from skillrun.language.check.comparisons import doubtful
 from skillrun.language.check.facts import beginnings, denied, fact, facts
 from skillrun.language.check.record_shapes import READ
-from skillrun.language.check.results import RESULTS, TEXT_FILTERS, constant, keyword
 from skillrun.language.templates.expressions import Template
-from skillrun.language.templates.interpreter import shown
+from skillrun.language.templates.gives import constant, keyword
+from skillrun.language.templates.interpreter import written
+from skillrun.language.templates.tests import SIGNS
+from skillrun.language.templates.vocabulary import ENTRIES, TEXT_FILTERS
 from skillrun.language.text.diagnostics import Problems, Severity, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import (
@@ -30,6 +31,7 @@ from skillrun.language.types.types import (
     NOTHING,
     NUMBER,
     TEXT,
+    Fact,
     Facts,
     Type,
     identifier,
@@ -71,9 +73,10 @@ class Inference:
     problems: Problems
     known: Facts = NOTHING
     explain: Callable[[str], str] = lambda _path: ""
-    place: Callable[[str], Span | None] = lambda _fact: None
+    place: Callable[[Fact], Span | None] = lambda _fact: None
     reads: set[str] = field(default_factory=set)
     _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
+    _unless: dict[int, Facts] = field(default_factory=dict)  # by node: what a path that may be absent needs
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
     assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, and what they were before
     left: int = field(init=False, default=0)
@@ -96,7 +99,7 @@ class Inference:
         expression = self.template.expression
         return self.gained(expression) if expression is not None else NOTHING
 
-    def shown(self) -> None:
+    def as_text(self) -> None:
         """Check the whole as text, also where it is a single expression."""
         if self.template.expression is not None:
             self.printed(self.template.expression)
@@ -113,23 +116,28 @@ class Inference:
         known = {*self.known}
         while waiting:
             known |= waiting
-            found = (self.names.get(name) for name in waiting)
-            needed = NOTHING.union(*(one.unless for one in found if one is not None and one.unless is not None))
+            present = (self.names.get(one.path[0]) for one in waiting if len(one.path) == 1)
+            needed = NOTHING.union(*(one.unless for one in present if one is not None and one.unless is not None))
             waiting = needed - NEVER - known
         self.known = frozenset(known)
 
     def gained(self, condition: nodes.Node) -> Facts:
-        """What is known where `condition` holds: its facts, and why the paths in it could have been absent."""
+        """What is known where `condition`, which has been inferred, holds: its facts, and what its paths needed."""
         new = facts(condition)
-        problems, self.problems = self.problems, Problems.unheard()
         for node in (condition, *condition.find_all((nodes.Getattr, nodes.Getitem))):
-            if isinstance(node, nodes.Getattr | nodes.Getitem) and fact(node) in new:
-                new |= (self.infer(node).unless or NOTHING) - NEVER
-        self.problems = problems
+            if id(node) in self._unless and fact(node) in new:
+                new |= self._unless[id(node)]
         return new
 
     def holds(self, node: nodes.Node, one: Type) -> bool:
         return one.unless is None or one.unless <= self.known or fact(node) in self.known
+
+    def proof(self, node: nodes.Node) -> Facts:
+        """What has to be known so that the value of `node` is there and not empty."""
+        return frozenset({fact(node)})
+
+    def proved(self, node: nodes.Node) -> bool:
+        return fact(node) in self.known
 
     def settled(self, node: nodes.Node, one: Type) -> Type:
         """The type with what is known here: that it is present, and of a list that it has items."""
@@ -171,7 +179,7 @@ class Inference:
         one = self.infer(node)
         while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
             node = node.node
-        guard = shown(node)
+        guard = written(node)
         hint = (
             f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
         )
@@ -181,13 +189,12 @@ class Inference:
         """Report a value that may be absent: at what its config lacks, or else here."""
         if one.unless is None or self.holds(node, one):
             return
-        for missing in sorted(one.unless - self.known):
+        for missing in sorted(one.unless - self.known, key=lambda each: ".".join(each.path)):
             if (span := self.place(missing)) is not None:
                 line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
-                name = missing.rpartition(".")[2]
-                self.problems.report(span, "missing-key", f"`{name}` is missing here", f"{line} needs it")
+                self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
                 return
-        self.report(node, "absent", f"`{shown(node)}` may be absent here", hint)
+        self.report(node, "absent", f"`{written(node)}` may be absent here", hint)
 
     def branches(self, node: nodes.If) -> None:
         failed: Facts = NOTHING
@@ -209,13 +216,13 @@ class Inference:
         mark = len(self.assigned)
         self.statements(body)
         undone, self.assigned[mark:] = self.assigned[mark:], []
-        found = {name: self.names[name] for name, _ in undone}
+        bound = {name: self.names[name] for name, _ in undone}
         for name, before in reversed(undone):
             if before is None:
                 del self.names[name]
             else:
                 self.names[name] = before
-        return found
+        return bound
 
     def loop(self, node: nodes.For) -> None:
         items = self.infer(node.iter)
@@ -283,10 +290,13 @@ class Inference:
         else:
             owner = self.infer(node.node)
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
-        found = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
+        one = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
-            found = found.maybe(owner.unless)
-        return self.settled(node, found)
+            one = one.maybe(owner.unless)
+        one = self.settled(node, one)
+        if one.unless is not None:
+            self._unless[id(node)] = one.unless - NEVER
+        return one
 
     def _owner_of_record(self, node: nodes.Node) -> str:
         """Whose record it is: a name, or `*`; nothing where it is none."""
@@ -308,7 +318,7 @@ class Inference:
         elif owner.kind in ("map", "list") and owner.item is not None:
             return owner.item.maybe()
         elif owner.kind in _DESCRIBED and isinstance(key, str):
-            message = f"`{shown(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
+            message = f"`{written(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
             self.report(node, "unknown-field", message)
         return ANY
 
@@ -317,26 +327,26 @@ class Inference:
         if index.kind != "text" or index.values is None:
             return merged(owner.fields.values())
         names = [str(value) for value in index.values]
-        lacking = frozenset(f"{owner.label}.{name}" for name in names if identifier(name) not in owner.fields)
-        found = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
-        return found.maybe(lacking) if lacking else found
+        lacking = frozenset(Fact((*owner.label, name)) for name in names if identifier(name) not in owner.fields)
+        any_of_them = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
+        return any_of_them.maybe(lacking) if lacking else any_of_them
 
     def known_field(self, node: nodes.Node, owner: Type, key: str) -> Type | None:
         """The field of a record; None, and a problem, where it does not have it."""
-        found = owner.fields.get(identifier(key))
-        if found is None:
-            label = owner.label or "it"
+        one = owner.fields.get(identifier(key))
+        if one is None:
+            label = owner.called or "it"
             special = self.explain(f"{label}.{identifier(key)}")
             lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
             hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
-        return found
+        return one
 
     def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """The field at `path` of a list's items."""
         current = items.item or ANY
-        _, found, behind = f".{path}.".partition(f".{READ}.")
-        if found:
+        _, reads_record, behind = f".{path}.".partition(f".{READ}.")
+        if reads_record:
             self.reads.add(f"*.{READ}.{identifier(behind.split('.')[0])}".removesuffix("."))
         for key in path.split("."):
             if current.kind != "record":
@@ -380,9 +390,9 @@ class Inference:
         for operand in node.ops:
             right = self.infer(operand.expr)
             if isinstance(side, nodes.Const) and operand.op not in ("in", "notin"):
-                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, shown(operand.expr))
+                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, written(operand.expr))
             else:
-                self.compared(operand.expr, left, operand.op, right, shown(side))
+                self.compared(operand.expr, left, operand.op, right, written(side))
             side, left = operand.expr, right
         return BOOLEAN
 
@@ -397,7 +407,7 @@ class Inference:
     def test(self, node: nodes.Test) -> Type:
         left, right = self.infer(node.node), [self.infer(one) for one in node.args]
         if node.name in SIGNS and right:
-            self.compared(node.args[0], left, SIGNS[node.name], right[0], shown(node.node))
+            self.compared(node.args[0], left, SIGNS[node.name], right[0], written(node.node))
         return BOOLEAN
 
     def compute(self, node: nodes.BinExpr) -> Type:
@@ -406,7 +416,7 @@ class Inference:
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
         for side, one in sides:
-            self.needed(side, one, f"write `({shown(side)} or …)`, or give it a `default`")
+            self.needed(side, one, f"write `({written(side)} or …)`, or give it a `default`")
         if not isinstance(node, nodes.Add):
             return NUMBER
         filled = any(one.filled for _, one in sides)
@@ -424,11 +434,17 @@ class Inference:
             ):
                 return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
             case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
-                problems, self.problems = self.problems, Problems.unheard()
-                fields = self.infer(owner).fields
-                self.problems = problems
+                fields = self.at(owner).fields
                 return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
         return ""
+
+    def at(self, path: nodes.Node) -> Type:
+        """What a path leads to, as far as the names tell; it is not checked."""
+        if isinstance(path, nodes.Name):
+            return self.names.get(path.name, ANY)
+        assert isinstance(path, nodes.Getattr)
+        owner = self.at(path.node)
+        return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY
 
     def concat(self, node: nodes.Concat) -> Type:
         for part in node.nodes:
@@ -439,8 +455,7 @@ class Inference:
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
         arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(one) for one in node.args]
         self.calls.append((name, node.args, arguments))
-        check_arguments(self, node, name, arguments)
-        return RESULTS[name](self, node, arguments) if name in RESULTS else ANY
+        return self.called(node, name, arguments)
 
     def heard(self, node: nodes.Expr) -> Type:
         """A step of which only what was said is read."""
@@ -456,8 +471,18 @@ class Inference:
         if isinstance(attribute, str) and node.name != "map":
             self.attribute(node, one, attribute)
         self.calls.append((node.name, [node, *node.args], [one, *arguments]))
-        check_arguments(self, node, node.name, [one, *arguments])
-        return RESULTS[node.name](self, node, [one, *arguments]) if node.name in RESULTS else ANY
+        return self.called(node, node.name, [one, *arguments])
+
+    def called(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
+        """What a filter or function gives, whose arguments are checked."""
+        if name not in ENTRIES:
+            return ANY
+        check_arguments(self, node, name, ENTRIES[name], types)
+        return ENTRIES[name].result(self, node, types)
+
+    def given(self, node: nodes.Filter, types: list[Type]) -> Type:
+        """What a filter gives for values of these types."""
+        return ENTRIES[node.name].result(self, node, types) if node.name in ENTRIES else ANY
 
     def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
         for argument in node.kwargs:
@@ -479,7 +504,7 @@ _RULES: Final[Mapping[type, Callable[[Inference, Any], Type]]] = {
     nodes.Name: Inference.whole,
     nodes.Getattr: Inference.look_up,
     nodes.Getitem: Inference.look_up,
-    nodes.Const: lambda _, node: of_value(node.value, ""),
+    nodes.Const: lambda _, node: of_value(node.value),
     nodes.List: Inference.listing,
     nodes.Tuple: Inference.listing,
     nodes.Dict: Inference.mapping,

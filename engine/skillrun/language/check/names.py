@@ -9,18 +9,19 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from skillrun.language.check.results import ANSWER, DROPPED, QUESTION, REPLY
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS
+from skillrun.language.templates.records import ANSWER, DROPPED, QUESTION, REPLY
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS
 from skillrun.language.types.fields import Field
 from skillrun.language.types.types import (
     ANY,
     BOOLEAN,
     NUMBER,
     TEXT,
+    Path,
     Type,
+    declared_at,
     list_of,
     map_of,
-    of_schema,
     one_of,
     record,
 )
@@ -155,17 +156,17 @@ def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] =
 
     `choices` are the types of the templates that yield an enum's values.
     """
-    found = {one.name: _of_field(one, f"{label}.{one.name}", choices.get(one.name)) for one in fields}
+    found = {one.name: _of_field(one, (label, one.name), choices.get(one.name)) for one in fields}
     certain = {one.name for one in fields if one.required or one.default is not None}
     return record({name: one if name in certain else one.maybe() for name, one in found.items()}, label)
 
 
-def _of_field(one: Field, label: str, choices: Type | None) -> Type:
-    base = of_schema(one.type.schema(None), label)
+def _of_field(field: Field, label: Path, choices: Type | None) -> Type:
+    one = declared_at(field.item, label)
     if choices is not None:
         known = choices.kind in ("record", "list") and choices.values is not None
-        base = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
-    return list_of(base) if one.array else base
+        one = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
+    return list_of(one) if field.array else one
 
 
 def base_names(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:

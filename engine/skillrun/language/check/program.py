@@ -30,7 +30,7 @@ from skillrun.language.library.sizes import check_measured
 from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import Field
-from skillrun.language.types.types import ANY, TEXT, Type, of_schema
+from skillrun.language.types.types import ANY, TEXT, Type, declared_at
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Checker:
                 if text.material is not None:
                     check_material(scope, text.material, scope.value(text.material))
                 if name in ("summarise", "record") and text.output is not None:
-                    told = of_schema(text.output.outline, "the summary")
+                    told = declared_at(text.output.type, ("the summary",))
                     Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, PHASE_RECORD, "the summary")
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in (*TOOLS, LOOKUP):

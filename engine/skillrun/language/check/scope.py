@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jinja2 import nodes
 
@@ -14,19 +14,17 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import replies_printed, warn_of_placeholders
 from skillrun.language.check.inference import Inference
 from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
-from skillrun.language.check.results import constant
 from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
 from skillrun.language.templates.expressions import Template, Value
+from skillrun.language.templates.gives import constant
+from skillrun.language.templates.vocabulary import ENTRIES
 from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
 
 if TYPE_CHECKING:
     from skillrun.language.check.program import Checker
-
-SEARCHES: Final = {**dict.fromkeys(("hits_in", "ids_in", "matches", "paths_in"), 1), "new_in": 4}
-"""Which argument are regular expressions."""
 
 T = TypeVar("T")
 
@@ -119,7 +117,7 @@ class Scope:
 
     def printed(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a template whose text is used, also where it is a single expression."""
-        self._inference(template, extra, Inference.shown)
+        self._inference(template, extra, Inference.as_text)
 
     def prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a text that a prompt carries."""
@@ -146,7 +144,7 @@ class Scope:
             fields = {key: self.value(one, extra) for key, one in value.entries.items()}
             parts = {key: one.values[0] for key, one in fields.items() if one.values}
             return record(fields, "the mapping", known(parts) if all(map(_single, fields.values())) else None)
-        return of_value(value.plain, "")
+        return of_value(value.plain)
 
     def needed(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
         """As `value`, for a place where an absent one cannot be used."""
@@ -170,7 +168,7 @@ class Scope:
             elif name == "model" and arguments:
                 for model in dict.fromkeys(_texts(types[0].values or ())):
                     self.lookups.model(model, self._written(template, arguments[0], model)[0])
-            elif len(arguments) > (place := SEARCHES.get(name, len(arguments))):
+            elif name in ENTRIES and (place := ENTRIES[name].patterns) is not None and len(arguments) > place:
                 self._patterns(template, arguments[place], types[place])
                 if name == "ids_in" and len(arguments) > place + 1:
                     self._homes(template, arguments[place + 1], types[place + 1], types[place])
@@ -233,6 +231,10 @@ class Scope:
         self.names.pop("failure", None)
         if around is not None:
             self.names["failure"] = around
+
+    def trial(self, names: Mapping[str, Type]) -> Scope:
+        """A scope of its own whose problems nobody hears: what steps bind, before it is known what they can read."""
+        return replace(self, problems=Problems.unheard(), names={**self.names, **names}, ids=dict(self.ids))
 
     def bind(self, name: str, one: Type) -> None:
         self.names[identifier(name)] = one

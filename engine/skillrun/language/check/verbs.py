@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -22,15 +21,16 @@ from skillrun.language.check.habits import changes_nothing
 from skillrun.language.check.names import PHASE_RECORD, REMEMBERS, replies_type
 from skillrun.language.check.record_shapes import ANSWERS, answers
 from skillrun.language.check.record_shapes import merged as records_merged
-from skillrun.language.check.results import ANSWER, FAILURE, QUESTION
 from skillrun.language.check.scope import Scope
 from skillrun.language.files.definitions import Protocol, Step
 from skillrun.language.files.kinds import OWN_FILES, VERBS
 from skillrun.language.files.reader import OWN_NAMES
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.templates.expressions import Value
-from skillrun.language.text.diagnostics import Problems, close_to, suggest
+from skillrun.language.templates.records import ANSWER, FAILURE, QUESTION
+from skillrun.language.text.diagnostics import close_to, suggest
 from skillrun.language.text.source import Span
+from skillrun.language.types.converting import of_schema
 from skillrun.language.types.fields import Field
 from skillrun.language.types.types import (
     ANY,
@@ -39,19 +39,20 @@ from skillrun.language.types.types import (
     NOTHING,
     NUMBER,
     TEXT,
+    Fact,
     Facts,
     Type,
+    declared_at,
     identifier,
     list_of,
     merged,
-    of_schema,
     record,
 )
 
 MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 Types = Mapping[str, Type]
 _DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
-_EARLIER_PASS: Final[Facts] = frozenset({"a pass before this one"})
+_EARLIER_PASS: Final[Facts] = frozenset({Fact(event="a pass before this one")})
 
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
@@ -77,7 +78,7 @@ def check_step(scope: Scope, step: Step) -> None:
             with scope.knowing(FAILURE), scope.under(step.otherwise.when):
                 found = _either(step, found, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
-            depends = depends | {f"{step.id} was answered"}
+            depends = depends | _happened(step, "was answered")
     if step.id is not None and found is not None:
         found = found if first else ANY  # which of the two steps is meant, nobody knows
         scope.bind(step.id, found.maybe(depends) if depends and first else found)
@@ -133,11 +134,15 @@ def _claim_id(scope: Scope, step: Step) -> bool:
     return taken is span
 
 
+def _happened(step: Step, how: str) -> Facts:
+    return frozenset({Fact(event=f"{step.id} {how}")})
+
+
 def _either(step: Step, found: Type | None, other: Step, stand_in: Type | None) -> Type | None:
     """What an id gives when either the step or the one that stands in for it ran."""
     if step.verb == "goto" or other.verb == "stop" or found is None:
         return found
-    answered, failed = (frozenset({f"{step.id} {how}"}) for how in ("was answered", "failed"))
+    answered, failed = (_happened(step, how) for how in ("was answered", "failed"))
     if stand_in is None or found.kind != "record":
         return found.maybe(answered)
     fields = {name: one.maybe(answered) for name, one in found.fields.items()}
@@ -172,7 +177,7 @@ def _artifact(scope: Scope, step: Step) -> None:
 
 def _shaped(scope: Scope, step: Step) -> Type | None:
     """The type of structured data, None where no shape asks for any; the templates inside its shape are checked."""
-    label = f"{step.id}.data"
+    label = (str(step.id), "data")
     if step.schema is not None:
         return of_schema(step.schema, label)
     spec = scope.lookups.spec(step.output)
@@ -182,7 +187,7 @@ def _shaped(scope: Scope, step: Step) -> Type | None:
         scope.report(spec.span, "shape", "only a protocol's step takes `task`", "write out the fields")
     for template in spec.templates:
         scope.infer(template)
-    return ANY if spec.task else of_schema(spec.outline, label)
+    return ANY if spec.task else declared_at(spec.type, label)
 
 
 def _attached(scope: Scope, step: Step, beside: Types) -> Type | None:
@@ -212,7 +217,7 @@ def _attached(scope: Scope, step: Step, beside: Types) -> Type | None:
     if not outlines and "points" not in beside:
         return ANY if step.record else None
     ids = [answers()] if "points" in beside else []
-    found = of_schema(records_merged([*outlines, *ids]), f"{step.id}.record")
+    found = of_schema(records_merged([*outlines, *ids]), (str(step.id), "record"))
     for part in step.record[:1]:
         kept = {name: one for name, one in PHASE_RECORD.fields.items() if name in found.fields}
         scope.fit(part.span, found, record(kept), f"the record of `{step.id}`")
@@ -458,7 +463,7 @@ def _repeat(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     _cap(scope, step, beside.get("at_most", ANY))
     outer, loop, before = scope.names.pop("pass", None), scope.loop, dict(scope.names)
     scope.loop = "repeat"
-    trial = replace(scope, problems=Problems.unheard(), names={**before, "pass": _pass(NONE)}, ids=dict(scope.ids))
+    trial = scope.trial({"pass": _pass(NONE)})
     check_steps(trial, step.steps)
     bound = {name: one for name, one in trial.names.items() if before.get(name) is not one and name != "pass"}
     scope.names |= {name: merged([before[name], one]) for name, one in bound.items() if name in before}

@@ -14,7 +14,6 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
 from skillrun.language.check.inference import HISTORY, SUMMARY
 from skillrun.language.check.names import base_names, history_type, phase_type
-from skillrun.language.check.results import FAILURE
 from skillrun.language.check.scope import Place, Scope
 from skillrun.language.check.verbs import check_material, check_step, check_steps
 from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
@@ -22,6 +21,7 @@ from skillrun.language.files.kinds import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes
 from skillrun.language.library.lookups import Settings
 from skillrun.language.templates.expressions import Value
+from skillrun.language.templates.records import FAILURE
 from skillrun.language.text.diagnostics import Problems, did_you_mean
 from skillrun.language.types.schemas import shown
 from skillrun.language.types.types import ANY, TEXT, Type, identifier, record

@@ -27,12 +27,14 @@ from skillrun.language.files.definitions import (
 )
 from skillrun.language.files.kinds import RESERVED, VERBS, Key, Keys
 from skillrun.language.templates.expressions import Template, Value, compile_bare, read_value
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.types.fields import Field, input_type
-from skillrun.language.types.picoschema import ShapeSpec, Type, parse_shape
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.picoschema import ShapeSpec, parse_shape
+from skillrun.language.types.schemas import shown
+from skillrun.language.types.types import ANY
+from skillrun.language.types.written_schemas import written_shape
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
@@ -130,8 +132,8 @@ class Reader:
 
     def shape(self, node: Node) -> ShapeSpec:
         if isinstance(node, Scalar) and isinstance(node.value, str) and "/" in node.value:
-            return ShapeSpec(node.span, Type("any"), name=self.name(node) or "")
-        return parse_shape(node, self.problems) or ShapeSpec(node.span, Type("any"))
+            return ShapeSpec(node.span, ANY, name=self.name(node) or "")
+        return parse_shape(node, self.problems) or ShapeSpec(node.span, ANY)
 
     def record_parts(self, node: Node) -> tuple[RecordPart, ...]:
         if isinstance(node, Sequence) and not node.items:
@@ -147,7 +149,7 @@ class Reader:
 
     def schema(self, node: Node) -> Any:
         try:
-            return Shape.from_schema(plain(node)).schema
+            return written_shape(plain(node)).schema
         except SkillrunError as error:
             self.report(node.span, "schema", error.message)
             return {}

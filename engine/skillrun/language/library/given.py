@@ -63,11 +63,11 @@ def unknown_names(program: Program, inputs: Mapping[str, Any]) -> list[str]:
     lookups = Lookups(program.library)
     errors = []
     for field, written in _named(program, inputs):
-        is_model = field.type.kind == "model"
+        is_model = field.item.word == "model"
         wrong = [lookups.models.wrong(written)] if is_model else lookups.wrong_member(written)
         errors += [f"`{field.name}` is `{written}`: {one.message}; {one.hint}" for one in wrong if one is not None]
     for field in program.workflow.inputs:
-        if field.type.kind == "member" and field.array:
+        if field.array and field.item.word == "member":
             for written, times in Counter(inputs.get(field.name) or ()).items():
                 if times > 1:
                     errors.append(f"`{field.name}` has `{written}` twice; a variant or a model tells members apart")
@@ -80,7 +80,7 @@ def models_in(program: Program, inputs: Mapping[str, Any]) -> list[str]:
     """The names of models that the inputs of a workflow ask for: as they are, and those of members and their roles."""
     found = []
     for field, written in _named(program, inputs):
-        found += [written] if field.type.kind == "model" else model_of(program.library, written)
+        found += [written] if field.item.word == "model" else model_of(program.library, written)
     return list(dict.fromkeys(found))
 
 
@@ -97,13 +97,13 @@ def model_of(library: Library, written: Any) -> list[str]:
 def _named(program: Program, inputs: Mapping[str, Any]) -> Iterator[tuple[Field, str]]:
     """Each member and model that an input names, with its field."""
     for field in program.workflow.inputs:
-        value = inputs.get(field.name) if field.type.kind in ("member", "model") else None
+        value = inputs.get(field.name) if field.item.word in ("member", "model") else None
         yield from ((field, one) for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
 
 
 def projected(field: Field, value: Any) -> Any:
     """The value with only the keys that the field's shape has: records may come with more than is kept."""
-    properties = [name for name, _, _ in field.type.fields]
+    properties = list(field.item.fields)
     if not properties:
         return value
     if isinstance(value, list):

@@ -35,7 +35,8 @@ from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.text.document import parse_config, parse_document, parse_foreign
 from skillrun.language.text.opening import leads_out
-from skillrun.language.text.source import MAX_BYTES, MAX_PROSE, Document, Source, leading_out, plain, read_source
+from skillrun.language.text.reading import leading_out, read_source
+from skillrun.language.text.source import MAX_BYTES, MAX_PROSE, Document, Source, plain
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from skillrun.language.text.diagnostics import did_you_mean, suggest
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import MemberError, parse_member
 from skillrun.language.types.picoschema import ShapeSpec
-from skillrun.language.types.types import ANY, BOOLEAN, Type, merged, of_value, record
+from skillrun.language.types.types import ANY, BOOLEAN, Fact, Type, merged, of_value, record
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Settings:
         """What it is in any mode, or in none."""
         if self.data is None:
             return ANY
-        common = of_value(self.data, "config", tunable=True)
+        common = of_value(self.data, ("config",), tunable=True)
         everywhere = (self.data, *self.modes.values())
         varied = {
-            name: merged(of_value(data[name], f"config.{name}", tunable=True) for data in everywhere)
+            name: merged(of_value(data[name], ("config", name), tunable=True) for data in everywhere)
             for name in varying(self.data, self.modes)
         }
         return common._replace(fields={**common.fields, **record(varied).fields})
@@ -64,9 +64,9 @@ class Settings:
         found = (self.data or {}).get(name)
         return found if isinstance(found, Mapping) else {}
 
-    def place(self, fact: str) -> Span | None:
+    def place(self, fact: Fact) -> Span | None:
         """Where the config lacks what the fact says."""
-        owner, *path = fact.split(".")[:-1] or [""]
+        owner, *path = fact.path[:-1] or ("",)
         found = (layer.place(*path) for layer in self.layers if owner == "config")
         return next((span for span in found if span is not None), None)
 

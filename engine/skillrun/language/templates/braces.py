@@ -89,8 +89,8 @@ class _Tags:
         if place >= self.line[0]:
             end = self.text.find("\n", place)
             end = len(self.text) if end < 0 else end
-            shown = end
-            while shown > place and self.text[shown - 1] in " \t":
-                shown -= 1
-            self.line = end, shown
+            stop = end
+            while stop > place and self.text[stop - 1] in " \t":
+                stop -= 1
+            self.line = end, stop
         return self.line[1]

@@ -15,12 +15,12 @@ from jinja2 import nodes
 from skillrun.language.templates import interpreter
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.braces import braces
-from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
+from skillrun.language.templates.tests import TESTS
 from skillrun.language.templates.values import plain, printed
 from skillrun.language.templates.vetting import vet
-from skillrun.language.templates.vocabulary import FILTERS, TESTS
+from skillrun.language.templates.vocabulary import FILTERS, FUNCTIONS
 from skillrun.language.text import source
 from skillrun.language.text.diagnostics import Problem, Problems, SkillrunError
 from skillrun.language.text.source import Node, Scalar, Sequence, Span, Text
@@ -38,8 +38,8 @@ class RenderError(SkillrunError):
     @staticmethod
     def at(span: Span, fault: Fault) -> RenderError:
         line, column = span.source.position(span.offset)
-        shown = span.source.line(line)
-        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", shown))
+        quoted = span.source.line(line)
+        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", quoted))
 
 
 class Template:

@@ -15,7 +15,18 @@ from jinja2 import filters as jinja
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.functions import text_filter
 from skillrun.language.templates.limits import Fault, room, size, spend, weigh
-from skillrun.language.templates.values import bounded, compute, field, kind, listed, number, printed, to_json, whole
+from skillrun.language.templates.values import (
+    bounded,
+    compute,
+    field,
+    joined,
+    kind,
+    listed,
+    number,
+    printed,
+    to_json,
+    whole,
+)
 
 # Texts, numbers and single values
 
@@ -62,12 +73,17 @@ _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdi
 def reads(jinjas: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
     """The number that a text holds, or else a default. Absent stays absent without a default."""
 
-    def found(value: Any, default: Any = ABSENT) -> Any:
+    def reading(value: Any, default: Any = ABSENT) -> Any:
         if isinstance(value, Absent):
             return value if default is ABSENT else default
         return bounded(jinjas(value, otherwise if default is ABSENT else default))
 
-    return found
+    return reading
+
+
+def absolute(value: Any) -> Any:
+    """How large a number is; absent stays absent."""
+    return value if isinstance(value, Absent) else abs(number(value))
 
 
 def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
@@ -76,8 +92,8 @@ def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
         return value
     if not 0 <= precision <= 15 or method not in _ROUNDING:
         raise Fault("`round` takes a precision from 0 to 15, and the method common, ceil or floor")
-    found = _ROUNDING[method](bounded(number(value)) * 10**precision) / 10**precision
-    return found if precision else int(found)
+    result = _ROUNDING[method](bounded(number(value)) * 10**precision) / 10**precision
+    return result if precision else int(result)
 
 
 _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": math.ceil, "floor": math.floor}
@@ -115,8 +131,25 @@ def wordcount(value: Any) -> int:
 
 
 def end(value: Any, at: int) -> Any:
-    found = value if isinstance(value, str) else listed(value)
-    return found[at] if found else ABSENT
+    items = value if isinstance(value, str) else listed(value)
+    return items[at] if items else ABSENT
+
+
+def first(value: Any) -> Any:
+    return end(value, 0)
+
+
+def last(value: Any) -> Any:
+    return end(value, -1)
+
+
+def reverse(value: Any) -> Any:
+    return value[::-1] if isinstance(value, str) else listed(value)[::-1]
+
+
+def join(value: Any, d: Any = "", attribute: Any = None) -> str:
+    """The printed items, or a field of each, with `d` between them."""
+    return joined([one for one, _ in keyed(value, attribute, True)], d)
 
 
 def items(value: Any) -> list[Any]:
@@ -138,15 +171,15 @@ def sort(
 
     `order` lists the values from first to last; items with none of them come last.
     """
-    found = listed(value)
+    items = listed(value)
     if order is not None:
         places = {_mark(one): place for place, one in enumerate(listed(order))}
         last = -1 if reverse else len(places)
-        keys = [_mark(key) for key, _ in keyed(found, attribute, case_sensitive=True)]
-        ranked = [(places.get(key, last), one) for key, one in zip(keys, found, strict=True)]
+        keys = [_mark(key) for key, _ in keyed(items, attribute, case_sensitive=True)]
+        ranked = [(places.get(key, last), one) for key, one in zip(keys, items, strict=True)]
         return [one for _, one in sorted(ranked, key=lambda pair: pair[0], reverse=reverse)]
     for name in reversed(attribute.split(",") if isinstance(attribute, str) else [attribute]):
-        pairs = keyed(found, name, case_sensitive)
+        pairs = keyed(items, name, case_sensitive)
         there = [pair for pair in pairs if not isinstance(pair[0], Absent)]
         weigh([key for key, _ in there])
         try:
@@ -154,17 +187,17 @@ def sort(
         except TypeError:
             kinds = dict.fromkeys(kind(key) for key, _ in there)
             raise Fault(f"{' and '.join(kinds)} cannot be put into an order") from None
-        found = [one for _, one in there] + [one for key, one in pairs if isinstance(key, Absent)]
-    return found
+        items = [one for _, one in there] + [one for key, one in pairs if isinstance(key, Absent)]
+    return items
 
 
 def extreme(largest: bool) -> Callable[..., Any]:
     """The first of the largest or smallest items; those without the field do not count."""
 
-    def found(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+    def first_of(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
         return end(sort(value, largest, case_sensitive, attribute), 0)
 
-    return found
+    return first_of
 
 
 def unique(value: Any, case_sensitive: bool = False, attribute: Any = None) -> list[Any]:
@@ -186,20 +219,20 @@ def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: b
 
 def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
     """The sum of numbers; with `start=[]` the lists one after the other, where absent ones add nothing."""
-    found = [one for one, _ in keyed(value, attribute, True)]
+    parts = [one for one, _ in keyed(value, attribute, True)]
     if isinstance(start, list):
-        lists = [listed(part) for part in (start, *found)]
+        lists = [listed(part) for part in (start, *parts)]
         spend(sum(map(len, lists)))
         return [one for part in lists for one in part]
-    for one in found:
+    for one in parts:
         start = compute("+", start, one)
     return start
 
 
 def flatten(value: Any) -> list[Any]:
     """The lists of a list one after the other; absent ones add nothing."""
-    found: list[Any] = total(value, start=[])
-    return found
+    items: list[Any] = total(value, start=[])
+    return items
 
 
 def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
@@ -207,8 +240,8 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
     fields = {str(name): name for name in names} | renamed
 
     def picked(one: Any) -> dict[str, Any]:
-        found = {name: field(_record(one), source) for name, source in fields.items()}
-        return {name: each for name, each in found.items() if not isinstance(each, Absent)}
+        taken = {name: field(_record(one), source) for name, source in fields.items()}
+        return {name: each for name, each in taken.items() if not isinstance(each, Absent)}
 
     return _each(value, len(fields), picked)
 
@@ -224,9 +257,9 @@ def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> A
     if isinstance(value, Mapping):
         spend(len(value) + fields)
         return change(value)
-    found = listed(value)
-    spend(sum(1 + fields + len(one) for one in found if isinstance(one, Mapping)))
-    return [change(one) for one in found]
+    records = listed(value)
+    spend(sum(1 + fields + len(one) for one in records if isinstance(one, Mapping)))
+    return [change(one) for one in records]
 
 
 def _record(value: Any) -> Mapping[str, Any]:
@@ -237,9 +270,9 @@ def _record(value: Any) -> Mapping[str, Any]:
 
 def keyed(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
     """Each item behind its field, or behind itself."""
-    found = listed(value)
-    spend(4 * len(found))
-    return [(_folded(one if attribute is None else field(one, attribute), case_sensitive), one) for one in found]
+    items = listed(value)
+    spend(4 * len(items))
+    return [(_folded(one if attribute is None else field(one, attribute), case_sensitive), one) for one in items]
 
 
 def _folded(value: Any, case_sensitive: bool) -> Any:

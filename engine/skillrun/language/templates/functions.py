@@ -20,12 +20,8 @@ from skillrun.collaboration import news as newness
 from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct_words
 from skillrun.language.templates.absent import ABSENT, Absent
-from skillrun.language.templates.amending import amended
-from skillrun.language.templates.ids import ids_in, links_between
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
-from skillrun.language.templates.numbers import numbers_in
-from skillrun.language.templates.paths import paths_in
-from skillrun.language.templates.places import hits_in, named, search
+from skillrun.language.templates.places import named, search
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 from skillrun.language.text.fences import Fences
 
@@ -195,21 +191,3 @@ def _paid(value: Any) -> str:
     text = printed(value)
     spend(len(text) >> 2)
     return text
-
-
-_NAMED: Final[tuple[Callable[..., Any], ...]] = (
-    *(clip, convergence, dedupe, matches, mean, new_in, overlap, section, slug, tokens, top, untrusted),
-    *(amended, hits_in, ids_in, links_between, numbers_in, paths_in),
-    verdicts.latest,  # each member's last reply over some steps
-)
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "range": counted,
-    **{one.__name__: one for one in _NAMED},
-}
-# These depend on the run, which hands them in among the names; here are the parameters that each takes.
-CONTEXT_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "bank": lambda name, group, n=3: None,  # noqa: ARG005
-    "members": lambda role, models: None,  # noqa: ARG005
-    "model": lambda name: None,  # noqa: ARG005
-    "others": lambda step: None,  # noqa: ARG005
-}

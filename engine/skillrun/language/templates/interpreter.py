@@ -13,10 +13,9 @@ from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
 from skillrun.language.templates.absent import ABSENT, Absent
-from skillrun.language.templates.functions import FUNCTIONS
 from skillrun.language.templates.limits import Budget, Fault
 from skillrun.language.templates.values import compare, compute, cut, item, joined, listed, look, number, printed
-from skillrun.language.templates.vocabulary import apply, apply_test
+from skillrun.language.templates.vocabulary import FUNCTIONS, apply, apply_test
 from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 
@@ -51,7 +50,7 @@ def value(node: nodes.Node, scope: Scope) -> Any:
         found = EXPRESSIONS[type(node)](node, scope)
     except Fault as fault:
         raise fault.at(place(node)) from None
-    return Absent(shown(node)) if found is ABSENT else found
+    return Absent(written(node)) if found is ABSENT else found
 
 
 def place(node: nodes.Node) -> int:
@@ -143,18 +142,18 @@ _UNKNOWN: Final = object()
 
 def _attribute(node: nodes.Getattr, scope: Scope) -> Any:
     owner = value(node.node, scope)
-    return Absent(shown(node), owner.gap) if isinstance(owner, Absent) else look(owner, node.attr)
+    return Absent(written(node), owner.gap) if isinstance(owner, Absent) else look(owner, node.attr)
 
 
 def _item(node: nodes.Getitem, scope: Scope) -> Any:
     owner = value(node.node, scope)
     if isinstance(owner, Absent):
-        return Absent(shown(node), owner.gap)
+        return Absent(written(node), owner.gap)
     if isinstance(node.arg, nodes.Slice):
         bounds = (node.arg.start, node.arg.stop, node.arg.step)
         return cut(owner, *(None if bound is None else value(bound, scope) for bound in bounds))
     key = value(node.arg, scope)
-    return Absent(shown(node), key.gap) if isinstance(key, Absent) else item(owner, key)
+    return Absent(written(node), key.gap) if isinstance(key, Absent) else item(owner, key)
 
 
 def _choice(node: nodes.CondExpr, scope: Scope) -> Any:
@@ -247,21 +246,21 @@ EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Scope], Any]]] = {
 }
 
 
-def shown(node: nodes.Node | None) -> str:
+def written(node: nodes.Node | None) -> str:
     """An expression as an author writes it, long parts left out."""
     match node:
         case nodes.Name(name=name):
             return str(name)
         case nodes.Getattr(node=owner, attr=name):
-            return f"{shown(owner)}.{name}"
+            return f"{written(owner)}.{name}"
         case nodes.Getitem(node=owner, arg=key):
-            return f"{shown(owner)}[{shown(key)}]"
+            return f"{written(owner)}[{written(key)}]"
         case nodes.Const(value=value) if len(repr(value)) <= 40:
             return repr(value)
         case nodes.Filter(node=value, name=name):
-            return f"{shown(value)} | {name}"
+            return f"{written(value)} | {name}"
         case nodes.Call(node=nodes.Name(name=name)):
             return f"{name}(…)"
         case nodes.CondExpr(test=test, expr1=value, expr2=None):
-            return f"{shown(value)} if {shown(test)}"
+            return f"{written(value)} if {written(test)}"
     return "…"

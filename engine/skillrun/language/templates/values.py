@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
-
-from jinja2.sandbox import SandboxedEnvironment
 
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.limits import MAX_NUMBER, MAX_TEXT, Fault, compared, room, size, spend, weigh
@@ -53,10 +51,10 @@ def number(value: Any) -> int | float:
 
 def whole(value: Any) -> int:
     """The value as a whole number."""
-    found = number(value)
-    if isinstance(found, float) and not found.is_integer():
-        raise Fault(f"{printed(found)} is not a whole number")
-    return int(found)
+    read = number(value)
+    if isinstance(read, float) and not read.is_integer():
+        raise Fault(f"{printed(read)} is not a whole number")
+    return int(read)
 
 
 # Look-ups
@@ -66,13 +64,13 @@ def look(owner: Any, name: str, missing: Any = ABSENT) -> Any:
     """The item of a mapping that a dot names; where none has the name, the one that writes `-` for its `_`."""
     if not isinstance(owner, Mapping):
         return missing
-    found = owner.get(name, missing)
-    if found is missing and "_" in name:
-        found = owner.get(name.replace("_", "-"), missing)
-        if found is missing and name.count("_") > 1:
+    entry = owner.get(name, missing)
+    if entry is missing and "_" in name:
+        entry = owner.get(name.replace("_", "-"), missing)
+        if entry is missing and name.count("_") > 1:
             spend(len(owner))
             return next((owner[key] for key in owner if str(key).replace("-", "_") == name), missing)
-    return found
+    return entry
 
 
 def item(owner: Any, key: Any) -> Any:
@@ -111,6 +109,15 @@ def cut(owner: Any, *bounds: Any) -> Any:
 
 # Operators
 
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
 
 def compute(sign: str, left: Any, right: Any) -> Any:
     """`+` of numbers, texts or lists; `-`, `*`, `/`, `//` and `%` of numbers."""
@@ -125,7 +132,7 @@ def compute(sign: str, left: Any, right: Any) -> Any:
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise Fault(f"`{sign}` cannot take {kind(left)} and {kind(right)}", "`~` joins values into a text")
     try:
-        return bounded(SandboxedEnvironment.default_binop_table[sign](left, right))
+        return bounded(_OPERATORS[sign](left, right))
     except ArithmeticError as error:
         raise Fault(f"this cannot be computed: {error}", "for a division, write `x // (y or 1)`") from None
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.language.templates.functions import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, place
 from skillrun.language.templates.limits import MAX_NUMBER
-from skillrun.language.templates.vocabulary import ELSEWHERE, FILTERS, NAMED_IN, TESTS
+from skillrun.language.templates.tests import TESTS
+from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, ELSEWHERE, ENTRIES, FILTERS, FUNCTIONS
 from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 MAX_DEPTH: Final = 50  # tags and expressions inside one another
@@ -83,8 +83,9 @@ def _call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
     misfit = _misfit(type(node), name, len(node.args) + bool(before), tuple(one.key for one in node.kwargs))
     if misfit:
         return report(place(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
-    if isinstance(node, nodes.Filter) and name in NAMED_IN and len(node.args) > NAMED_IN[name][1]:
-        sort, at = NAMED_IN[name]
+    naming = ENTRIES[name].naming if isinstance(node, nodes.Filter) else None
+    if naming is not None and len(node.args) > naming[1]:
+        sort, at = naming
         inner, names = getattr(node.args[at], "value", "…"), FILTERS if sort == "filter" else TESTS
         if inner not in names:
             hint = did_you_mean(str(inner), names) or allowed(names)

@@ -1,6 +1,6 @@
-"""Every filter and test of templates as literal tables, and the one way in which filters and functions are called.
+"""What templates may call, in literal tables: an entry for each filter and function, and the one way they are called.
 
-A name that is neither here nor among `FUNCTIONS` does not exist for authors.
+A name that is neither here nor among `TESTS` does not exist for authors.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import Any, Final
 from jinja2 import filters as jinja
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.templates import filters
+from skillrun.language.templates import filters, gives
 from skillrun.language.templates.absent import ABSENT, Absent
-from skillrun.language.templates.functions import FUNCTIONS, text_filter
+from skillrun.language.templates.entry import Entry
+from skillrun.language.templates.functions import text_filter
 from skillrun.language.templates.limits import Fault, size, spend
-from skillrun.language.templates.values import compare, compute, joined, kind, listed, number, whole
+from skillrun.language.templates.own import OWN
+from skillrun.language.templates.tests import TESTS
+from skillrun.language.templates.values import kind, listed
+from skillrun.language.types.types import ANY, NUMBER, TEXT, list_of
 
 
 def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
@@ -50,19 +54,19 @@ def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) 
 def select(wanted: bool) -> Callable[..., list[Any]]:
     """The items that pass a test, or are true; or those that do not."""
 
-    def found(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+    def selecting(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [one for one in listed(value) if passes(one, test, *arguments) is wanted]
 
-    return found
+    return selecting
 
 
 def selectattr(wanted: bool) -> Callable[..., list[Any]]:
     """The items whose field passes a test, or is true; or those whose field does not."""
 
-    def found(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
+    def selecting(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [one for key, one in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
 
-    return found
+    return selecting
 
 
 def passes(value: Any, test: str, *arguments: Any) -> bool:
@@ -73,46 +77,84 @@ def _same(text: str) -> str:
     return text
 
 
-_PLAIN: Final = (
-    "default", "dictsort", "flatten", "groupby", "indent", "items", "length", "lines", "pick", "plus", "replace",
-    "sort", "unique",
-)  # fmt: skip
-FILTERS: Final[dict[str, Callable[..., Any]]] = {
-    **{name: function for name, function in FUNCTIONS.items() if name != "range"},
-    **{name: getattr(filters, name) for name in _PLAIN},
-    "abs": lambda value: value if isinstance(value, Absent) else abs(number(value)),
-    "capitalize": text_filter(str.capitalize),
-    "count": filters.length,
-    "first": lambda value: filters.end(value, 0),
-    "float": filters.reads(jinja.do_float, 0.0),
-    "format": filters.format_values,
-    "int": filters.reads(jinja.do_int, 0),
-    "join": lambda value, d="", attribute=None: joined([one for one, _ in filters.keyed(value, attribute, True)], d),
-    "last": lambda value: filters.end(value, -1),
-    "list": listed,
-    "lower": text_filter(str.lower),
-    "map": map_items,
-    "max": filters.extreme(True),
-    "min": filters.extreme(False),
-    "reject": select(False),
-    "rejectattr": selectattr(False),
-    "reverse": lambda value: value[::-1] if isinstance(value, str) else listed(value)[::-1],
-    "round": filters.rounded,
-    "select": select(True),
-    "selectattr": selectattr(True),
-    "string": text_filter(_same),
-    "sum": filters.total,
-    "title": filters.title,
-    "tojson": filters.to_json_text,
-    "trim": text_filter(str.strip),
-    "upper": text_filter(str.upper),
-    "wordcount": filters.wordcount,
+ENTRIES: Final[Mapping[str, Entry]] = {
+    **OWN,
+    "default": Entry(filters.default, gives.defaulted, group="any"),
+    "dictsort": Entry(filters.dictsort, gives.pairs, group="mappings"),
+    "flatten": Entry(
+        filters.flatten,
+        gives.flattened,
+        takes="a list",
+        written=("flatten",),
+        line="the lists of a list one after the other",
+    ),
+    "groupby": Entry(filters.groupby, ANY, takes="a list", group="lists"),
+    "indent": Entry(filters.indent, gives.text, group="texts"),
+    "items": Entry(filters.items, gives.pairs, group="mappings"),
+    "length": Entry(filters.length, NUMBER, takes="a list or text", group="lists"),
+    "lines": Entry(
+        filters.lines,
+        list_of(TEXT),
+        written=("lines",),
+        line=(
+            "the lines of a text that have something in them, as a list: a `{% for %}` in a text block makes a "
+            "list of texts"
+        ),
+    ),
+    "pick": Entry(
+        filters.pick,
+        gives.picked,
+        takes="a list",
+        written=("pick('a', new='b')",),
+        line="a record, or each of a list, with these fields alone; `new` is what is called `b` there",
+    ),
+    "plus": Entry(
+        filters.plus,
+        gives.extended,
+        takes="a list",
+        written=("plus(name=value)",),
+        line="a record, or each of a list, with these fields more",
+    ),
+    "replace": Entry(filters.replace, gives.text, group="texts"),
+    "sort": Entry(filters.sort, gives.same_items, takes="a list", group="lists"),
+    "unique": Entry(filters.unique, gives.same_items, takes="a list", group="lists"),
+    "abs": Entry(filters.absolute, NUMBER, numbers=(0,), group="numbers"),
+    "capitalize": Entry(text_filter(str.capitalize), gives.text, group="texts"),
+    "count": Entry(filters.length, NUMBER, takes="a list or text", group="lists"),
+    "first": Entry(filters.first, gives.an_end, takes="a list or text", group="lists"),
+    "float": Entry(filters.reads(jinja.do_float, 0.0), NUMBER, group="numbers"),
+    "format": Entry(filters.format_values, TEXT, group="texts"),
+    "int": Entry(filters.reads(jinja.do_int, 0), NUMBER, group="numbers"),
+    "join": Entry(filters.join, TEXT, takes="a list", group="lists"),
+    "last": Entry(filters.last, gives.an_end, takes="a list or text", group="lists"),
+    "list": Entry(listed, gives.same_items, takes="a list", group="lists"),
+    "lower": Entry(text_filter(str.lower), gives.text, group="texts"),
+    "map": Entry(map_items, gives.mapped, takes="a list", naming=("filter", 0), group="fields of lists"),
+    "max": Entry(filters.extreme(True), gives.an_end, takes="a list", group="lists"),
+    "min": Entry(filters.extreme(False), gives.an_end, takes="a list", group="lists"),
+    "reject": Entry(select(False), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
+    "rejectattr": Entry(selectattr(False), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"),
+    "reverse": Entry(filters.reverse, gives.same_items, takes="a list or text", group="lists"),
+    "round": Entry(filters.rounded, NUMBER, numbers=(1, "precision"), group="numbers"),
+    "select": Entry(select(True), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
+    "selectattr": Entry(selectattr(True), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"),
+    "string": Entry(text_filter(_same), TEXT, group="texts"),
+    "sum": Entry(filters.total, gives.summed, takes="a list", group="lists"),
+    "title": Entry(filters.title, gives.text, group="texts"),
+    "tojson": Entry(filters.to_json_text, TEXT, group="any"),
+    "trim": Entry(text_filter(str.strip), gives.text, group="texts"),
+    "upper": Entry(text_filter(str.upper), gives.text, group="texts"),
+    "wordcount": Entry(filters.wordcount, ANY, group="texts"),
 }
-NAMED_IN: Final = {  # filters with an argument that names a filter or test, and its place
-    "map": ("filter", 0),
-    **dict.fromkeys(("select", "reject"), ("test", 0)),
-    **dict.fromkeys(("selectattr", "rejectattr"), ("test", 1)),
-}
+"""Every filter and function, by its name."""
+
+FILTERS: Final = {name: one.runs for name, one in ENTRIES.items() if one.use != "function"}
+FUNCTIONS: Final = {name: one.runs for name, one in ENTRIES.items() if one.use != "filter" and not one.needs_run}
+CONTEXT_FUNCTIONS: Final = {name: one.runs for name, one in ENTRIES.items() if one.needs_run}
+"""Functions that depend on the run: here are the parameters that each takes."""
+
+TEXT_FILTERS: Final = frozenset(name for name, one in ENTRIES.items() if one.gives is gives.text)
+
 ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is written here
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),
     **dict.fromkeys(("append", "extend", "add"), "x + [y]"),
@@ -124,37 +166,4 @@ ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is 
     "values": "x | items",
     "len": "x | length",
     "str": "x | string",
-}
-
-
-def _comparing(sign: str) -> Callable[[Any, Any], bool]:
-    return lambda value, other: compare(value, sign, other)
-
-
-def _divisible(value: Any, by: Any) -> bool:
-    return bool(compute("%", whole(value), whole(by)) == 0)
-
-
-TESTS: Final[dict[str, Callable[..., bool]]] = {
-    "defined": lambda _value: True,
-    "none": lambda value: value is None,
-    "true": lambda value: value is True,
-    "false": lambda value: value is False,
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "float": lambda value: isinstance(value, float),
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    "string": lambda value: isinstance(value, str),
-    "mapping": lambda value: isinstance(value, Mapping),
-    "sequence": lambda value: isinstance(value, (list, tuple)),
-    "even": lambda value: _divisible(value, 2),
-    "odd": lambda value: not _divisible(value, 2),
-    "divisibleby": _divisible,
-    "in": _comparing("in"),
-    **dict.fromkeys(("eq", "equalto"), _comparing("eq")),
-    "ne": _comparing("ne"),
-    **dict.fromkeys(("lt", "lessthan"), _comparing("lt")),
-    "le": _comparing("lteq"),
-    **dict.fromkeys(("gt", "greaterthan"), _comparing("gt")),
-    "ge": _comparing("gteq"),
 }

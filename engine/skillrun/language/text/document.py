@@ -15,18 +15,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from skillrun.language.text.diagnostics import GivenUp, Problems
 from skillrun.language.text.fences import Fences
-from skillrun.language.text.source import (
-    Document,
-    Mapping,
-    Node,
-    Scalar,
-    Section,
-    Sequence,
-    Source,
-    Span,
-    Text,
-    read_source,
-)
+from skillrun.language.text.reading import read_source
+from skillrun.language.text.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
 from skillrun.language.text.yaml import parse_yaml
 
 Read = TypeVar("Read")

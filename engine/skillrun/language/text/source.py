@@ -1,11 +1,10 @@
 """An author's file and everything found in it, each with its exact place: texts, YAML nodes, sections.
 
-Owns the values and the reading of a file; `yaml` and `document` parse it.
+Owns the values; `reading` reads a file, `yaml` and `document` parse it.
 """
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,13 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.text.diagnostics import Problem, Problems
-from skillrun.language.text.opening import LeadsOut, NotAFile, open_file
-
 MAX_BYTES: Final = 1_000_000
 MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else
-
-_SAVE: Final = "save the file with the encoding UTF-8"
 
 # (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
 Runs = tuple[tuple[int, int], ...]
@@ -38,7 +32,7 @@ class Source:
     @staticmethod
     def of(text: str, shown: str = "<text>") -> Source:
         """A source that is no file."""
-        return Source(Path(shown), shown, _normalised(text))
+        return Source(Path(shown), shown, normalised(text))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
@@ -240,58 +234,8 @@ def plain(node: Node) -> Any:
             return {name: plain(entry.value) for name, entry in node.entries.items()}
 
 
-def read_source(
-    path: Path, shown: str, problems: Problems, most: int = MAX_BYTES, inside: Path | None = None
-) -> Source | None:
-    """Read a UTF-8 file of at most so many bytes; whatever is in the way is a problem, and then there is no source.
-
-    With `inside`, a link that leads out of that folder is in the way.
-    """
-    try:
-        with open_file(path, inside) as file:
-            size = min(os.fstat(file.fileno()).st_size, most) + 1
-            content = file.read(size)  # with a room that is no larger than it has to be, which takes half the time
-            if len(content) == size:  # it has grown
-                content += file.read(most + 1 - size)
-    except LeadsOut:
-        problems.add(leading_out(shown))
-        return None
-    except NotAFile:
-        problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
-        return None
-    except OSError as error:
-        problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
-        return None
-    return source_of(content, path, shown, problems, most)
-
-
-def source_of(content: bytes, path: Path, shown: str, problems: Problems, most: int = MAX_BYTES) -> Source | None:
-    """The source of a file that has been read: at most `most` bytes of it, and one more where it is larger."""
-    if len(content) > most:
-        message = f"the file is larger than {most:,} bytes"
-        problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))
-        return None
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = _normalised(content[: error.start].decode("utf-8"))
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
-        problems.add(Problem(shown, line, column, "encoding", message, _SAVE))
-        return None
-    if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
-        problems.add(Problem(shown, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
-        return None
-    return Source(path, shown, _normalised(text))
-
-
-def leading_out(shown: str) -> Problem:
-    """What is wrong with a file or folder of the project that is a link to somewhere else."""
-    hint = "put what it leads to into the project; your own config folder may have links"
-    return Problem(shown, 1, 1, "outside", "this leads out of the project", hint)
-
-
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
+    """The text without a byte order mark, its lines ending with `\\n`."""
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

@@ -16,16 +16,16 @@ from typing import Any, Final
 from skillrun.language.templates.expressions import Value, read_value
 from skillrun.language.text.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.text.source import Mapping, Node, Scalar, Span, plain
+from skillrun.language.types.converting import schema_of, values_of
 from skillrun.language.types.picoschema import (
     KeyNotation,
-    Names,
-    Type,
     parse_shape,
     read_choices,
     read_key,
     read_type,
 )
 from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
 KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
@@ -45,17 +45,25 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """A declared input or variable; of an `array`, `type` is that of an item. Texts in it may be templates."""
+    """A declared input or variable. Texts in it may be templates."""
 
     name: str
     required: bool
     type: Type
-    array: bool
     default: Value | None
     fallback: Any
     description: str
     span: Span
-    length: tuple[int, int] | None = None  # of an array
+
+    @property
+    def array(self) -> bool:
+        """Whether it is a list."""
+        return self.type.kind == "list"
+
+    @property
+    def item(self) -> Type:
+        """Its type, or that of the items where it is a list."""
+        return self.type.item or self.type
 
 
 @dataclass(frozen=True)
@@ -76,32 +84,34 @@ def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
     fields: dict[str, Field] = {}
     for entry in node.entries.values():
         key = read_key(entry.key, problems)
-        found = _declared(key, entry.value, problems) if key else None
-        if found and fields.setdefault(found.name.replace("-", "_"), found) is not found:
-            problems.report(entry.key.span, "duplicate", f"`{found.name}` is there already")
+        field = _declared(key, entry.value, problems) if key else None
+        if field and fields.setdefault(identifier(field.name), field) is not field:
+            problems.report(entry.key.span, "duplicate", f"`{field.name}` is there already")
     return tuple(fields.values())
 
 
-def coerce(field: Field, value: Any, names: Names | None = None) -> Coerced:
+def coerce(field: Field, value: Any, names: Names | None = None, called: str = "") -> Coerced:
     """The value as the field's type: from the command line (always text) or from YAML and templates.
 
-    `names` is what the field's own templates read; without it, values that a template gives are not checked.
+    `names` is what the field's own templates read; without it, values that a template gives are not checked. An error
+    names the field, or what it is `called`.
     """
-    if isinstance(value, str) and field.type.kind == "object":
+    called = called or field.name
+    if isinstance(value, str) and field.item.kind == "record":
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return Coerced(error=f"`{field.name}` is {shown(value)}; expected JSON")
+            return Coerced(error=f"`{called}` is {shown(value)}; expected JSON")
     elif isinstance(value, str) and field.array:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
-        return _one(field, value, field.name, names)
+        return _one(field, value, called, names)
     if not isinstance(value, (list, tuple)):
-        return Coerced(error=f"`{field.name}` is {shown(value)}; expected a list")
-    if field.length is not None and not field.length[0] <= len(value) <= field.length[1]:
-        least, most = field.length
-        return Coerced(error=f"`{field.name}` has {len(value)} items; expected {least} to {most}")
-    items = [_one(field, item, f"{field.name}[{place}]", names) for place, item in enumerate(value)]
+        return Coerced(error=f"`{called}` is {shown(value)}; expected a list")
+    if (length := field.type.length) is not None and not length[0] <= len(value) <= length[1]:
+        least, most = length
+        return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
+    items = [_one(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
@@ -109,12 +119,12 @@ def coerce(field: Field, value: Any, names: Names | None = None) -> Coerced:
 
 def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     """The field with what stands beside its type; its default and fallback are checked where they are literal."""
-    found = _type(key, node, problems)
-    if found is None:
+    one = _type(key, node, problems)
+    if one is None:
         return None
     beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
     default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
-    told = found.description or key.description
+    told = one.about or key.description
     words = told.text if told is not None else None
     if isinstance(description, Scalar) and description.text is not None:
         words = description.text
@@ -123,9 +133,7 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     field = Field(
         name=key.name,
         required=not key.optional and default is None,
-        type=found,
-        array=key.form == "array",
-        length=key.length,
+        type=list_of(one)._replace(length=key.length) if key.form == "array" else one,
         default=read_value(default, problems) if default is not None else None,
         fallback=None,
         description=words.value if words else "",
@@ -134,7 +142,7 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     if field.default is not None:
         _check(field, field.default, "default", problems)
     if fallback is not None:
-        _check(replace(field, array=False), read_value(fallback, problems), "fallback", problems)
+        _check(replace(field, type=one), read_value(fallback, problems), "fallback", problems)
         return replace(field, fallback=plain(fallback))
     return field
 
@@ -142,7 +150,7 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
 def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
     if not isinstance(node, Mapping):
-        return _enum(Type("enum"), node, problems) if key.form == "enum" else _named(key, node, None, problems)
+        return read_choices(node, problems) if key.form == "enum" else _named(key, node, None, problems)
     known = True
     for name, entry in node.entries.items():
         if name not in KEYS:
@@ -171,32 +179,28 @@ def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems
         hint = "write `name: string, what it is`, or `name: {type: string, default: …}`; a record stands under `shape:`"
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
         return None
-    found = read_type(kind.text, TYPES, problems)
-    if found is None or (found.kind == "enum") == (values is not None):
-        return _enum(found, values, problems) if found is not None and values is not None else found
+    one = read_type(kind.text, TYPES, problems)
+    if one is None or (one.word == "enum") == (values is not None):
+        choices = read_choices(values, problems) if one is not None and values is not None else one
+        return choices._replace(about=one.about) if choices is not None and one is not None else None
     hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
     problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
     return None
 
 
-def _enum(found: Type, values: Node, problems: Problems) -> Type | None:
-    choices = read_choices(values, problems)
-    return None if choices is None else replace(found, values=choices)
-
-
-def _check(field: Field, value: Value, name: str, problems: Problems) -> None:
+def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
     """Report a literal value that does not fit its field."""
     if field.array and value.items is not None:
         for item in value.items:
-            _check(replace(field, array=False), item, name, problems)
+            _check(replace(field, type=field.item), item, called, problems)
     elif not value.computed:
-        error = coerce(field, value.evaluate({})).error
+        error = coerce(field, value.evaluate({}), called=called).error
         if error:
-            problems.report(value.span, "default", error.replace(f"`{field.name}`", f"`{name}`", 1))
+            problems.report(value.span, "default", error)
 
 
 def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
-    given, expected = _checked(field.type, value, names)
+    given, expected = _checked(field.item, value, names)
     if not expected:
         return Coerced(given)
     error = f"`{label}` is {shown(value)}; {expected}"
@@ -205,38 +209,48 @@ def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
     return Coerced(error=error)
 
 
-def _checked(found: Type, value: Any, names: Names | None) -> tuple[Any, str]:
+def _checked(one: Type, value: Any, names: Names | None) -> tuple[Any, str]:
     """The value as the type and "", or anything and what is expected."""
-    match found.kind:
+    match one.word:
         case "object":
-            errors = Shape(found.schema(names)).check(value)
-            return value, "; ".join(f"{one.path}: {one.message}" if one.path else one.message for one in errors)
+            errors = Shape(schema_of(one, names)).check(value)
+            return value, "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in errors)
         case "integer" | "number":
-            number = _number(value, found.kind)
-            lower, upper = found.lower, found.upper
-            if number is not None and (lower is None or upper is None or lower <= number <= upper):
-                return number, ""
-            wanted = "a whole number" if found.kind == "integer" else "a number"
-            return None, f"expected {wanted}" if lower is None else f"expected {wanted} from {lower} to {upper}"
+            return _number(one, value)
         case "boolean":
-            given = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
-            return given, "" if given is not None else "allowed: true, false"
+            meant = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
+            return meant, "" if meant is not None else "allowed: true, false"
         case "enum":
-            choices = found.choices(names)
-            if choices is None:
-                return value, "" if isinstance(value, (str, int, float)) else "expected text"
-            meant = [one for one in choices if value == one or (isinstance(value, str) and value == str(one))]
-            known = [str(choice) for choice in choices]
-            return (meant[0], "") if meant else (None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip())
+            return _choice(values_of(one, names), value)
     if not isinstance(value, str):
         return None, "expected text"
-    if found.lower is not None and found.upper is not None and not found.lower <= len(value) <= found.upper:
-        return None, f"expected {found.lower} to {found.upper} characters; it has {len(value)}"
-    pattern, words = _WRITTEN.get(found.kind, (None, ""))
+    if (length := one.length) is not None and not length[0] <= len(value) <= length[1]:
+        return None, f"expected {length[0]} to {length[1]} characters; it has {len(value)}"
+    pattern, words = _WRITTEN.get(one.form, (None, ""))
     return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
 
 
-def _number(value: Any, kind: str) -> float | None:
+def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
+    """One of the values of an enum; where nobody knows them, anything that could be."""
+    if choices is None:
+        return value, "" if isinstance(value, str | int | float) else "expected text"
+    for choice in choices:
+        if value == choice or (isinstance(value, str) and value == str(choice)):
+            return choice, ""
+    known = [str(choice) for choice in choices]
+    return None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip()
+
+
+def _number(one: Type, value: Any) -> tuple[float | None, str]:
+    number = _read_number(value, one.form)
+    least, most = one.bounds or (-math.inf, math.inf)
+    if number is not None and least <= number <= most:
+        return number, ""
+    wanted = "a whole number" if one.form == "integer" else "a number"
+    return None, f"expected {wanted}" if one.bounds is None else f"expected {wanted} from {least} to {most}"
+
+
+def _read_number(value: Any, form: str) -> float | None:
     if isinstance(value, str):
         try:
             value = int(value)
@@ -246,7 +260,7 @@ def _number(value: Any, kind: str) -> float | None:
             except ValueError:
                 return None
     if isinstance(value, float):
-        return value if kind == "number" and math.isfinite(value) else None
+        return value if form != "integer" and math.isfinite(value) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -9,21 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from skillrun.language.templates.expressions import RenderError, Template, compile_string
-from skillrun.language.templates.limits import Fault
+from skillrun.language.templates.expressions import Template, compile_string
 from skillrun.language.text.diagnostics import Problems, allowed, did_you_mean
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text
+from skillrun.language.types.converting import schema_of
 from skillrun.language.types.schemas import Shape
+from skillrun.language.types.types import ANY, BOOLEAN, INTEGER, NUMBER, TEXT, Names, Type, identifier, list_of, one_of
 
+TYPES: Final[AbstractMapping[str, Type]] = {
+    "string": TEXT,
+    "integer": INTEGER,
+    "number": NUMBER,
+    "boolean": BOOLEAN,
+    "any": ANY,
+    "enum": TEXT._replace(values=()),  # they stand beside it
+    "path": TEXT._replace(form="path"),
+    "slug": TEXT._replace(form="slug"),
+    "model": TEXT._replace(form="model"),
+    "member": TEXT._replace(form="member"),
+}
+"""What the words for single values mean."""
 SCALARS: Final = ("string", "integer", "number", "boolean", "any")
 FORMS: Final = ("array", "enum", "object")
 TASK: Final = "task"
 LONGEST: Final = {"array": 1_000, "string": 100_000}  # items, characters
-
-Names = AbstractMapping[str, Any]
 
 _KEY: Final = re.compile(
     r"(?P<name>[^\W\d][\w-]*)(?P<optional>\?)?(?:\((?P<form>[^,()]*)(?:,(?P<description>.*))?\))?", re.DOTALL
@@ -34,70 +46,12 @@ _TYPE: Final = re.compile(
 _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+(?:\.\d+)?)")
 
 
-@dataclass(frozen=True)
-class Type:
-    """A type as written: a scalar with its range, an enum, a list or a record. Texts in it may be templates.
-
-    Of a text and of a list, `lower` and `upper` are how long it may be: in characters, in items.
-    """
-
-    kind: str
-    lower: float | None = None
-    upper: float | None = None
-    values: tuple[Any, ...] | Template | None = None
-    fields: tuple[tuple[str, bool, Type], ...] = ()  # name, optional, type
-    item: Type | None = None
-    description: Template | None = None
-
-    def schema(self, names: Names | None) -> dict[str, Any]:
-        """JSON Schema of it; without `names`, values that a template gives are not told."""
-        schema = self._body(names)
-        if (words := self.description) is not None:
-            plain = names is None or words.constant
-            schema["description"] = words.text.value if plain else words.render_text(names or {})
-        return schema
-
-    def templates(self) -> Iterator[Template]:
-        values = [self.values] if isinstance(self.values, Template) else self.values or ()
-        yield from (each for each in values if isinstance(each, Template))
-        if self.description is not None and not self.description.constant:
-            yield self.description
-        for inner in (*(each for _, _, each in self.fields), *([self.item] if self.item else [])):
-            yield from inner.templates()
-
-    def choices(self, names: Names | None) -> list[Any] | None:
-        """The values of an enum; None where only `names` tell. Raises RenderError when its template yields none."""
-        if isinstance(self.values, Template):
-            return _yielded(self.values.render(names), self.values.text.at(0)) if names is not None else None
-        if names is None and any(isinstance(each, Template) for each in self.values or ()):
-            return None
-        return [each.render_text(names or {}) if isinstance(each, Template) else each for each in self.values or ()]
-
-    def _body(self, names: Names | None) -> dict[str, Any]:
-        match self.kind:
-            case "any":
-                return {}
-            case "array":
-                items = self.item.schema(names) if self.item else {}
-                return {"type": "array", "items": items} | self._between("minItems", "maxItems")
-            case "enum":
-                choices = self.choices(names)
-                if choices is not None and not all(isinstance(each, str) for each in choices):
-                    return {"enum": choices}
-                return {"type": "string"} | ({} if choices is None else {"enum": choices})
-            case "object":
-                return {
-                    "type": "object",
-                    "properties": {name: inner.schema(names) for name, _, inner in self.fields},
-                    "required": [name for name, optional, _ in self.fields if not optional],
-                    "additionalProperties": False,
-                }
-        numeric = self.kind in ("integer", "number")
-        bounds = self._between("minimum", "maximum") if numeric else self._between("minLength", "maxLength")
-        return {"type": self.kind if self.kind in SCALARS else "string"} | bounds
-
-    def _between(self, least: str, most: str) -> dict[str, Any]:
-        return {name: bound for name, bound in ((least, self.lower), (most, self.upper)) if bound is not None}
+def templates_of(one: Type) -> Iterator[Template]:
+    """The templates inside a type that may have something to render."""
+    late = (one.choices, *(one.values or ()), one.about if one.about and not one.about.constant else None)
+    yield from (each for each in late if isinstance(each, Template))
+    for inner in (*one.fields.values(), *([one.item] if one.item is not None else [])):
+        yield from templates_of(inner)
 
 
 @dataclass(frozen=True)
@@ -115,24 +69,24 @@ class ShapeSpec:
 
     def resolve(self, names: Names) -> Shape:
         """The shape with its templates rendered. Raises RenderError when a template yields no values."""
-        return Shape(self.type.schema(names))
+        return Shape(schema_of(self.type, names))
 
     @property
     def outline(self) -> dict[str, Any]:
         """Its JSON Schema before anything is rendered: an enum whose values a template gives is any text."""
-        return self.type.schema(None)
+        return schema_of(self.type, None)
 
 
 def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
     """The shape that `output:` or `shape:` holds; nothing, and problems, when something in it is wrong."""
     if isinstance(node, Scalar) and node.value == TASK:
-        return ShapeSpec(node.span, Type("any"), task=True)
+        return ShapeSpec(node.span, ANY, task=True)
     if not isinstance(node, Mapping):
         hint = "write `{answer: string}`, one line for each field"
         problems.report(node.span, "shape", "a shape is a mapping of names to types", hint)
         return None
     shape = _record(node, problems)
-    return ShapeSpec(node.span, shape, templates=tuple(shape.templates())) if shape else None
+    return ShapeSpec(node.span, shape, templates=tuple(templates_of(shape))) if shape else None
 
 
 @dataclass(frozen=True)
@@ -169,8 +123,8 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
 
 def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[int, int] | None:
     """How long a list or text may be, `0..8`; nothing, and a problem, where it is no such range."""
-    found = _RANGE.fullmatch(written)
-    lower, upper = (each if each.isdecimal() else "" for each in found.groups()) if found else ("", "")
+    limits = _RANGE.fullmatch(written)
+    lower, upper = (each if each.isdecimal() else "" for each in limits.groups()) if limits else ("", "")
     hint = "write how long it may be as `0..8`, from the least to the most"
     if not lower or not upper or kind not in ("array", "string"):
         problems.report(span, "range", f"`{written}` is no length of `{kind}`", hint)
@@ -195,36 +149,37 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
     if description is not None and kind in ("integer", "number") and not match["range"]:
         _warn_of_range(text.at(match.start("description")), kind, match["description"], problems)
     if not match["range"]:
-        return Type(kind, description=description)
+        return TYPES[kind]._replace(about=description)
     if kind == "string" and _RANGE.fullmatch(match["range"].strip()):
         length = _length(match["range"].strip(), kind, text.at(match.start("range")), problems)
-        return Type(kind, *length, description=description) if length is not None else None
-    found = _RANGE.fullmatch(match["range"])
-    is_fraction = "." in (found["lower"] + found["upper"] if found else "")
-    if found is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
+        return TEXT._replace(length=length, about=description) if length is not None else None
+    limits = _RANGE.fullmatch(match["range"])
+    is_fraction = "." in (limits["lower"] + limits["upper"] if limits else "")
+    if limits is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
         hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; a description stands behind a comma"
         message = f"`{match['range']}` is no range of `{kind}`"
         problems.report(text.at(match.start("range")), "range", message, hint)
         return None
-    lower, upper = (float(each) if "." in each else int(each) for each in found.groups())
+    lower, upper = (float(each) if "." in each else int(each) for each in limits.groups())
     if lower > upper:
-        hint = f"did you mean `{found['upper']}..{found['lower']}`?"
+        hint = f"did you mean `{limits['upper']}..{limits['lower']}`?"
         problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
         return None
-    return Type(kind, lower, upper, description=description)
+    return TYPES[kind]._replace(bounds=(lower, upper), about=description)
 
 
 def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
     """A range behind the comma is only told to the model."""
-    if found := _RANGE.match(description.strip()):
-        message = f"`{found[0]}` is a description here, and no range"
-        problems.report(span, "range", message, f"write `{kind} {found[0]}`, without the comma", "warning")
+    if limits := _RANGE.match(description.strip()):
+        message = f"`{limits[0]}` is a description here, and no range"
+        problems.report(span, "range", message, f"write `{kind} {limits[0]}`, without the comma", "warning")
 
 
-def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Template | None:
-    """The values of an enum: a list, or a template that yields one."""
+def read_choices(node: Node, problems: Problems) -> Type | None:
+    """The enum of these values: of a list, or of what a template yields."""
     if isinstance(node, Scalar) and node.text is not None and _is_template(node.text):
-        return compile_string(node.text, problems)
+        template = compile_string(node.text, problems)
+        return TEXT._replace(choices=template) if template is not None else None
     if not isinstance(node, Sequence) or not node.items:
         hint = "write `[A, B]`, or a template that yields a list"
         problems.report(node.span, "enum", "the values of an enum are a list", hint)
@@ -236,7 +191,7 @@ def read_choices(node: Node, problems: Problems) -> tuple[Any, ...] | Template |
             problems.report(item.span, "enum", "this is no value of an enum", hint)
             return None
         values.append(compile_string(item.text, problems) if item.text and _is_template(item.text) else item.value)
-    return tuple(values)
+    return one_of(values)
 
 
 def _is_template(text: Text) -> bool:
@@ -248,7 +203,8 @@ def _record(node: Mapping, problems: Problems) -> Type | None:
     if not node.entries:
         problems.report(node.span, "shape", "the shape has no fields")
         return None
-    fields: dict[str, tuple[str, bool, Type]] = {}
+    fields: dict[str, Type] = {}
+    names: dict[str, str] = {}  # as they are written, by how expressions write them
     complete = True
     for entry in node.entries.values():
         if isinstance(entry.value, Scalar) and entry.value.value is None:
@@ -260,37 +216,30 @@ def _record(node: Mapping, problems: Problems) -> Type | None:
         inner = _value(key, entry.value, problems) if key else None
         if key is None or inner is None:
             complete = False
-        elif fields.setdefault(key.name.replace("-", "_"), (key.name, key.optional, inner))[2] is not inner:
+        elif names.setdefault(identifier(key.name), key.name) in fields:
             problems.report(entry.key.span, "duplicate", f"`{key.name}` is there already")
             complete = False
-    return Type("object", fields=tuple(fields.values())) if complete else None
+        else:
+            fields[key.name] = inner.maybe() if key.optional else inner
+    return Type("record", fields) if complete else None
 
 
 def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     """The type that stands behind a key."""
     if key.form == "enum":
-        values = read_choices(node, problems)
-        return None if values is None else Type("enum", values=values, description=key.description)
-    found: Type | None = None
+        choices = read_choices(node, problems)
+        return None if choices is None else choices._replace(about=key.description)
+    one: Type | None = None
     if isinstance(node, Mapping):
-        found = _record(node, problems)
+        one = _record(node, problems)
     elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
         hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
         problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
     else:
-        found = read_type(node.text, SCALARS, problems)
-    if found and key.form == "array":
-        least, most = key.length or (None, None)
-        return Type("array", least, most, item=found, description=key.description)
-    return replace(found, description=key.description) if found and key.description else found
-
-
-def _yielded(found: Any, span: Span) -> list[Any]:
-    """What a template yielded as an enum's values: a list, or a mapping for its names. Raises RenderError."""
-    values = list(found) if isinstance(found, (list, tuple, AbstractMapping)) else []
-    if not values or not all(isinstance(each, (str, int, float)) for each in values):
-        raise RenderError.at(span, Fault("the template yields no values to choose from", "it has to yield a list"))
-    return list(dict.fromkeys(values))
+        one = read_type(node.text, SCALARS, problems)
+    if one and key.form == "array":
+        return list_of(one)._replace(length=key.length, about=key.description)
+    return one._replace(about=key.description) if one and key.description else one
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
@@ -15,7 +15,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.collaboration import patterns
-from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 SHOWN_VALUE: Final = 60
 """Characters of a value that a message shows."""
 
-MOST_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
-LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 MOST_REFERENCES: Final = 20  # from one `$ref` to the next
 _DEFINITIONS: Final = ("$defs", "definitions")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
@@ -63,41 +61,10 @@ class Shape:
 
     schema: dict[str, Any]
 
-    @staticmethod
-    def from_schema(schema: Any) -> Shape:
-        """The shape an author wrote as JSON Schema. Raises SkillrunError when it is none or refers to other files."""
-        from jsonschema import Draft202012Validator
-        from jsonschema.exceptions import SchemaError
-
-        if not isinstance(schema, dict):
-            raise SkillrunError(f"a JSON Schema is a mapping, not {shown(schema)}")
-        try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            place = _path(error.absolute_path)
-            raise SkillrunError(f"this is no JSON Schema: {f'`{place}`: ' if place else ''}{error.message}") from None
-        for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
-            if referred(schema, reference) is None:
-                raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
-        if _size(schema, schema, ()) > MOST_RULES:
-            raise SkillrunError(
-                f"this schema cannot be used: with its `$ref`s followed it has more than {MOST_RULES:,} rules"
-            )
-        from skillrun.language.types.samples import sample
-
-        try:
-            sample(schema, "")
-        except RecursionError:
-            raise SkillrunError("this schema cannot be used: no value that fits it has an end") from None
-        for pattern in _patterns(schema):
-            if reason := patterns.refused(pattern):
-                raise SkillrunError(f"this schema cannot be used: {reason}")
-        return Shape(schema)
-
     def check(self, value: Any) -> list[ShapeError]:
         """Everything that is wrong with the value, in its order; empty when it fits."""
-        found = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
-        return list(dict.fromkeys(found))
+        errors = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
+        return list(dict.fromkeys(errors))
 
     def read(self, value: Any) -> Any:
         """The value with what can only be meant one way as the schema has it.
@@ -116,7 +83,7 @@ class Shape:
             for (*way, place), reasons in bad.items():
                 parent = reduce(getitem, way, value)
                 text = json.dumps(parent[place], ensure_ascii=False)
-                dropped.append(Dropped(_path([*way, place]), "; ".join(dict.fromkeys(reasons)), text))
+                dropped.append(Dropped(path_of([*way, place]), "; ".join(dict.fromkeys(reasons)), text))
                 del parent[place]
         return value, dropped[::-1]
 
@@ -145,7 +112,7 @@ class Shape:
 
     def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """The paths of what is left out, none within another, the innermost and the last items first; and why."""
-        found: dict[tuple[Any, ...], list[str]] = {}
+        places: dict[tuple[Any, ...], list[str]] = {}
         error: Any
         for error in self._validator.iter_errors(value):
             path = tuple(error.absolute_path)
@@ -154,12 +121,12 @@ class Shape:
                 extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
             reasons = [each.message for each in _described(error)]
             if extra:  # each is described, in this order
-                found.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
+                places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
             elif place := self._can_be_missing(path):
-                found.setdefault(place, []).extend(reasons)
-        outermost = [path for path in found if not any(path[:n] in found for n in range(1, len(path)))]
+                places.setdefault(place, []).extend(reasons)
+        outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path)))]
         order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
-        return {path: found[path] for path in order}
+        return {path: places[path] for path in order}
 
     def _can_be_missing(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
         """The innermost part of a path that the schema lets be missing: a list item, or an optional field."""
@@ -194,63 +161,13 @@ def _validators() -> Any:
     return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
 
 
-def _size(rules: Any, root: dict[str, Any], way: tuple[str, ...]) -> int:
-    """How many rules a schema has with every `$ref` followed once on each way, as far as it matters.
-
-    Raises SkillrunError for more than a reply can hold, and for what is resolved elsewhere.
-    """
-    if isinstance(rules, list):
-        return _sum(_size(one, root, way) for one in rules)
-    if not isinstance(rules, dict):
-        return 1
-    if "$dynamicRef" in rules or "$recursiveRef" in rules:
-        raise SkillrunError("this schema cannot be used: `$dynamicRef` is not offered; write `$ref`")
-    for key, most in LARGEST.items():
-        if isinstance(rules.get(key), int) and rules[key] > most:
-            raise SkillrunError(
-                f"this schema cannot be used: `{key}` is {rules[key]}, and a reply holds at most {most:,}"
-            )
-    inner = [
-        value
-        for key, value in rules.items()
-        if key not in ("$defs", "definitions", "enum", "const", "default", "examples")
-    ]
-    total = 1 + _sum(_size(one, root, way) for one in inner)
-    reference = rules.get("$ref")
-    if isinstance(reference, str) and reference not in way:
-        total += _size(referred(root, reference), root, (*way, reference))
-    return total
-
-
-def _sum(sizes: Iterable[int]) -> int:
-    """The sum, or as soon as it is more than matters, that."""
-    total = 0
-    for size in sizes:
-        total += size
-        if total > MOST_RULES:
-            break
-    return total
-
-
-def _patterns(schema: Any) -> Iterator[str]:
-    """Every pattern of a schema. Raises SkillrunError for names of fields by pattern, which are not offered."""
-    if isinstance(schema, dict):
-        if isinstance(schema.get("patternProperties"), dict):
-            raise SkillrunError("this schema cannot be used: `patternProperties` is not offered; name the properties")
-        if isinstance(schema.get("pattern"), str):
-            yield schema["pattern"]
-    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    for one in inner:
-        yield from _patterns(one)
-
-
 def referred(schema: Any, reference: str) -> Any:
     """What `#/$defs/name` names in a schema; None for what it does not have."""
     start, *parts = reference.split("/")
-    found = schema if start == "#" else None
+    rules = schema if start == "#" else None
     for part in parts:
-        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        rules = rules.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(rules, dict) else None
+    return rules
 
 
 def _resolved(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
@@ -294,14 +211,14 @@ def _trimmed(value: Any, rules: Any, root: dict[str, Any], way: tuple[Any, ...],
         return value
     most = known.get("maxItems", len(value))
     for at, each in enumerate(value[most:], most):
-        dropped.append(Dropped(_path((*way, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False)))
+        dropped.append(Dropped(path_of((*way, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False)))
     return [_trimmed(each, known.get("items"), root, (*way, at), dropped) for at, each in enumerate(value[:most])]
 
 
 def _described(error: Any) -> Iterator[ShapeError]:
     """A `ValidationError` in the words of whoever wrote the value."""
-    path = _path(error.absolute_path)
-    name = f"`{_path(list(error.absolute_path)[-1:])}`" if path else "the value"
+    path = path_of(error.absolute_path)
+    name = f"`{path_of(list(error.absolute_path)[-1:])}`" if path else "the value"
     given, limit = error.instance, error.validator_value
     match error.validator:
         case "required":
@@ -337,7 +254,7 @@ def _range(schema: Any) -> str:
     return f"{upper} or less" if lower is None else f"{lower} to {upper}"
 
 
-def _path(parts: Any) -> str:
+def path_of(parts: Any) -> str:
     """`findings[2].severity` for the parts of a path."""
     written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return written.removeprefix(".")

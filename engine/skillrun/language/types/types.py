@@ -1,20 +1,69 @@
-"""What a value is, as far as the files tell: types, and how they come together. Knows nothing of expressions."""
+"""What a value is, as an author declares it and as far as the files tell: types, and how they come together.
+
+One is read from the notation of shapes by `picoschema`, and goes to and from JSON Schema in `converting`. Knows nothing
+of expressions.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-Facts = frozenset[str]
+from skillrun.language.text.source import Text
+
+Names = Mapping[str, Any]
+Path = tuple[str, ...]
+
+
+class Fact(NamedTuple):
+    """Something that holds: what stands at a path is there, a condition is true, or something has happened.
+
+    A condition is an expression as its tree writes itself, the same for the same one wherever it stands.
+    """
+
+    path: Path = ()
+    condition: str = ""
+    event: str = ""
+
+
+Facts = frozenset[Fact]
 NOTHING: Final[Facts] = frozenset()
-NEVER: Final[Facts] = frozenset({"nothing proves it"})
+NEVER: Final[Facts] = frozenset({Fact(event="nothing proves it")})
 
 Kind = Literal["any", "none", "text", "number", "boolean", "list", "record", "map"]
+Form = Literal["", "integer", "path", "slug", "model", "member"]
+WORDS: Final[Mapping[Kind, str]] = {
+    "any": "any", "none": "any", "text": "string", "number": "number", "boolean": "boolean", "list": "array",
+    "record": "object", "map": "object",
+}  # fmt: skip
+"""The kinds in the notation of shapes, and in JSON Schema."""
 MAX_PARTS: Final = 10_000  # of a value that files put together: values share parts, so that few lines make many
 MAX_MERGES: Final = 200  # of types inside types that come together; what has more can be anything
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Late(Protocol):
+    """A text that is known when it is rendered."""
+
+    @property
+    def text(self) -> Text:
+        """As it is written."""
+        ...
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is nothing in it to render."""
+        ...
+
+    def render(self, names: Names) -> Any:
+        """The value that it gives."""
+        ...
+
+    def render_text(self, names: Names) -> str:
+        """The text that it gives."""
+        ...
 
 
 class Type(NamedTuple):
@@ -22,18 +71,35 @@ class Type(NamedTuple):
 
     A record has the fields it has; a map has any key, a list any index, both with values of the type `item`. `values`
     are all that it can be, where that is known; where they are `tunable` they come from config and may change. A number
-    lies within its `bounds`. A list that is `filled` has an item.
+    lies within its `bounds`. A list that is `filled` has an item. `label` is where it stands, or what it is called.
+
+    As it is declared, it may have a `form`, the word for what more is asked of a text or number, a `length`, and a
+    description (`about`); a template may give some of its values or, as `choices`, all of them.
     """
 
     kind: Kind = "any"
     fields: Mapping[str, Type] = NO_FIELDS
     item: Type | None = None
-    label: str = ""
+    label: Path = ()
     unless: Facts | None = None
     values: tuple[Any, ...] | None = None
     tunable: bool = False
     filled: bool = False
     bounds: tuple[float, float] | None = None
+    form: Form = ""
+    length: tuple[int, int] | None = None  # the least and the most: characters of a text, items of a list
+    choices: Late | None = None
+    about: Late | None = None
+
+    @property
+    def called(self) -> str:
+        """Its label as authors write it."""
+        return ".".join(self.label).replace(".[]", "[]")
+
+    @property
+    def word(self) -> str:
+        """Its name in the notation of shapes."""
+        return "enum" if self.values is not None or self.choices is not None else self.form or WORDS[self.kind]
 
     def maybe(self, unless: Facts = NEVER) -> Type:
         return self._replace(unless=(self.unless or NOTHING) | unless)
@@ -47,7 +113,7 @@ NONE: Final = Type("none")  # of what is not there: an item of an empty list, wh
 TEXT: Final = Type("text")
 NUMBER: Final = Type("number")
 BOOLEAN: Final = Type("boolean")
-_PLAIN: Final = {"string": TEXT, "integer": NUMBER, "number": NUMBER, "boolean": BOOLEAN}
+INTEGER: Final = Type("number", form="integer")
 
 
 def identifier(name: str) -> str:
@@ -55,8 +121,10 @@ def identifier(name: str) -> str:
     return name.replace("-", "_")
 
 
-def record(fields: Mapping[str, Type], label: str = "", values: tuple[Any, ...] | None = None) -> Type:
-    return Type("record", {identifier(name): one for name, one in fields.items()}, label=label, values=values)
+def record(fields: Mapping[str, Type], label: str | Path = (), values: tuple[Any, ...] | None = None) -> Type:
+    """A record as expressions see it; its label may be written with dots."""
+    where = tuple(label.split(".")) if isinstance(label, str) else label
+    return Type("record", {identifier(name): one for name, one in fields.items()}, label=where, values=values)
 
 
 def list_of(item: Type, *, filled: bool = False) -> Type:
@@ -101,7 +169,7 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     first = several[0]
     absent = [one.unless for one in several if one.unless is not None]
     known = all(one.values is not None for one in several)
-    found = Type(
+    together = Type(
         unless=NOTHING.union(*absent) if absent else None,
         values=distinct(value for one in several for value in one.values or ()) if known else None,
         tunable=any(one.tunable for one in several),
@@ -109,11 +177,11 @@ def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
         bounds=_around(several),
     )
     if any(one.kind != first.kind for one in several):
-        return found
+        return together
     if first.kind == "record":
-        return found._replace(kind="record", fields=_common(several, done), label=first.label)
+        return together._replace(kind="record", fields=_common(several, done), label=first.label)
     items = [one.item for one in several if one.item is not None]
-    return found._replace(kind=first.kind, item=_merged(items, done) if items else None)
+    return together._replace(kind=first.kind, item=_merged(items, done) if items else None)
 
 
 def _around(numbers: list[Type]) -> tuple[float, float] | None:
@@ -126,17 +194,17 @@ def _around(numbers: list[Type]) -> tuple[float, float] | None:
 
 def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
     """The fields of one of several records; a field is absent unless those that lack it are to have it."""
-    given: dict[str, list[tuple[str, Type]]] = {}  # by name, the label of each record that has it, and the field there
+    given: dict[str, list[tuple[Path, Type]]] = {}  # by name, the label of each record that has it, and the field there
     for one in records:
         for name, field in one.fields.items():
             given.setdefault(name, []).append((one.label, field))
     labels = Counter(one.label for one in records)
     fields = {}
-    for name, found in given.items():
-        field = _merged([one for _, one in found], done)
-        if len(found) < len(records):
-            having = Counter(label for label, _ in found)
-            field = field.maybe(frozenset(f"{label}.{name}" for label in labels if having[label] < labels[label]))
+    for name, having_it in given.items():
+        field = _merged([one for _, one in having_it], done)
+        if len(having_it) < len(records):
+            having = Counter(label for label, _ in having_it)
+            field = field.maybe(frozenset(Fact((*label, name)) for label in labels if having[label] < labels[label]))
         fields[name] = field
     return fields
 
@@ -162,16 +230,16 @@ def known(value: Any) -> tuple[Any, ...] | None:
     return (value,)
 
 
-def of_value(value: Any, label: str, *, tunable: bool = False) -> Type:
+def of_value(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
     """The type of plain data, such as merged configuration."""
     if isinstance(value, Mapping):
-        fields = {str(key): of_value(one, f"{label}.{key}", tunable=tunable) for key, one in value.items()}
+        fields = {str(key): of_value(one, (*label, str(key)), tunable=tunable) for key, one in value.items()}
         return record(fields, label, (value,))._replace(tunable=tunable)
     kind: Kind = "any"
     item = None
     match value:
         case list():
-            kind, item = "list", merged(of_value(one, f"{label}[]", tunable=tunable) for one in value)
+            kind, item = "list", merged(of_value(one, (*label, "[]"), tunable=tunable) for one in value)
         case bool():
             kind = "boolean"
         case int() | float():
@@ -185,24 +253,16 @@ def of_value(value: Any, label: str, *, tunable: bool = False) -> Type:
     )
 
 
-def of_schema(schema: Any, label: str) -> Type:
-    """The type of data that a JSON Schema describes; what is not required may be absent."""
-    if not isinstance(schema, Mapping):
-        return ANY
-    kind = schema.get("type")
-    properties = schema.get("properties")
-    if kind == "object" and isinstance(properties, Mapping) and properties:
-        required = set(schema.get("required") or ())
-        fields = {name: of_schema(inner, f"{label}.{name}") for name, inner in properties.items()}
-        return record({name: one if name in required else one.maybe() for name, one in fields.items()}, label)
-    if kind == "array":
-        return list_of(of_schema(schema.get("items"), f"{label}[]"))
-    if isinstance(choices := schema.get("enum"), list):
-        return one_of(choices)
-    found, least, most = _PLAIN.get(str(kind), ANY), schema.get("minimum"), schema.get("maximum")
-    if found is NUMBER and isinstance(least, int | float) and isinstance(most, int | float):
-        return found._replace(bounds=(least, most))
-    return found
+def declared_at(one: Type, label: Path) -> Type:
+    """A declared type as expressions see it where it stands: what a template gives of it is not known."""
+    match one.kind:
+        case "record":
+            fields = {name: declared_at(inner, (*label, name)) for name, inner in one.fields.items()}
+            return record(fields, label)._replace(unless=one.unless)
+        case "list" if one.item is not None:
+            return one._replace(item=declared_at(one.item, (*label, "[]")))
+    late = any(not isinstance(value, str | int | float) for value in one.values or ())
+    return one._replace(values=None) if late else one
 
 
 def one_of(choices: Iterable[Any], *, tunable: bool = False) -> Type:

@@ -120,7 +120,7 @@ def secret_names(run: Run) -> tuple[str, ...]:
 def typed_paths(run: Run) -> set[str]:
     """What the user typed for the run's inputs that are paths; a workflow inside a run has none of its own."""
     outer = run.outermost
-    paths = {one.name for one in outer.program.workflow.inputs if one.type.kind == "path" and not one.array}
+    paths = {one.name for one in outer.program.workflow.inputs if one.type.word == "path"}
     return {str(outer.state.inputs[name]) for name in outer.state.typed if name in paths and name in outer.state.inputs}
 
 
@@ -141,7 +141,7 @@ def tell_repository(run: Run, folder: str) -> None:
 def _way(run: Run) -> str:
     """What to type instead; the folder is not repeated, for it is not the user who wrote it."""
     workflow = run.outermost.program.workflow
-    name = next((one.name for one in workflow.inputs if one.type.kind == "path" and not one.array), None)
+    name = next((one.name for one in workflow.inputs if one.type.word == "path"), None)
     if name is None:
         return "a folder outside is read where the workflow has an input that is a path, and you type it"
     flag = f"--{name.replace('_', '-')}"

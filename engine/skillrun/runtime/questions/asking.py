@@ -34,7 +34,7 @@ from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.run import Frame
 from skillrun.runtime.store.bodies import AnswerBody
-from skillrun.runtime.store.files import digest, folder_mode
+from skillrun.runtime.store.files import digest
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
@@ -140,7 +140,7 @@ def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> An
     if given.notes:
         body["notes"] = given.notes
     if form is not None:
-        body["form"] = (given.form or Reading(frame.run.folder.name(form))).to_dict()
+        body["form"] = (given.form or Reading(frame.run.store.ledger.name(form))).to_dict()
     return body
 
 
@@ -199,8 +199,8 @@ def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
 
 async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bool) -> Given:
     """An answer for each question: from the form, prepared, from the person, or by default."""
-    folder = frame.run.folder
-    name = folder.name(form) if form is not None else None
+    store = frame.run.store
+    name = store.ledger.name(form) if form is not None else None
     found = reading(frame.run, name, asking.questions) if name is not None else None
     if found is not None:
         if found.unclear is None:
@@ -214,9 +214,9 @@ async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bo
     if given is not None:
         return Given(given)
     if name is not None:
-        write_form(folder.tree, name, asking.questions, mode=folder_mode(shared=folder.shared))
+        write_form(store.files, name, asking.questions)
         await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
-        raise await paused(frame, f"questions are waiting in {form}", f"fill in {folder.path / name}")
+        raise await paused(frame, f"questions are waiting in {form}", f"fill in {store.place(name)}")
     first = asking.questions[0]
     worded = f" ({WORDED})" if asking.computed else ""
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"

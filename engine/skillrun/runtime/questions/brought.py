@@ -24,7 +24,7 @@ def passed_over(run: Run, pattern: str, found: Collection[str]) -> list[str]:
     folder = place(pattern)
     if not folder:
         return []
-    own = set(run.folder.artifacts())
+    own = set(run.store.ledger.artifacts())
     lines = []
     for name, kind in _below(run, folder):
         hidden = any(part.startswith(".") for part in name.split("/"))
@@ -49,7 +49,7 @@ def _below(run: Run, folder: str) -> Iterator[tuple[str, str]]:
     while left:
         name, depth = left.pop(0)
         with suppress(OSError):
-            for one, kind in run.folder.tree.entries(name):
+            for one, kind in run.store.files.entries(name):
                 seen += 1
                 if seen > MOST:
                     return
@@ -77,6 +77,6 @@ def late(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
     before = set(known)
     return [
         f"{shown(name)} came after the files that match `{pattern}` were read, and is not read any more"
-        for name in run.folder.matching(pattern)
+        for name in run.store.matching(pattern)
         if name not in before
     ]

@@ -59,12 +59,12 @@ def phrases_of(run: Run) -> Phrases:
 
 def reading(run: Run, name: str, questions: Sequence[Question]) -> Reading | None:
     """The form as it stands; None where there is none. Raises SkillrunError when the file cannot be read."""
-    tree = run.folder.tree
-    if tree.known(name) is None:
+    files = run.store.files
+    if not files.has(name):
         return None
-    at = digest(tree.read(name, MAX_BYTES))
+    at = digest(files.read(name, MAX_BYTES))
     try:
-        filled = read_form(tree, name, questions, phrases_of(run))
+        filled = read_form(files, name, questions, phrases_of(run))
     except UnclearAnswers as unclear:
         why = unclear.why or [()] * len(questions)
         return Reading(name, at, Filled(list(unclear.answers), unclear.notes), why, unclear)

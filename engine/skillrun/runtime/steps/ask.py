@@ -87,11 +87,11 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     if known is not None and frame.run.session.keeps_reads:
         _warn(frame, [*known.get("passed_over", []), *late(frame.run, pattern, known.get("files") or [])])
         return _given(known)
-    found = frame.run.folder.matching(pattern)
+    found = frame.run.store.matching(pattern)
     default = frame.value(step, "default", None)
     beside = passed_over(frame.run, pattern, found)
     if not found and place(pattern):
-        frame.run.folder.make_folder(place(pattern))
+        frame.run.store.ledger.make_folder(place(pattern))
     files = list(found)
     if not found and default is not None:
         asked: Question = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
@@ -105,11 +105,11 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
         if answers:
             frame.run.emit(Answered(where, frame.open.name, answers, replayed=False))
         without = given is not None and given[0].get("answer") == GO_ON
-        files = [] if without else frame.run.folder.matching(pattern)
+        files = [] if without else frame.run.store.matching(pattern)
         found = [str(default)] if without else files
     _warn(frame, beside)
     if not found:
-        hint = f"put files that match `{pattern}` into {frame.run.folder.path}"
+        hint = f"put files that match `{pattern}` into {frame.run.store.place()}"
         raise await paused(frame, frame.text(step), hint)
     result: dict[str, Any] = {"answers": [], "answer": ", ".join(found), "pattern": pattern, "files": files}
     result |= {"passed_over": beside} if beside else {}

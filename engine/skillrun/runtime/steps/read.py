@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.text.diagnostics import SkillrunError, did_you_mean
+from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape, shown
 from skillrun.runtime.calls.tools import below, opened_project, secret_names, typed_paths, typed_place
 from skillrun.runtime.run import Frame
 from skillrun.runtime.steps.looked import looked
 from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.run_store import RunStore
 from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.readable import SECONDS, Readable, parts_of
 from skillrun.tools.tree import LONGEST, Tree
@@ -37,7 +38,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 
 def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
     """The names and contents of the files to read. Raises SkillrunError when there is none."""
-    folder, where = frame.run.folder, f"the run `{origin}`" if origin else "this run"
+    store, where = frame.run.store, f"the run `{origin}`" if origin else "this run"
     try:
         if origin == "project":
             where = "the project"
@@ -50,14 +51,9 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 names = _matching(found, below(frame.run, pattern))
                 return _contents(found, names)
         if origin:
-            runs = frame.run.session.runs
-            _check_run(runs or folder.path.parent, checked_slug(origin))
-            other = folder.tree.sibling(origin) if runs is None else Tree(runs.resolve() / origin)
-            with Readable(other, ignores=False) as found:
+            with Readable(store.files.other(checked_slug(origin)), ignores=False) as found:
                 return _contents(found, _matching(found, pattern))
-        names = folder.matching(pattern)
-        with Readable(Tree(folder.path), ignores=False) as found:
-            return _contents(found, names)
+        return _stored(store, store.matching(pattern))
     except (FileNotFoundError, NotADirectoryError):
         raise SkillrunError(f"there is no file {shown(pattern)} in {where}") from None
     except TimeoutError:
@@ -66,15 +62,15 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
         raise SkillrunError(f"{shown(pattern)} in {where} cannot be read: {error.strerror}") from None
 
 
-def _check_run(runs: Path, name: str) -> None:
-    """Raises SkillrunError where there is no such run."""
-    known = (
-        sorted(one.name for one in runs.iterdir() if one.is_dir())
-        if runs.is_dir() and not (runs / name).is_dir()
-        else [name]
-    )
-    if name not in known:
-        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
+def _stored(store: RunStore, names: list[str]) -> list[tuple[str, bytes]]:
+    """What is in files of this run."""
+    read, left = [], MOST
+    for name in names:
+        read.append((name, store.files.read(name, left)))
+        left = _left(name, read[-1][1], left)
+    if not read:
+        raise FileNotFoundError
+    return read
 
 
 def _matching(folder: Readable, pattern: str) -> list[str]:
@@ -92,16 +88,21 @@ def _matching(folder: Readable, pattern: str) -> list[str]:
 
 
 def _contents(folder: Readable, names: list[str]) -> list[tuple[str, bytes]]:
-    found, left = [], MOST
+    read, left = [], MOST
     for name in names:
         with folder.opened(name, ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
-            found.append((name, file.read(left + 1)))
-        left -= len(found[-1][1])
-        if left < 0:
-            raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {shown(name)} is beyond that")
-    if not found:
+            read.append((name, file.read(left + 1)))
+        left = _left(name, read[-1][1], left)
+    if not read:
         raise FileNotFoundError
-    return found
+    return read
+
+
+def _left(name: str, content: bytes, left: int) -> int:
+    """How much more a step may read. Raises SkillrunError where that is nothing."""
+    if len(content) > left:
+        raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {shown(name)} is beyond that")
+    return left - len(content)
 
 
 def _told(found: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.library.given import given_values
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
-from skillrun.runtime.store.folder import InlineFolder
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import degraded_of, record_of
@@ -43,7 +42,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     inner = replace(
         outer,
         program=program,
-        folder=InlineFolder(outer.folder, address),
+        store=outer.store.inline(address),
         state=State(
             workflow.name,
             outer.state.started_at,
@@ -74,7 +73,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 def _hand_over(frame: Frame, inner: Run, scheduler: Scheduler) -> None:
     """Put what the phases of an inline workflow have on record on that of the phase around it."""
     phase = frame.open
-    ended = inner.folder.ended(inner.state.round, inner.program.workflow.phases)
+    ended = inner.store.summaries.all(inner.state.round, inner.program.workflow.phases)
     phase.spent += Spent.of(ended)
     phase.prompts += sum(1 for summary in ended if summary.usage.get("calls"))
     left = [_record_of(one.left) for one in scheduler.ended.values() if one.left is not None]

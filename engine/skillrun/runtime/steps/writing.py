@@ -15,7 +15,7 @@ from skillrun.runtime.questions.asking import put
 from skillrun.runtime.run import Frame, PhaseRun
 from skillrun.runtime.scope import overwritten
 from skillrun.runtime.store.files import digest
-from skillrun.runtime.store.folder import Written
+from skillrun.runtime.store.ledger import Written
 from skillrun.runtime.store.recorded import names_beside
 from skillrun.runtime.store.records_yaml import to_frontmatter
 from skillrun.tools.paths import PathRefused
@@ -38,14 +38,14 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
 
     Raises StepFailed for a name that no artifact can have; it may come from a model.
     """
-    phase, folder, text = frame.open, frame.run.folder, clean(text)
+    phase, store, text = frame.open, frame.run.store, clean(text)
     path = _name(frame, step, path)
     before = _before(phase, path)
     if before not in (None, text):
         address = overwritten(phase.run, phase.name, path)
         await phase.run.journal.record("note", address, digest(text), {"text": before})
     try:
-        outcome = await folder.put(path, text)
+        outcome = await store.ledger.put(path, text)
         if outcome == "conflict":
             outcome = await _conflict(frame, step, path, text)
     except OSError as error:
@@ -55,14 +55,14 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     phase.wrote(path)
     frame.run.emit(Wrote(path, phase.name, outcome == "written"))
     if outcome == "kept":
-        return folder.text(path) or ""
+        return store.ledger.text(path) or ""
     return text
 
 
 def _name(frame: Frame, step: Step, path: str) -> str:
     """The one name of an artifact, however its path is written."""
     try:
-        return frame.run.folder.name(path)
+        return frame.run.store.ledger.name(path)
     except PathRefused as error:
         raise _refused(frame, step, path, error.message) from None
 
@@ -80,9 +80,9 @@ def _before(phase: PhaseRun, path: str) -> str | None:
 
 async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
-    folder = frame.run.folder
-    beside = next(name for name in names_beside(path) if folder.text(name) in (None, text))
-    folder.put_beside(beside, text)
+    store = frame.run.store
+    beside = next(name for name in names_beside(path) if store.ledger.text(name) in (None, text))
+    store.ledger.put_beside(beside, text)
     question: Question = {
         "id": f"keep-{path}",
         "text": f"{path} was changed by hand, and there is a new version of it in {beside}.",
@@ -93,10 +93,10 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
     }
     answers = (await put(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
-        folder.remove(beside)
-        await folder.replace(path, text)
+        store.ledger.remove(beside)
+        await store.ledger.replace(path, text)
         return "written"
-    await folder.keep(path)
+    await store.ledger.keep(path)
     note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
     frame.open.warn(note)
     return "kept"

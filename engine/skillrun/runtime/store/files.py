@@ -1,122 +1,116 @@
-"""Files that are either the old or the new one, never half of it, whatever happens while they are written.
+"""The files of a run: artifacts, summaries, rounds and state by name, each written whole or not at all.
 
-Written in an open folder by its descriptor, so that they land there and nowhere else.
+A protocol; `disk/folder.py` keeps them in the folder of the run, `memory.py` in memory. The contract is
+`tests/contract/test_files.py`. Knows not what is in a file, nor whose work it is.
 """
 
-import contextlib
+from __future__ import annotations
+
 import hashlib
-import os
-import re
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from skillrun.runtime.store.checkpoints import reached
-from skillrun.tools.matching import DEEPEST
+from skillrun.language.text.diagnostics import SkillrunError, did_you_mean
+from skillrun.language.types.schemas import shown
+from skillrun.tools.matching import DEEPEST, Walked
 from skillrun.tools.paths import PathRefused
-from skillrun.tools.tree import PRIVATE, Tree
+from skillrun.tools.tree import Kind, Tree
 
-SHARED: Final = 0o755  # of a folder, less the umask
 LARGEST: Final = 50_000_000  # bytes of a file that is read
-_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
-
-
-def tree_of(folder: Tree | Path) -> Tree:
-    """The folder, opened where it is not yet."""
-    return folder if isinstance(folder, Tree) else Tree(folder)
-
-
-def folder_mode(*, shared: bool) -> int:
-    """The mode of a new folder: for its owner alone, or what the umask allows."""
-    return SHARED if shared else PRIVATE
 
 
 class FileChanged(Exception):
     """A file is another one than it was when its new content was made."""
 
 
-def write_atomic(
-    folder: Tree,
-    name: str,
-    content: str | bytes,
-    *,
-    shared: bool = False,
-    last: Callable[[], None] = lambda: None,
-) -> None:
-    """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
+class Files(Protocol):
+    """Files and folders below a run's own, by names written from there on with `/`, and without a `..` on the way.
 
-    It can be read by its owner alone, or with `shared` by whom the umask allows; so are folders made on the way.
-    `last` is asked at the last moment; where it raises FileChanged, the file stays.
+    A name that leads out of the run, or to what may be no part of it, raises PathRefused; one that a file system cannot
+    have, or that stands for something of another kind, raises OSError. What was written is there when `write` has
+    returned, and after a kill at any moment a name has its old content or its new one. No write and no move is done for
+    a process that has lost the run: they raise RunLost.
     """
-    data = _bytes(content)
-    with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
-        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
-        mode = folder_mode(shared=shared) & 0o666
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            folder.check()
-            reached(f"rename {leaf}: before")
-            last()
-            os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=parent)
-            raise
-        reached(f"rename {leaf}: after")
-        os.fsync(parent)
+
+    path: Path
+    """Where people find them, for messages; nothing is opened by it but through this."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file. Raises IsADirectoryError for a folder, PathRefused for what is neither."""
+        ...
+
+    def is_file(self, name: str) -> bool:
+        """Whether there is a file that could be read."""
+        ...
+
+    def is_folder(self, name: str) -> bool: ...
+
+    def is_taken(self, name: str) -> bool:
+        """Whether anything has this name."""
+        ...
+
+    def read(self, name: str, limit: int = LARGEST) -> bytes:
+        """The content of a file: at most `limit` bytes, and one more where it is larger. FileNotFoundError if none."""
+        ...
+
+    def entries(self, name: str = ".") -> list[tuple[str, Kind]]:
+        """The names in a folder, sorted, and what each is."""
+        ...
+
+    def matching(self, pattern: str) -> list[str]:
+        """The names of the files that match a glob, or that it names, sorted by their parts; none of a link."""
+        ...
+
+    def write(self, name: str, content: str | bytes, *, last: Callable[[], None] = lambda: None) -> None:
+        """Replace a file, or make it and the folders on the way to it. `last` is asked at the last moment; where it
+        raises FileChanged, the file stays."""
+        ...
+
+    def write_new(self, name: str, content: str | bytes) -> bool:
+        """The same where nothing has the name; one that is there is left as it is, and then this is False."""
+        ...
+
+    def move(self, name: str, target: str) -> None:
+        """Give a file another name, in place of a file that has it."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it."""
+        ...
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder, and those on the way to it, where nothing has the name."""
+        ...
+
+    def other(self, name: str) -> Tree:
+        """The folder of another run beside this one, open. Raises SkillrunError where there is none."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what killed writes have left behind. For the holder of the run only."""
+        ...
 
 
-def write_plain(folder: Tree, name: str, content: bytes) -> None:
-    """A new file with this content, which need not reach the disk."""
-    with folder.place(name, create=True, mode=PRIVATE) as (parent, leaf):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(leaf, flags, 0o600, dir_fd=parent), "wb") as file:
-            file.write(content)
+def content_of(files: Files, name: str) -> bytes | None:
+    """The content of a file; None where there is none. Raises PathRefused for one that no run has written."""
+    try:
+        content = files.read(name, LARGEST)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    if len(content) > LARGEST:
+        raise PathRefused(f"{shown(name)} is larger than {LARGEST:,} bytes", "No run writes that much: move it away.")
+    return content
 
 
-def move(folder: Tree, name: str, target: str, *, shared: bool = False) -> None:
-    """Give a file another name below the same folder, durably."""
-    with (
-        folder.place(name) as (source, old),
-        folder.place(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
-    ):
-        folder.check()
-        reached(f"rename {name}: before")
-        os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
-        reached(f"rename {name}: after")
-        os.fsync(parent)
-        os.fsync(source)
+def check_other(runs: Path, name: str) -> None:
+    """Raises SkillrunError where there is no such run."""
+    if runs.is_dir() and not (runs / name).is_dir():
+        known = sorted(run.name for run in runs.iterdir() if run.is_dir())
+        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
 
 
-def share(folder: Tree) -> None:
-    """Give what is in a run folder, but for `.run`, at least the modes that new files of a shared run have."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    for name in folders(folder):
-        if name == ".run" or name.startswith(".run/"):
-            continue
-        folder.allow(name, SHARED & ~umask)
-        for one, kind in folder.entries(name):
-            if kind == "file":
-                with contextlib.suppress(PathRefused, FileNotFoundError):
-                    folder.allow(one if name == "." else f"{name}/{one}", SHARED & 0o666 & ~umask)
-
-
-def sweep(folder: Tree, name: str = ".") -> list[str]:
-    """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
-    at = "" if name == "." else f"{name}/"
-    leftovers = [f"{at}{one}" for one, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(one)]
-    for leftover in leftovers:
-        folder.remove(leftover)
-    return leftovers
-
-
-def folders(folder: Tree) -> Iterator[str]:
+def folders(folder: Walked) -> Iterator[str]:
     """The folder of a run itself and all below it; none that a link leads to, and nothing of a run that lies inside.
 
     Raises PathRefused where they never end.
@@ -132,10 +126,10 @@ def folders(folder: Tree) -> Iterator[str]:
 
 
 def digest(content: str | bytes) -> str:
-    """SHA-256 as 64 hexadecimal digits; of a text, that of the bytes `write_atomic` would write."""
-    return hashlib.sha256(_bytes(content)).hexdigest()
+    """SHA-256 as 64 hexadecimal digits; of a text, that of the bytes that would be written."""
+    return hashlib.sha256(encoded(content)).hexdigest()
 
 
-def _bytes(content: str | bytes) -> bytes:
+def encoded(content: str | bytes) -> bytes:
     """UTF-8. What is no character (half a surrogate pair, which a model's reply can hold) becomes a question mark."""
     return content.encode("utf-8", "replace") if isinstance(content, str) else content

@@ -9,10 +9,8 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "void", "note", "summary"]
-KINDS: frozenset[str] = frozenset(get_args(Kind))
 TEXT = "text"
 NO_CHAIN = bytes(32)
 

@@ -18,9 +18,10 @@ from frontmatter.default_handlers import BaseHandler
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import Problems, SkillrunError, render
 from skillrun.language.text.document import as_mapping, report_unended
+from skillrun.language.text.reading import read_source, source_of
 from skillrun.language.text.scalars import is_number, plain_value
 from skillrun.language.text.source import Mapping as Nodes
-from skillrun.language.text.source import Node, Sequence, Source, Span, plain, read_source, source_of
+from skillrun.language.text.source import Node, Sequence, Source, Span, plain
 from skillrun.language.text.yaml import parse_yaml
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.field_types import misfits, required, words_of

@@ -24,7 +24,7 @@ from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.calls.limits import budgets
-from skillrun.runtime.store.files import write_atomic
+from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.records_yaml import readable
 from skillrun.runtime.store.state import State
 from skillrun.tools.owner import is_own
@@ -209,7 +209,7 @@ def _paths(program: Program, state: State) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for field in program.workflow.inputs:
         value = state.inputs.get(field.name)
-        if field.type.kind == "path" and value not in (None, "", []):
+        if field.item.word == "path" and value not in (None, "", []):
             found[field.name] = list(map(str, _each(value)))
     return found
 

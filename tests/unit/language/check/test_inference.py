@@ -11,7 +11,6 @@ from skillrun.language.text.source import Text
 from skillrun.language.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, of_value, record
 
 MODE = TEXT._replace(values=("rapid", "deep"))
-SKIPPED = frozenset({"state.mode == 'deep'"})
 NAMES: dict[str, Type] = {
     "state": record({"mode": MODE, "flags": list_of(TEXT), "count": NUMBER}, "state"),
     "inputs": record({"place": TEXT, "repo": TEXT.maybe(), "days": NUMBER.maybe()}, "inputs"),
@@ -20,7 +19,7 @@ NAMES: dict[str, Type] = {
     "findings": list_of(record({"title": TEXT, "level": MODE, "note": TEXT.maybe()}, "the finding")),
     "answers": list_of(NUMBER, filled=True),
     "artifacts": map_of(TEXT),
-    "config": of_value({"mode": "rapid", "most": 3, "teams": {"a": ["x"], "b": ["y", "z"]}}, "config", tunable=True),
+    "config": of_value({"mode": "rapid", "most": 3, "teams": {"a": ["x"], "b": ["y", "z"]}}, ("config",), tunable=True),
     "anything": ANY,
     "score": NUMBER._replace(bounds=(0, 10)),
 }

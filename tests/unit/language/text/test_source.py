@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from skillrun.language.text.diagnostics import Problem, Problems
 from skillrun.language.text.opening import LeadsOut, _walk, open_file
-from skillrun.language.text.source import MAX_BYTES, Source, Text, read_source
+from skillrun.language.text.reading import read_source
+from skillrun.language.text.source import MAX_BYTES, Source, Text
 
 
 def read(path: Path, content: bytes) -> tuple[Source | None, list[Problem]]:

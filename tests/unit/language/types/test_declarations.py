@@ -10,6 +10,7 @@ from skillrun.language.templates.expressions import Template
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.source import Source
 from skillrun.language.text.yaml import parse_yaml
+from skillrun.language.types.converting import schema_of
 from skillrun.language.types.fields import Field, input_type
 
 
@@ -30,8 +31,8 @@ def one(text: str) -> Field:
 
 def facts(field: Field) -> dict[str, Any]:
     found = {name: getattr(field, name) for name in ("name", "required", "array", "fallback", "description")}
-    found |= {name: getattr(field.type, name) for name in ("values", "lower", "upper")} | {"type": field.type.kind}
-    empty = {"array": False, "values": None, "lower": None, "upper": None, "fallback": None, "description": ""}
+    found |= {name: getattr(field.item, name) for name in ("values", "bounds")} | {"type": field.item.word}
+    empty = {"array": False, "values": None, "bounds": None, "fallback": None, "description": ""}
     return {name: value for name, value in found.items() if value != empty.get(name, ...)}
 
 
@@ -44,10 +45,10 @@ def facts(field: Field) -> dict[str, Any]:
         ),
         ("repo?: path", {"name": "repo", "required": False, "type": "path"}),
         ("from-brainstorm?: slug", {"name": "from-brainstorm", "required": False, "type": "slug"}),
-        ("n: integer 1..10", {"name": "n", "required": True, "type": "integer", "lower": 1, "upper": 10}),
+        ("n: integer 1..10", {"name": "n", "required": True, "type": "integer", "bounds": (1, 10)}),
         (
             "n: {type: integer 1..10, default: 2, description: rounds}",
-            {"name": "n", "required": False, "type": "integer", "lower": 1, "upper": 10, "description": "rounds"},
+            {"name": "n", "required": False, "type": "integer", "bounds": (1, 10), "description": "rounds"},
         ),
         (
             "mode: {type: enum, values: [rapid, standard], default: rapid, fallback: standard}",
@@ -80,13 +81,13 @@ def test_a_default_is_a_value_whose_templates_can_be_rendered() -> None:
     field = one('mode: {type: enum, values: "{{ config.modes }}", default: "{{ inputs.mode }}"}')
     assert field.default is not None
     assert field.default.evaluate({"inputs": {"mode": "deep"}}) == "deep"
-    assert isinstance(field.type.values, Template)
-    assert field.type.values.text.at(0).column == 29
+    assert isinstance(field.item.choices, Template)
+    assert field.item.choices.text.at(0).column == 29
 
 
 def test_a_shape_is_kept() -> None:
     field = one("gaps(array): {shape: {id: string, round?: integer}, default: []}")
-    assert field.type.schema(None)["required"] == ["id"]
+    assert schema_of(field.item, None)["required"] == ["id"]
 
 
 def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> None:

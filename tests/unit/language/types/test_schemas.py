@@ -9,6 +9,7 @@ import pytest
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape, ShapeError
+from skillrun.language.types.written_schemas import written_shape
 
 
 def closed(required: list[str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def test_pruning_leaves_the_value_it_was_given_alone() -> None:
 
 
 def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
-    shape = Shape.from_schema(
+    shape = written_shape(
         {
             "$defs": {"name": {"type": "string", "pattern": "^[A-Z]"}},
             "type": "array",
@@ -172,7 +173,7 @@ def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
 )
 def test_what_is_no_schema_or_refers_elsewhere_is_refused(schema: Any, words: str) -> None:
     with pytest.raises(SkillrunError, match=words):
-        Shape.from_schema(schema)
+        written_shape(schema)
 
 
 def test_a_thousand_checks_take_a_moment() -> None:
@@ -185,7 +186,7 @@ def test_a_thousand_checks_take_a_moment() -> None:
 @pytest.mark.finding("FZ15")
 @pytest.mark.row("Z6")
 def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
-    shape = Shape.from_schema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
+    shape = written_shape({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
     assert [error.path for error in shape.check({"a": "a" * 100_000 + "!"})] == ["a"]
     assert shape.check({"a": "a" * 100_000}) == []
 
@@ -200,7 +201,7 @@ def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
 )
 def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(SkillrunError) as caught:
-        Shape.from_schema(schema)
+        written_shape(schema)
     assert reason in caught.value.message
 
 
@@ -218,4 +219,4 @@ def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], r
 )
 def test_a_schema_that_no_reply_could_fit_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(SkillrunError, match="this schema cannot be used"):
-        Shape.from_schema(schema)
+        written_shape(schema)

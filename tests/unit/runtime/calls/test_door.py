@@ -16,6 +16,7 @@ from skillrun.runtime.calls.door import OnRecord
 from skillrun.runtime.calls.limits import Held, Limits
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.journal import Journal, JournalUnwritable
+from skillrun.runtime.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM6")
 
@@ -24,7 +25,7 @@ REQUEST = Request("here:m", (), (Message("user", (Block("Hello."),)),), 100)
 
 @pytest.fixture
 def journal() -> Iterator[Journal]:
-    with closing(Journal.in_memory()) as journal:
+    with closing(MemoryJournal()) as journal:
         yield journal
 
 

@@ -11,13 +11,13 @@ import pytest
 from skillrun.models.messages import Usage
 from skillrun.runtime.calls.limits import Held, Limits
 from skillrun.runtime.errors import BudgetSpent
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM1")
 
 
 def limits(**budget: float) -> Limits:
-    with closing(Journal.in_memory()) as journal:
+    with closing(MemoryJournal()) as journal:
         return Limits(budget, journal)
 
 

@@ -20,7 +20,7 @@ from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.interpreter import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 
 pytestmark = pytest.mark.row("Q7")
 
@@ -138,7 +138,7 @@ def test_what_ends_the_run_later_loses_no_reply_of_the_others(tmp_path: Path) ->
     ]
     gateway = Watched(rules, {f"{THREE}/1.1": lambda told: f"back {ONE}/2.1" in told})
     assert ran(tmp_path, gateway).status != "completed"
-    with closing(Journal.open(tmp_path / "runs" / "run")) as journal:
+    with closing(SqliteJournal.open(tmp_path / "runs" / "run")) as journal:
         assert {entry.address for entry in journal.entries("reply")} == {f"{one}/1.1" for one in (ONE, TWO, THREE)}
     again = Watched([], {})
     assert ran(tmp_path, again, again=True).status == "completed"

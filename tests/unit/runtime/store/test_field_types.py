@@ -10,7 +10,7 @@ import pytest
 
 from skillrun.runtime.store.bodies import BODIES
 from skillrun.runtime.store.field_types import check_of, checks_of, closed, fits, misfits, required, words_of
-from skillrun.runtime.store.records import KINDS
+from skillrun.runtime.store.journal import KINDS
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.files import digest, sweep, write_atomic
+from skillrun.runtime.store.disk.atomic import sweep, write_atomic
+from skillrun.runtime.store.files import digest
 from skillrun.tools.tree import Tree
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from skillrun.runtime.store.files import write_atomic
+from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.tools.tree import Tree
 write_atomic(Tree(Path(sys.argv[1])), "a.md", "new")
 """

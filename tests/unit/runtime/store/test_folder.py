@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.folder import RunFolder
+from skillrun.runtime.store.disk.folder import stored
 
 SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 
@@ -15,13 +15,13 @@ SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 @pytest.mark.parametrize("name", ["state.md", "State.md", ".run/x", ".RUN/x", "summaries/a.md", "Round-1/a.md", "."])
 def test_what_belongs_to_the_run_is_no_artifact_on_any_file_system(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="belongs to the run itself"):
-        RunFolder(tmp_path).name(name)
+        stored(tmp_path).ledger.name(name)
 
 
 @pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\u202eb.md"])
 def test_a_name_with_characters_that_are_not_seen_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="not seen"):
-        RunFolder(tmp_path).name(name)
+        stored(tmp_path).ledger.name(name)
 
 
 @pytest.mark.row("Z3")
@@ -31,8 +31,8 @@ def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> No
     (folder / "summaries").mkdir(parents=True)
     mine.write_text("mine")
     (folder / "summaries" / "one.md").write_text(SUMMARY)
-    files = RunFolder(folder)
-    files.move_to_round(1, ["one"], [])
+    files = stored(folder)
+    files.end_round(1, ["one"], [])
     assert mine.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
-    assert files.refused == ["summaries/one.md:4:13: `../mine.md` is no artifact of this run"]
+    assert files.refusals.lines == ["summaries/one.md:4:13: `../mine.md` is no artifact of this run"]

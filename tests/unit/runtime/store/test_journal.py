@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.journal import Journal, JournalUnwritable
-from skillrun.runtime.store.records import Kind, packed, unpacked
+from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
+from skillrun.runtime.store.journal import Journal, JournalUnwritable, Kind
+from skillrun.runtime.store.records import packed, unpacked
 
 ALL: tuple[Kind, ...] = get_args(Kind)
 Record = tuple[Kind, str, str, dict[str, Any]]
@@ -32,7 +33,7 @@ RECORDS = st.tuples(
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    with closing(Journal.create(tmp_path)) as journal:
+    with closing(SqliteJournal.create(tmp_path)) as journal:
         yield journal
 
 
@@ -40,9 +41,9 @@ def record(journal: Journal, kind: Kind, address: str, fingerprint: str, body: d
     asyncio.run(journal.record(kind, address, fingerprint, body))
 
 
-def reopened(journal: Journal, folder: Path) -> Journal:
+def reopened(journal: Journal, folder: Path) -> SqliteJournal:
     journal.close()
-    return Journal.open(folder)
+    return SqliteJournal.open(folder)
 
 
 def test_an_unknown_kind_is_a_bug(journal: Journal) -> None:
@@ -68,7 +69,7 @@ def test_the_latest_of_equal_records_is_found(journal: Journal) -> None:
 
 @pytest.mark.finding("FM6", "FM1")
 def test_a_call_that_was_tried_is_not_unanswered_and_counts_once(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path)
+    journal = SqliteJournal.create(tmp_path)
     for kind in ("sent", "tried", "sent"):
         record(journal, kind, "a", "1", {})
     assert (journal.unanswered(), journal.calls) == ([("a", "1")], 1)
@@ -96,7 +97,7 @@ def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_se
 def test_any_records_come_back_the_same_after_closing_and_opening(records: list[Record], stop: int) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
-        journal = Journal.create(folder)
+        journal = SqliteJournal.create(folder)
         for number, one in enumerate(records):
             if number == stop:
                 journal = reopened(journal, folder)
@@ -164,7 +165,7 @@ def test_a_record_that_cannot_be_written_down_is_refused_alone(journal: Journal)
 
 
 def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal.create(tmp_path)
+    journal = SqliteJournal.create(tmp_path)
 
     def interrupt(name: str) -> None:
         if name == "commit: after":
@@ -176,7 +177,7 @@ def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(SkillrunError, match="KeyboardInterrupt"):
         record(journal, "reply", "b", "1", {})
     journal.close()
-    with closing(Journal.open(tmp_path)) as journal:
+    with closing(SqliteJournal.open(tmp_path)) as journal:
         assert [entry.address for entry in journal.entries("reply")] == ["a"]
 
 
@@ -192,7 +193,7 @@ def full_disk(room: int) -> Iterator[None]:
 
 
 def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_more(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path)
+    journal = SqliteJournal.create(tmp_path)
     record(journal, "reply", "kept", "1", {"text": "kept"})
 
     async def fan_out() -> list[Any]:
@@ -211,14 +212,14 @@ def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_mo
     with pytest.raises(SkillrunError, match="cannot be written"):
         asyncio.run(journal.record("sent", "b", "1", {}))
     journal.close()
-    with closing(Journal.open(tmp_path)) as journal:
+    with closing(SqliteJournal.open(tmp_path)) as journal:
         assert journal.unanswered() == []
         record(journal, "reply", "after", "1", {})
 
 
 @pytest.mark.finding("FM2")
 def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path)
+    journal = SqliteJournal.create(tmp_path)
     record(journal, "sent", "a", "1", {})
     assert journal.unwritten() is None
     with full_disk((tmp_path / ".run" / "journal.db-wal").stat().st_size + 100):
@@ -234,13 +235,13 @@ def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: 
     with pytest.raises(JournalUnwritable):
         record(journal, "sent", "c", "1", {})
     journal.close()
-    with closing(Journal.open(tmp_path)) as journal:
+    with closing(SqliteJournal.open(tmp_path)) as journal:
         assert [entry.body["text"][0] for entry in journal.entries("reply")] == ["a", "b"]
         assert journal.unanswered() == []
 
 
 def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path)
+    journal = SqliteJournal.create(tmp_path)
     prefix = "".join(f"principle {number}; " for number in range(700))
     sizes = []
 
@@ -261,37 +262,37 @@ def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path)
     assert per_call[-1] < 1.1 * per_call[1]
 
 
-def test_a_journal_in_memory_has_the_records_of_its_base_and_leaves_it_alone(journal: Journal) -> None:
-    record(journal, "reply", "a", "1", {"text": "long " * 1000})
-    before = observed(journal)
-    with closing(journal.copied()) as kept_by_nobody:
+def test_a_journal_that_is_read_has_the_records_and_what_is_recorded_there_is_kept_by_nobody(tmp_path: Path) -> None:
+    with closing(SqliteJournal.create(tmp_path)) as journal:
+        record(journal, "reply", "a", "1", {"text": "long " * 1000})
+        before = observed(journal)
+    on_disk = {path.name: path.read_bytes() for path in (tmp_path / ".run").iterdir()}
+    with closing(read_journal(tmp_path)) as kept_by_nobody:
         assert observed(kept_by_nobody) == before
         record(kept_by_nobody, "reply", "b", "1", {"text": "long " * 2000})
         assert kept_by_nobody.find("reply", "b", "1") == {"text": "long " * 2000}
-    assert observed(journal) == before
-    with closing(Journal.in_memory()) as empty:
-        assert list(empty.entries("reply")) == []
+    assert {path.name: path.read_bytes() for path in (tmp_path / ".run").iterdir()} == on_disk
 
 
 def test_nobody_else_may_read_the_journal(tmp_path: Path) -> None:
-    with closing(Journal.create(tmp_path)) as journal:
+    with closing(SqliteJournal.create(tmp_path)) as journal:
         record(journal, "reply", "a", "1", {})
         assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
         assert {path.stat().st_mode & 0o777 for path in (tmp_path / ".run").iterdir()} == {0o600}
 
 
 def test_a_closed_journal_is_one_file_and_its_witness(tmp_path: Path) -> None:
-    Journal.create(tmp_path).close()
+    SqliteJournal.create(tmp_path).close()
     assert sorted(path.name for path in (tmp_path / ".run").iterdir()) == ["journal.db", "witness"]
 
 
 def test_a_journal_is_not_made_over_another(tmp_path: Path) -> None:
-    Journal.create(tmp_path).close()
+    SqliteJournal.create(tmp_path).close()
     with pytest.raises(FileExistsError):
-        Journal.create(tmp_path)
+        SqliteJournal.create(tmp_path)
     (tmp_path / ".run" / "journal.db").unlink()
     with pytest.raises(FileExistsError):
-        Journal.create(tmp_path)
+        SqliteJournal.create(tmp_path)
 
 
 LONG = "A word of a prompt, and another one. " * 200
@@ -306,14 +307,14 @@ def test_long_texts_are_compressed_in_a_new_journal_and_stay_plain_in_one_of_bef
     new, old = tmp_path / "new", tmp_path / "old"
     for folder in (new, old):
         folder.mkdir()
-        Journal.create(folder).close()
+        SqliteJournal.create(folder).close()
     with closing(sqlite3.connect(old / ".run" / "journal.db")) as database:
         database.execute("PRAGMA user_version=2")
     for folder in (new, old):
-        with closing(Journal.open(folder)) as journal:
+        with closing(SqliteJournal.open(folder)) as journal:
             record(journal, "sent", "a", "1", {"text": LONG})
             record(journal, "reply", "a", "1", {"text": LONG + "\ud800"})
-        with closing(Journal.open(folder)) as journal:
+        with closing(SqliteJournal.open(folder)) as journal:
             assert journal.find("sent", "a", "1") == {"text": LONG}
             assert journal.find("reply", "a", "1") == {"text": LONG + "\ud800"}
     assert sum(map(len, stored(new))) < sum(map(len, stored(old))) / 5

@@ -14,15 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.journal_check import (
-    SCHEMA_VERSION,
-    JournalDamaged,
-    JournalNewer,
-    JournalOlder,
-    JournalShortened,
-)
-from skillrun.runtime.store.records import Kind
+from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
+from skillrun.runtime.store.disk.verification import SCHEMA_VERSION, JournalNewer, JournalOlder, JournalShortened
+from skillrun.runtime.store.journal import Journal, JournalDamaged, Kind
 
 RECORDS = 12
 
@@ -45,7 +39,7 @@ def contents(journal: Journal) -> list[Any]:
 def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     """A run whose journal was closed, and what it holds."""
     run = tmp_path_factory.mktemp("closed")
-    with closing(Journal.create(run)) as journal:
+    with closing(SqliteJournal.create(run)) as journal:
         fill(journal)
         return run, contents(journal)
 
@@ -54,9 +48,9 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     """A run as a kill leaves it: the second half of the records is in the log only."""
     run, live = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("live")
-    with closing(Journal.create(live)) as journal:
+    with closing(SqliteJournal.create(live)) as journal:
         fill(journal, 0, RECORDS // 2)
-    with closing(Journal.open(live)) as journal:
+    with closing(SqliteJournal.open(live)) as journal:
         fill(journal, RECORDS // 2)
         shutil.copytree(live / ".run", run / ".run", ignore=shutil.ignore_patterns("*-shm"))
         return run, contents(journal)
@@ -70,7 +64,7 @@ def refused(run: Path, error: type[SkillrunError], match: str) -> None:
     """Opening is refused, with what to do next, and leaves every file as it is."""
     before = files(run)
     with pytest.raises(error, match=match) as caught:
-        Journal.open(run)
+        SqliteJournal.open(run)
     assert caught.value.next_step.startswith("Nothing was changed.")
     assert files(run) == before
 
@@ -92,7 +86,7 @@ def changed(run: Path, statement: str) -> None:
 
 
 def test_a_killed_journal_opens_with_all_its_records(killed_run: Path, killed: tuple[Path, list[Any]]) -> None:
-    with closing(Journal.open(killed_run)) as journal:
+    with closing(SqliteJournal.open(killed_run)) as journal:
         assert contents(journal) == killed[1]
 
 
@@ -137,7 +131,7 @@ def test_a_changed_record_is_named(run: Path, change: str) -> None:
 def test_a_tail_that_was_replaced_is_not_the_acknowledged_one(run: Path, closed: tuple[Path, list[Any]]) -> None:
     witness = (run / ".run" / "witness").read_bytes()
     shutil.rmtree(run / ".run")
-    with closing(Journal.create(run)) as journal:
+    with closing(SqliteJournal.create(run)) as journal:
         fill(journal, 100, 100 + RECORDS)
         fill(journal, 200, 201)
     (run / ".run" / "witness").write_bytes(witness)
@@ -161,13 +155,13 @@ def test_a_damaged_witness_is_told_of_and_made_anew_where_the_journal_is_whole(
     witness = run / ".run" / "witness"
     whole = witness.read_bytes()
     witness.write_bytes(torn(whole)[number])
-    with closing(Journal.read(run)) as journal:
+    with closing(read_journal(run)) as journal:
         assert (contents(journal), "witness was damaged" in journal.doubt) == (closed[1], True)
     assert witness.read_bytes() != whole
-    with closing(Journal.open(run)) as journal:
+    with closing(SqliteJournal.open(run)) as journal:
         assert (contents(journal), "that these are all is not known" in journal.doubt) == (closed[1], True)
     assert witness.read_bytes() == whole
-    with closing(Journal.open(run)) as journal:
+    with closing(SqliteJournal.open(run)) as journal:
         assert journal.doubt == ""
 
 
@@ -181,7 +175,7 @@ def test_a_damaged_witness_excuses_no_damaged_record(run: Path) -> None:
 def test_a_witness_without_a_checksum_counts_as_it_did(run: Path) -> None:
     witness = run / ".run" / "witness"
     witness.write_bytes(witness.read_bytes()[:85] + b"\n")
-    with closing(Journal.open(run)) as journal:
+    with closing(SqliteJournal.open(run)) as journal:
         assert journal.doubt == ""
     witness.write_bytes(b"%020d %s\n" % (999, b"0" * 64))
     refused(run, JournalShortened, "999 acknowledged records")
@@ -228,7 +222,7 @@ def test_a_journal_of_another_version_is_refused(run: Path, version: int, error:
     changed(run, f"PRAGMA user_version={version}")
     before = files(run)
     with pytest.raises(error, match=f"version {version}, and this skillrun reads version {SCHEMA_VERSION}") as caught:
-        Journal.open(run)
+        SqliteJournal.open(run)
     assert isinstance(caught.value, SkillrunError)
     assert way in caught.value.next_step
     assert files(run) == before
@@ -238,22 +232,22 @@ def test_a_journal_that_cannot_be_opened_is_not_called_damaged(run: Path) -> Non
     (run / ".run" / "journal.db").unlink()
     (run / ".run" / "journal.db").mkdir()
     with pytest.raises(SkillrunError, match="cannot be opened") as caught:
-        Journal.open(run)
+        SqliteJournal.open(run)
     assert type(caught.value) is SkillrunError
 
 
 def test_a_journal_ahead_of_its_witness_is_taken_and_the_witness_brought_up(run: Path, tmp_path: Path) -> None:
     up_to_date = (run / ".run" / "witness").read_bytes()
     (tmp_path / "behind").mkdir()
-    with closing(Journal.create(tmp_path / "behind")) as journal:
+    with closing(SqliteJournal.create(tmp_path / "behind")) as journal:
         fill(journal, 0, 3)
     shutil.copy(tmp_path / "behind" / ".run" / "witness", run / ".run" / "witness")
-    Journal.open(run).close()
+    SqliteJournal.open(run).close()
     assert (run / ".run" / "witness").read_bytes() == up_to_date
 
 
 def test_records_that_are_only_sent_are_not_witnessed_before_they_are_synced(tmp_path: Path) -> None:
-    with closing(Journal.create(tmp_path)) as journal:
+    with closing(SqliteJournal.create(tmp_path)) as journal:
         witness = tmp_path / ".run" / "witness"
         record(journal, "reply", "a", "1", {})
         before = witness.read_bytes()
@@ -271,7 +265,7 @@ def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: C
         target.write_bytes(damage(target.read_bytes()))
         before = files(run)
         try:
-            journal = Journal.open(run)
+            journal = SqliteJournal.open(run)
         except (JournalDamaged, JournalNewer, JournalOlder, JournalShortened):
             assert files(run) == before
             return
@@ -281,7 +275,7 @@ def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: C
             assert contents(journal) == expected
             fill(journal, RECORDS, RECORDS + 1)
             extended = contents(journal)
-        with closing(Journal.open(run)) as journal:
+        with closing(SqliteJournal.open(run)) as journal:
             assert contents(journal) == extended
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.runtime.store.files import sweep
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.atomic import sweep
+from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.tools.tree import Tree
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.disk.journal import SqliteJournal
 
 async def call(number):
     address = f"a/{number}"
@@ -30,7 +30,7 @@ async def calls():
     await asyncio.gather(call(1), call(2))
 
 folder = Path(sys.argv[1])
-journal = (Journal.open if (folder / ".run" / "journal.db").exists() else Journal.create)(folder)
+journal = (SqliteJournal.open if (folder / ".run" / "journal.db").exists() else SqliteJournal.create)(folder)
 asyncio.run(calls())
 asyncio.run(journal.record("note", "", "", {"status": "completed"}))
 journal.close()
@@ -53,7 +53,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 def records(folder: Path) -> list[tuple[str, str]]:
-    with closing(Journal.open(folder)) as journal:
+    with closing(SqliteJournal.open(folder)) as journal:
         return [(kind, entry.address) for kind in ("reply", "note") for entry in journal.entries(kind)]
 
 
@@ -72,7 +72,7 @@ def test_a_kill_at_any_point_loses_nothing_acknowledged_and_makes_no_record_twic
         acknowledged = finished(process).split()
         assert process.returncode == -signal.SIGKILL
         if (folder / ".run" / "journal.db").exists():
-            with closing(Journal.open(folder)) as journal:
+            with closing(SqliteJournal.open(folder)) as journal:
                 for address in acknowledged:
                     assert journal.find("reply", address, "1") == {"text": f"reply {address}" * 100}
         if number % 4 == 0:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from skillrun.language.text.border import clean
 from skillrun.people.answers import Question
 from skillrun.people.form import UnclearAnswers, read_form, write_form
-from skillrun.runtime.events import Said, Transcript
-from skillrun.runtime.store.folder import RunFolder
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.events import Said
+from skillrun.runtime.store.disk.folder import FolderFiles, stored
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.transcript import Transcript
 from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
@@ -118,22 +119,22 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
     tmp_path_factory: pytest.TempPathFactory, text: str, key: str
 ) -> None:
     path = tmp_path_factory.mktemp("run")
-    folder = RunFolder(path)
+    store = stored(path)
     state = State("w", "2026-01-01", {"i": text}, {key: text}, reason=text)
-    folder.write_state(state, [text, f"a {text} b"])
-    read, log = RunFolder(path).read_state()
+    store.state.write(state, [text, f"a {text} b"])
+    read, log = stored(path).state.read()
     assert (read.inputs, read.state, read.reason) == ({"i": text}, {key: text}, text)
     assert len(log) == 2
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
-    asyncio.run(folder.put_summary("p", Summary.of(summary)))
-    found = RunFolder(path).summary("p")
+    asyncio.run(store.summaries.put("p", Summary.of(summary)))
+    found = stored(path).summaries.ended("p")
     assert found is not None
     assert found.record == summary
 
     async def recorded() -> None:
-        with closing(Journal.create(path)) as journal:
+        with closing(SqliteJournal.create(path)) as journal:
             await journal.record("answer", "a", "f", {"answers": text, key: 1})
             assert journal.find("answer", "a", "f") == {"answers": text, key: 1}
 
@@ -162,8 +163,9 @@ def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
 ) -> None:
     questions: list[Question] = [{"id": "q", "text": text, "choices": choices, "default": ""}]
     with Tree(tmp_path_factory.mktemp("form")) as folder:
-        assert write_form(folder, "form.md", questions)
+        files = FolderFiles(folder)
+        assert write_form(files, "form.md", questions)
         try:
-            assert read_form(folder, "form.md", questions).answers == [{}]
+            assert read_form(files, "form.md", questions).answers == [{}]
         except UnclearAnswers as unclear:
             raise AssertionError(unclear.message) from unclear

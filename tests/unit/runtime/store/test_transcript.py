@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 
 from skillrun.runtime.events import Event, Events, Notice
+from skillrun.runtime.store.disk.transcript import KINDS
 from skillrun.runtime.store.field_types import checks_of
-from skillrun.runtime.store.transcript import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

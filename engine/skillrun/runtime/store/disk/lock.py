@@ -19,7 +19,8 @@ from shlex import quote
 from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.files import tree_of, write_atomic
+from skillrun.runtime.store.disk.atomic import tree_of, write_atomic
+from skillrun.runtime.store.lease import RunLost
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import PRIVATE, Tree
 
@@ -30,10 +31,6 @@ LONGEST: Final = 1_000_000  # bytes of the note, which has the command line
 PATIENCE: Final = 0.2  # seconds: whoever only looks whether a run is held lets go at once
 NO_LOCKS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 """What file systems of other machines say that lock no folders: there the file alone has to do."""
-
-
-class RunLost(SkillrunError):
-    """The files of a run are not where they were, or this process holds it no more; its next step is complete."""
 
 
 class Held:
@@ -100,32 +97,50 @@ def _path_of(descriptor: int) -> Path | None:
     return path if (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino) else None
 
 
-@contextlib.contextmanager
-def hold(run_folder: Tree | Path) -> Iterator[None]:
-    """Hold the lock of a run. Raises SkillrunError, naming the holder, when it is held, and PathRefused for links."""
-    folder = tree_of(run_folder)
-    with contextlib.ExitStack() as opened:
-        itself = folder.descriptor()
-        opened.callback(os.close, itself)
-        if not _locked(itself):
-            raise held(folder)
-        own(folder)
-        lock = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
-        opened.callback(os.close, lock)
-        if not _locked(lock):
-            raise held(folder)
-        mine = Held(folder, lock)
-        mine.check()
-        folder.known(OWNER)
-        with contextlib.suppress(OSError):  # it only says who this is
-            write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
-        before, folder.guard = folder.guard, mine
+class FolderLease:
+    """The `Lease` of a run folder."""
+
+    def __init__(self, run_folder: Tree | Path) -> None:
+        self._folder = tree_of(run_folder)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[Held]:
+        """Hold the lock of the run, and guard its folder. Raises SkillrunError, naming the holder, where it is held;
+        PathRefused for links."""
+        folder = self._folder
+        with contextlib.ExitStack() as opened:
+            itself = folder.descriptor()
+            opened.callback(os.close, itself)
+            if not _locked(itself):
+                raise held(folder)
+            own(folder)
+            lock = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
+            opened.callback(os.close, lock)
+            if not _locked(lock):
+                raise held(folder)
+            mine = Held(folder, lock)
+            mine.check()
+            folder.known(OWNER)
+            with contextlib.suppress(OSError):  # it only says who this is
+                write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
+            before, folder.guard = folder.guard, mine
+            try:
+                yield mine
+            finally:
+                with contextlib.suppress(OSError, PathRefused, RunLost):  # a note that stays is that of a dead process
+                    folder.remove(OWNER)
+                folder.guard = before
+
+    def is_held(self) -> bool:
+        """Whether a process is running this run now; changes nothing. True where only its owner may look."""
+        folder = self._folder
         try:
-            yield
-        finally:
-            with contextlib.suppress(OSError, PathRefused, RunLost):  # a note that stays is that of a dead process
-                folder.remove(OWNER)
-            folder.guard = before
+            lock = folder.open(LOCK)
+        except PermissionError:
+            return True
+        except FileNotFoundError:  # it may have been removed under who holds it
+            return _is_locked(folder.descriptor())
+        return _is_locked(lock) or _is_locked(folder.descriptor())
 
 
 def own(folder: Tree) -> None:
@@ -144,18 +159,6 @@ def _check_own(folder: Tree, name: str) -> None:
             f"{folder.path} belongs to another user (number {owner}), who could change it while it is run",
             "Run it as that user, or copy the folder and run the copy.",
         )
-
-
-def is_held(run_folder: Tree | Path) -> bool:
-    """Whether a process is running this run now; changes nothing. True where only its owner may look."""
-    folder = tree_of(run_folder)
-    try:
-        lock = folder.open(LOCK)
-    except PermissionError:
-        return True
-    except FileNotFoundError:  # it may have been removed under who holds it
-        return _is_locked(folder.descriptor())
-    return _is_locked(lock) or _is_locked(folder.descriptor())
 
 
 def _is_locked(descriptor: int) -> bool:

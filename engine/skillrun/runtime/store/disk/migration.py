@@ -13,10 +13,10 @@ from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError, allowed
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.schemas import shown
+from skillrun.runtime.store.disk.atomic import write_atomic
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.verification import JOURNAL
 from skillrun.runtime.store.field_types import is_whole
-from skillrun.runtime.store.files import write_atomic
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.journal_check import JOURNAL
 from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import MOST_ROUNDS, SCHEMA_VERSION, STATE
 from skillrun.tools.tree import Tree
@@ -60,7 +60,7 @@ def migrate(folder: Tree, old: Mapping[str, Any], program: Program, now: str) ->
     if folder.known(BACKUP) is None:
         write_atomic(folder, BACKUP, folder.read(STATE, MAX_BYTES))
     if folder.known(JOURNAL) is None:
-        Journal.create(folder).close()
+        SqliteJournal.create(folder).close()
     write_atomic(folder, STATE, to_frontmatter(data, f"# Log\n\n- {now} brought forward from schema version 1\n"))
     return [
         f"{STATE} was of schema version 1 and is now {SCHEMA_VERSION}; the old one is {BACKUP}",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from skillrun.language.files.kinds import OWN_FILES
@@ -16,12 +14,14 @@ from skillrun.language.templates.functions import slug
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, did_you_mean
 from skillrun.runtime.errors import file_trouble
 from skillrun.runtime.store.bodies import fits
-from skillrun.runtime.store.files import LARGEST, SHARED, folder_mode, folders, write_plain
+from skillrun.runtime.store.disk.atomic import SHARED, folder_mode
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS
+from skillrun.runtime.store.files import LARGEST, Files, folders
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.journal_check import JOURNAL, WITNESS
 from skillrun.runtime.store.state import STATE
 from skillrun.tools.paths import PathRefused, checked_slug
-from skillrun.tools.tree import NO_LINKS, PRIVATE, Tree
+from skillrun.tools.tree import NO_LINKS, Tree
 
 MOST_COPIED: Final = 500_000_000  # bytes
 NOT_BEGUN: Final = "nothing was begun; mend that, and type the command again"
@@ -65,11 +65,6 @@ def check_place(runs: Path, name: str) -> None:
         raise UsageError(message, "choose another `--name`, or another folder for `--out`")
 
 
-def called(folder: Path, project: Path) -> str:
-    """What a command takes for a run when it is typed in the project: its name, or the path of its folder."""
-    return folder.name if folder.parent == project.resolve() / "runs" else quote(str(folder))
-
-
 @contextmanager
 def undone(folder: Tree) -> Iterator[None]:
     """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
@@ -107,18 +102,10 @@ def existing(runs: Path, name: str) -> Path:
 def open_journal(folder: Tree) -> Journal:
     """The journal of a run, made when there is none."""
     there = any(folder.known(name) is not None for name in (JOURNAL, WITNESS))
-    return Journal.open(folder, fits) if there else Journal.create(folder, fits)
+    return SqliteJournal.open(folder, fits) if there else SqliteJournal.create(folder, fits)
 
 
-@contextmanager
-def scratch() -> Iterator[Tree]:
-    """An empty folder of a run that nobody keeps."""
-    with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary, Tree(Path(temporary).resolve()) as private:
-        private.make("run", PRIVATE)
-        yield private.folder("run")
-
-
-def copy_files(source: Tree, target: Tree) -> None:
+def copy_files(source: Tree, target: Files) -> None:
     """Copy what a run has written, without `.run`: regular files only. Raises SkillrunError where they are too many."""
     left = MOST_COPIED
     for folder in folders(source):
@@ -134,4 +121,4 @@ def copy_files(source: Tree, target: Tree) -> None:
                 raise SkillrunError(
                     f"the files in {source.path} are too large to be looked through", f"move {path} away"
                 )
-            write_plain(target, path, content)
+            target.write(path, content)

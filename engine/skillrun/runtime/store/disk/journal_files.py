@@ -9,9 +9,9 @@ from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.checkpoints import reached
-from skillrun.runtime.store.files import write_atomic
-from skillrun.runtime.store.journal_check import BESIDE, JOURNAL, SCHEMA, SCHEMA_VERSION, WITNESS, Index
-from skillrun.runtime.store.lock import RunLost
+from skillrun.runtime.store.disk.atomic import write_atomic
+from skillrun.runtime.store.disk.verification import BESIDE, JOURNAL, SCHEMA, SCHEMA_VERSION, WITNESS
+from skillrun.runtime.store.lease import RunLost
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
@@ -19,15 +19,15 @@ UNFINISHED: Final = JOURNAL + ".new"
 ROOM: Final = "nothing was begun; see whether there is room on the disk, and type the command again"
 
 
-class Files:
+class JournalFiles:
     """What is on the disk of a journal that is open for writing."""
 
-    def __init__(self, folder: Tree, index: Index) -> None:
-        """Watch the files from now on, which have to be there; a witness is made where none is whole."""
+    def __init__(self, folder: Tree, line: bytes) -> None:
+        """Watch the files from now on, which have to be there; a witness with this line is made where none is whole."""
         self._folder = folder
         witness = folder.known(WITNESS)
-        if witness is None or witness.st_size != len(index.witnessed):
-            write_atomic(folder, WITNESS, index.witnessed)
+        if witness is None or witness.st_size != len(line):
+            write_atomic(folder, WITNESS, line)
         self._witness = folder.open(WITNESS, os.O_WRONLY)
         self._known = {name: folder.identity(name) for name in (JOURNAL, JOURNAL + BESIDE[0])}
         self._itself = folder.identity(WITNESS)

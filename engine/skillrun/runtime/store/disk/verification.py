@@ -10,12 +10,16 @@ import os
 import re
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.records import NO_CHAIN, TEXT, Row, chained
+from skillrun.runtime.store.chained import KEPT
+from skillrun.runtime.store.index import Index
+from skillrun.runtime.store.journal import JournalDamaged
+from skillrun.runtime.store.records import NO_CHAIN, Row, chained
 from skillrun.tools.tree import Tree
 
 JOURNAL: Final = ".run/journal.db"
@@ -27,18 +31,9 @@ PLAIN: Final = 2  # the version whose pieces of text are stored as they are; a j
 SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB)"
 )
-
-KEPT = (
-    "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
-    "the artifacts, summaries and state.md of this one are kept."
-)
 _LOGGED = b"\2\2"  # how SQLite marks a database with a write-ahead log, for writing and for reading
 _LINE = re.compile(rb"((\d{20}) ([0-9a-f]{64}))(?: ([0-9a-f]{8}))?\n")
 _NOT_DAMAGE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY)
-
-
-class JournalDamaged(SkillrunError):
-    """The file is not readable as a journal, or a record is not what was written."""
 
 
 class JournalNewer(SkillrunError):
@@ -53,40 +48,10 @@ class JournalShortened(SkillrunError):
     """Records that were acknowledged are missing."""
 
 
-class Index:
-    """Where the records are, and how far the chain has come."""
-
-    def __init__(self) -> None:
-        self.count, self.chain = 0, NO_CHAIN
-        self.latest: dict[tuple[str, str, str], int] = {}
-        self.of_kind: dict[str, list[int]] = {}
-        self.texts: dict[str, int] = {}
-        self.unanswered: dict[tuple[str, str], None] = {}
-        self.calls = 0
-        self.packs = False
-        self._tried: set[tuple[str, str]] = set()
-
-    @property
-    def witnessed(self) -> bytes:
-        """The line of the witness."""
-        line = b"%020d %s" % (self.count, self.chain.hex().encode())
-        return b"%s %08x\n" % (line, crc32(line))
-
-    def add(self, row: Row) -> None:
-        self.count, self.chain = row.seq, row.chain
-        seq, kind, address, fingerprint = row[:4]
-        if kind == TEXT:
-            self.texts[fingerprint] = seq
-            return
-        self.latest[kind, address, fingerprint] = seq
-        self.of_kind.setdefault(kind, []).append(seq)
-        call = (address, fingerprint)
-        if kind == "sent":
-            self.unanswered[call] = None
-            self.calls += call not in self._tried
-        elif kind in ("tried", "reply", "failed"):
-            self.unanswered.pop(call, None)
-            (self._tried.add if kind == "tried" else self._tried.discard)(call)
+def line_of_witness(index: Index) -> bytes:
+    """The line that says how many records are durable, and which is the last."""
+    line = b"%020d %s" % (index.count, index.chain.hex().encode())
+    return b"%s %08x\n" % (line, crc32(line))
 
 
 def sound(folder: Tree) -> bool:
@@ -112,7 +77,7 @@ def acknowledged(folder: Tree) -> Witness | None:
     """What the witness says; None where there is none."""
     if folder.known(WITNESS) is None:
         return None
-    data = folder.read(WITNESS, len(Index().witnessed))
+    data = folder.read(WITNESS, len(line_of_witness(Index())))
     line = _LINE.fullmatch(data)
     if line is None or (line[4] is not None and int(line[4], 16) != crc32(line[1])):
         return Witness(is_damaged=True)
@@ -143,10 +108,12 @@ def copied(folder: Tree, target: Path) -> Path:
     return path
 
 
-def verified(path: Path, witness: Witness | None, place: Path) -> Index:
+def verified(
+    path: Path, witness: Witness | None, place: Path, keep: Callable[[Row], object] = lambda _row: None
+) -> Index:
     """Read the whole journal at `path` and compare it with its chain and the witness; `place` is where it belongs.
 
-    Raises one of the errors above.
+    Every row is handed to `keep`. Raises one of the errors above.
     """
     count = witness.records if witness is not None else 0
     if not path.exists():
@@ -157,7 +124,7 @@ def verified(path: Path, witness: Witness | None, place: Path) -> Index:
         raise JournalDamaged(f"{place} is empty", KEPT)
     index = Index()
     try:
-        head = _read(path, place, index, count)
+        head = _read(path, place, index, count, keep)
     except (sqlite3.DatabaseError, TypeError, ValueError, AttributeError) as error:
         if getattr(error, "sqlite_errorcode", 0) in _NOT_DAMAGE:
             raise
@@ -174,7 +141,7 @@ def verified(path: Path, witness: Witness | None, place: Path) -> Index:
     return index
 
 
-def _read(path: Path, place: Path, index: Index, witnessed: int) -> bytes:
+def _read(path: Path, place: Path, index: Index, witnessed: int, keep: Callable[[Row], object]) -> bytes:
     """Fill the index from the chained records; returns the link at the witnessed one."""
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     # Without a log nobody writes here, and an immutable database is read without making one.
@@ -191,6 +158,7 @@ def _read(path: Path, place: Path, index: Index, witnessed: int) -> bytes:
                 if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
                     raise JournalDamaged(f"{place}: record {index.count + 1} is damaged", KEPT)
                 index.add(row)
+                keep(row)
                 if row.seq == witnessed:
                     head = row.chain
             _check_pages(place, database)

@@ -1,0 +1,188 @@
+"""The journal of a run in SQLite, `.run/journal.db`: append-only, hash-chained, synced.
+
+A record is durable when `record` returns. Opening checks everything before it changes anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.chained import KEPT, ChainedJournal, anything
+from skillrun.runtime.store.disk.atomic import tree_of
+from skillrun.runtime.store.disk.journal_files import JournalFiles, make_journal
+from skillrun.runtime.store.disk.lock import FolderLease, held, own
+from skillrun.runtime.store.disk.verification import (
+    JOURNAL,
+    WITNESS,
+    acknowledged,
+    copied,
+    doubts,
+    line_of_witness,
+    sound,
+    verified,
+)
+from skillrun.runtime.store.index import Index
+from skillrun.runtime.store.journal import Fits, JournalDamaged
+from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.runtime.store.records import TEXT, Row
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.tree import Tree
+
+_PERMISSIONS: Final = (
+    "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
+)
+_INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
+_UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
+
+
+class SqliteJournal(ChainedJournal):
+    """A `Journal` on the disk. One process has it at a time (the run's lock).
+
+    Records of one turn of the event loop share one commit. A commit is synced to the disk, except one that holds
+    nothing but `sent`, `tried` and `summary`: it survives the death of the process (the operating system has it), and
+    a power cut can take only what came after the last synced commit, because that one synced the whole log before it.
+    What such a cut loses is the notice that a call was in flight, which has no reply in the journal and is asked again
+    either way, or the hash of a summary, whose edits are then not noticed. The witness counts synced records only, so
+    it never runs ahead.
+    """
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        index: Index,
+        fits: Fits,
+        files: JournalFiles,
+        doubt: str = "",
+    ) -> None:
+        super().__init__(index, fits, doubt)
+        self._database, self._files = database, files
+        self._synchronous = ""
+
+    @classmethod
+    def create(cls, run_folder: Tree | Path, fits: Fits = anything) -> SqliteJournal:
+        """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there, PathRefused for links."""
+        folder = tree_of(run_folder)
+        own(folder)
+        if sound(folder) or folder.known(WITNESS) is not None:
+            raise FileExistsError(folder.path / JOURNAL)
+        make_journal(folder)
+        return cls.open(folder, fits)
+
+    @classmethod
+    def open(cls, run_folder: Tree | Path, fits: Fits = anything) -> SqliteJournal:
+        """The verified journal of a run. JournalDamaged, JournalNewer, JournalOlder, JournalShortened leave it."""
+        folder = tree_of(run_folder)
+        path = folder.path / JOURNAL
+        own(folder)
+        try:
+            sound(folder)
+            witness = acknowledged(folder)
+            index = verified(path, witness, path)
+            database = sqlite3.connect(path, isolation_level=None)
+            _check_same(folder, path)
+            database.execute("PRAGMA trusted_schema=OFF")
+            database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
+            files = JournalFiles(folder, line_of_witness(index))
+            journal = cls(database, index, fits, files, doubts(folder, witness, index))
+            files.attest(line_of_witness(index))
+        except (sqlite3.Error, OSError) as error:
+            raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
+        return journal
+
+    def close(self) -> None:
+        """Commit what is pending and move the log into the database."""
+        super().close()
+        if not self._failure:
+            with contextlib.suppress(sqlite3.Error, OSError):
+                self._database.execute("PRAGMA wal_checkpoint")
+                self._files.attest(line_of_witness(self._index))
+        self._database.close()
+        self._files.close()
+
+    def _check_place(self) -> None:
+        self._files.check_here()
+
+    def _check_rows(self, rows: Sequence[Row]) -> None:
+        synced = _is_synced(rows)
+        if synced:
+            self._files.check()
+        synchronous = "FULL" if synced else "NORMAL"
+        if synchronous != self._synchronous:
+            with _as_os_error():
+                self._database.execute(f"PRAGMA synchronous={synchronous}")
+            self._synchronous = synchronous
+
+    def _keep(self, rows: Sequence[Row]) -> None:
+        with _as_os_error():
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(_INSERT, rows)
+            self._database.execute("COMMIT")
+
+    def _attest(self, rows: Sequence[Row]) -> None:
+        if _is_synced(rows):
+            self._files.attest(line_of_witness(self._index))
+
+    def _undo(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._database.execute("ROLLBACK")
+
+    def _row(self, seq: int) -> Row:
+        try:
+            row = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
+        except sqlite3.Error as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
+        if row is None:
+            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
+        return Row(*row)
+
+
+def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
+    """The verified journal of a run for who only looks: nothing of the run is changed, whatever is recorded here.
+
+    Raises as opening it does, and SkillrunError, naming the holder, while another process has the run.
+    """
+    folder = tree_of(run_folder)
+    if FolderLease(folder).is_held():
+        raise held(folder)
+    place = folder.path / JOURNAL
+    sound(folder)
+    witness = acknowledged(folder)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
+        try:
+            index = verified(copied(folder, Path(private)), witness, place, rows.append)
+        except (sqlite3.Error, OSError, SkillrunError) as error:
+            if FolderLease(folder).is_held():  # since it was looked at; the copy is of two moments
+                raise held(folder) from None
+            if isinstance(error, SkillrunError):
+                raise
+            raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
+    return MemoryJournal(rows, index, fits, doubts(folder, witness, index))
+
+
+def _is_synced(rows: Sequence[Row]) -> bool:
+    return not all(row.kind in _UNSYNCED for row in rows)
+
+
+@contextlib.contextmanager
+def _as_os_error() -> Iterator[None]:
+    """What SQLite could not write is what the disk could not write."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+
+
+def _check_same(folder: Tree, path: Path) -> None:
+    """Raises PathRefused where the name by which SQLite has opened the journal leads elsewhere than the folder."""
+    there, known = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
+    if (there.st_dev, there.st_ino) != (known.st_dev, known.st_ino):
+        raise PathRefused(f"{path} was exchanged while it was opened", "nothing was recorded; look who writes there")

@@ -1,0 +1,138 @@
+"""The transcript of a run, `.run/transcript.ndjson`: every event on a line, as it comes, and read back line by line.
+
+What is read is only what can be an event, and never the whole file at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime import events as kinds
+from skillrun.runtime.events import Event
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.field_types import checks_of, is_text
+from skillrun.tools.tree import Tree
+
+Record = dict[str, Any]
+TRANSCRIPT: Final = ".run/transcript.ndjson"
+FLUSH: Final = 0.1  # seconds
+POLL: Final = 0.2  # seconds between two looks at a transcript that grows
+LONGEST: Final = 16_000_000  # bytes of a line
+SIZE: Final = 1 << 20  # bytes that are read at once
+
+
+class Transcript:
+    """What hears every event of a run and has it on disk within a moment."""
+
+    what = f"the transcript ({TRANSCRIPT})"
+
+    def __init__(self, folder: Tree) -> None:
+        """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
+        self._folder = folder
+        self._file: int | None = None
+        self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
+        self._flush: asyncio.TimerHandle | None = None
+        self._lines: list[str] = []
+        self._error: Exception | None = None
+        try:
+            self._file = folder.open(TRANSCRIPT, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":  # cut off by a kill or a full disk
+                self._lines.append("\n")
+        except OSError as error:
+            self._error = error
+
+    def heard(self, event: Event) -> None:
+        """Raises why the file could not be opened, or an earlier line not be written."""
+        if self._error is not None:
+            raise self._error
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._lines.append(self._encode({"at": at, **event.to_dict()}) + "\n")
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
+
+    def _write(self) -> None:
+        """Write what was heard; a failure is kept for whoever comes next, because nobody waits for this one."""
+        self._flush = None
+        data, self._lines = "".join(self._lines).encode(), []
+        try:
+            self._folder.check(here=False)
+            while data and self._file is not None and self._error is None:
+                data = data[os.write(self._file, data) :]
+        except (OSError, SkillrunError) as error:
+            self._error = error
+
+    def close(self) -> Exception | None:
+        """Write what is left; why not all of it was written, where it was not."""
+        if self._flush is not None:
+            self._flush.cancel()
+        self._write()
+        if self._file is not None:
+            os.close(self._file)
+        return self._error
+
+
+def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
+    """The transcript, oldest first, and with `follow` what comes until the run ends; a line cut off is left out.
+
+    So is one that is no event. Where a line never ends, the rest is not read, and that is the last event.
+    """
+    try:
+        file = os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
+        return
+    with file:
+        rest = b""
+        while True:
+            held = follow and FolderLease(folder).is_held()
+            while chunk := file.read(SIZE):
+                *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
+                for line in whole:
+                    event = event_of(line)
+                    if event is not None:
+                        yield event
+                if len(rest) > LONGEST:
+                    text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which no run writes; it ends here"
+                    yield {**kinds.Notice(text, "warn").to_dict()}
+                    return
+            if not held:
+                return
+            time.sleep(POLL)
+
+
+def event_of(line: bytes) -> Record | None:
+    """The event of a line; None for what is none, and for one that lacks what its kind has."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not is_text(found.get("event")):
+        return None
+    kind = KINDS.get(found["event"])
+    if kind is None:
+        return found
+    told: Record = {}
+    checks = checks_of(kind)
+    for field in fields(kind):
+        if field.name in found:
+            if not checks[field.name](found[field.name]):
+                return None
+        elif field.default is not MISSING:
+            told[field.name] = field.default
+        elif field.default_factory is MISSING:
+            return None
+    return {**told, **found}
+
+
+KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

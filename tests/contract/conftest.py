@@ -1,0 +1,98 @@
+"""The kinds of stores: a test of this folder runs on each, and a new kind is a line in `KINDS`.
+
+A `Kind` says how one run's lease, journal and files are had there, and how they are had once more, as by a second
+process or after the first one is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.disk.folder import FolderFiles
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.files import Files
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.lease import Lease
+from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal, MemoryLease
+from skillrun.tools.tree import Tree
+
+
+class Store(Protocol):
+    """One run in a store of some kind."""
+
+    @property
+    def lease(self) -> Lease: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+    @property
+    def files(self) -> Files: ...
+
+    def other_lease(self) -> Lease:
+        """The lease as a second process has it."""
+        ...
+
+    def lose(self) -> None:
+        """Have somebody else take the run from who holds it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class OnDisk:
+    def __init__(self, folder: Path) -> None:
+        self.folder, tree = folder, Tree(folder)
+        self.lease = FolderLease(tree)
+        self.journal = SqliteJournal.create(tree)
+        self.files = FolderFiles(tree)
+
+    def other_lease(self) -> FolderLease:
+        return FolderLease(self.folder)
+
+    def lose(self) -> None:
+        (self.folder / ".run" / "lock").unlink()
+        (self.folder / ".run" / "lock").touch()
+
+    def close(self) -> None:
+        self.journal.close()
+
+
+class InMemory:
+    def __init__(self, _folder: Path) -> None:
+        self.lease = MemoryLease()
+        self.journal = MemoryJournal(guard=self.lease)
+        self.files = MemoryFiles(guard=self.lease)
+
+    def other_lease(self) -> MemoryLease:
+        return self.lease
+
+    def lose(self) -> None:
+        self.lease.lose()
+
+    def close(self) -> None:
+        self.journal.close()
+
+
+KINDS: dict[str, Callable[[Path], Store]] = {"disk": OnDisk, "memory": InMemory}
+
+
+@pytest.fixture(params=list(KINDS))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with closing(KINDS[request.param](tmp_path)) as store:
+        yield store
+
+
+@pytest.fixture
+def points(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The checkpoints that are reached, as they come."""
+    reached: list[str] = []
+    monkeypatch.setattr(checkpoints, "hook", reached.append)
+    return reached

@@ -1,0 +1,147 @@
+"""Run folders that older commits have left, packed, and what their own continuation of them came to, as a text.
+
+`make.py` makes them; `test_golden_runs.py` goes on with them. Nothing here depends on how the engine keeps a run but
+`described`, which reads the journal through it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import tarfile
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from skillrun.runtime.store.disk.journal import read_journal
+
+HERE: Final = Path(__file__).parent
+PROJECT: Final = HERE / "project"
+RUNS: Final = HERE / "runs"
+KEY: Final = bytes.fromhex("5e" * 32)  # that the states of these runs are sealed with
+NAME: Final = "run"
+KINDS: Final = (
+    "sent",
+    "tried",
+    "reply",
+    "failed",
+    "tool",
+    "answer",
+    "wrote",
+    "void",
+    "note",
+    "summary",
+)
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
+_ELSEWHERE: Final = re.compile(r"^(seal|project): .*\n|^(files|models):\n(  .*\n)+", re.MULTILINE)
+"""What the state says of where it is, of files that are not among these, and of tiers: the catalogue may get more."""
+_ANSWERS: Final = (("Answer:\n", "Answer: in May\n"), ("- [ ] A. on foot", "- [x] A. on foot"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that was left: by which commit, in which state, and how it goes on.
+
+    `killed`: it died before the journal had an answer to the call at such an address in this round.
+    """
+
+    left: str
+    commit: str = "f9d6455"
+    killed: tuple[str, int] | None = None
+    answered: bool = False  # before it was left
+    script: str = "script.yaml"
+    ends: tuple[int, ...] = (0,)  # exit codes of the commands that go on
+    first_version: bool = False
+
+
+CASES: Final[dict[str, Case]] = {
+    "done": Case("completed", answered=True),
+    "paused": Case("waiting for a form that is filled in"),
+    "failed": Case("failed on a wrong key, inside an inline run", script="failing.yaml", ends=(75, 0)),
+    "killed-each": Case("killed inside an `each`", killed=("trek/look/stops~upper-hut-*/view/", 1), ends=(75, 0)),
+    "killed-inline": Case("killed inside a `run`", killed=("trek/look/notice/sign/", 1), ends=(75, 0)),
+    "killed-third-round": Case("killed in its third round", killed=("trek/pack/bag/", 3), answered=True),
+    "first-version": Case("paused, its state of schema version 1", first_version=True),
+    "plain-journal": Case("paused, its journal of version 2", commit="1ab51ae"),
+    "plain-journal-killed": Case(
+        "killed, its journal of version 2", commit="1ab51ae", killed=("trek/pack/bag/", 2), answered=True
+    ),
+}
+
+
+def fill_in(run: Path) -> None:
+    """Answer the form of a run that waits."""
+    form = run / "questions.md"
+    text = form.read_text(encoding="utf-8")
+    for old, new in _ANSWERS:
+        assert old in text
+        text = text.replace(old, new, 1)
+    form.write_text(text, encoding="utf-8")
+
+
+def pack(run: Path, target: Path) -> None:
+    """Keep a run folder; the same files give the same bytes."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz", preset=9) as archive:
+        for path in sorted(run.rglob("*")):
+            if path.name in ("owner.json", "journal.db-shm"):
+                continue
+            entry = tarfile.TarInfo(f"{NAME}/{path.relative_to(run).as_posix()}")
+            entry.mode, content = path.stat().st_mode & 0o777, b""
+            if path.is_dir():
+                entry.type = tarfile.DIRTYPE
+            else:
+                content = path.read_bytes()
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    target.write_bytes(packed.getvalue())
+
+
+def unpack(case: str, runs: Path) -> Path:
+    """The run folder of a case, in `runs`."""
+    runs.mkdir(exist_ok=True)
+    with tarfile.open(RUNS / case / "left.tar.xz") as archive:
+        archive.extractall(runs, filter="data")
+    return runs / NAME
+
+
+def described(run: Path) -> str:
+    """Every file of a run and every record of its journal, but for moments, and what is of the place where it runs."""
+    parts = []
+    for path in sorted(run.rglob("*")):
+        name = path.relative_to(run).as_posix()
+        if path.is_file() and not name.startswith(".run/"):
+            parts.append(f"=== {name}\n{_steady(path.read_text(encoding='utf-8'))}")
+    parts.append("=== the journal\n" + "".join(f"{line}\n" for line in recorded(run)))
+    return "".join(parts)
+
+
+def recorded(run: Path) -> list[str]:
+    """A line for each record, sorted: what runs side by side is recorded as it comes."""
+    with closing(read_journal(run)) as journal:
+        entries = [(kind, entry) for kind in KINDS for entry in journal.entries(kind)]
+    return sorted(f"{kind} {entry.address} {entry.fingerprint[:16]} {_digest(entry.body)}" for kind, entry in entries)
+
+
+def _digest(body: dict[str, Any]) -> str:
+    told = json.dumps(_timeless(body), sort_keys=True, ensure_ascii=False)
+    return sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(each) for key, each in value.items() if key not in ("asked_at", "seconds")}
+    return [_timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def _steady(text: str) -> str:
+    return _ELSEWHERE.sub("", _MOMENT.sub("(a moment)", text))
+
+
+def make_project(folder: Path) -> None:
+    """A project with the library of these runs, which has everything that a prompt is made of."""
+    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
