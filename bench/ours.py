@@ -10,7 +10,8 @@ from typing import Any
 
 from bench.subject import Work, main
 from skillrun.dev.cycle import turn
-from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import render

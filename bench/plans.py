@@ -21,7 +21,7 @@ import platformdirs
 
 from bench.ours import UNLIMITED
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue

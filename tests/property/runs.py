@@ -17,7 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render

@@ -64,7 +64,7 @@ def _line(prompt: str, workflow: str) -> str:
 
 def _of_workflow(library: Library, name: str, prompt: str) -> str:
     from skillrun.cli.workflow import first_input
-    from skillrun.language.library.given import given_values
+    from skillrun.language.types.given import given_values
 
     workflow = library.workflow(name)
     first = first_input(workflow) if workflow is not None else None

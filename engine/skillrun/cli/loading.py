@@ -92,13 +92,13 @@ class Loaded:
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
-        from skillrun.language.library.given import models_in
         from skillrun.language.library.lookups import Lookups
+        from skillrun.language.library.named import models_in
         from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.wrong(override)):
             raise UsageError(wrong.message, wrong.hint)
-        wanted = models_in(self.program, inputs)
+        wanted = models_in(self.program.library, self.program.workflow, inputs)
         asked = {*self.catalogue.tiers, *wanted}
         for name, resolved in self.resolved(override, more=wanted).items():
             provider = self.catalogue.providers.get(resolved.provider)
@@ -157,7 +157,7 @@ def load(
     name: str, out: Output, library: Library | None = None, consequence: str = NOTHING, *, trusted: bool = False
 ) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
-    from skillrun.language.check.program import check_workflow
+    from skillrun.language.check.checker import check_workflow
 
     library = library or open_library()
     look_for(name, library)

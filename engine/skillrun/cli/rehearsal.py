@@ -21,6 +21,7 @@ from skillrun.language.files.places import eaches_of
 from skillrun.language.library.sizes import Size, measured, step_of
 from skillrun.language.replies.attached import last_block
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.types import identifier
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
@@ -230,10 +231,9 @@ async def estimated(
 ) -> dict[str, Any] | None:
     """`run.estimate` for a workflow that reads it: what a rehearsal that went through has used.
 
-    Where a file reads `run.estimate.answers.<id>`, also what it would be with each choice of that question.
+    Where a template reads `run.estimate.answers.<id>`, also what it would be with each choice of that question.
     """
-    texts = [source.text for source in loaded.program.library.files.values() if "run.estimate" in source.text]
-    if not texts:
+    if not loaded.program.reads_name("run.estimate"):
         return None
     person = StandIn(prepared=prepared())
 
@@ -245,11 +245,11 @@ async def estimated(
     found = await told(person)
     answers: dict[str, dict[str, Any]] = {}
     for name, choices in person.met.items():
-        if any(f"run.estimate.answers.{name.replace('-', '_')}" in text for text in texts):
+        if loaded.program.reads_name(f"run.estimate.answers.{identifier(name)}"):
             for choice in choices:
                 stand_in = StandIn({name: choice}, prepared())
                 if (one := await told(stand_in)) is not None:
-                    answers.setdefault(name.replace("-", "_"), {})[str(choice)] = one
+                    answers.setdefault(identifier(name), {})[str(choice)] = one
     return {**found, **({"answers": answers} if answers else {})} if found is not None else None
 
 

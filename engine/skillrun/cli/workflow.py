@@ -103,7 +103,7 @@ def workflow_command(name: str) -> click.Command:
 def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     """Check the workflow and what was typed; ends the command with every problem."""
     from skillrun.cli.loading import load, read_script
-    from skillrun.language.library.given import models_in
+    from skillrun.language.library.named import models_in
     from skillrun.runtime.session import checked_inputs
 
     loaded = load(name, out)
@@ -121,7 +121,7 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     spends = job.script is None and not job.dry_run
     loaded.check_models(job.model, inputs, keys=spends)
     if spends:
-        wanted = models_in(loaded.program, inputs)
+        wanted = models_in(loaded.program.library, loaded.program.workflow, inputs)
         sure = loaded.trusted(out, job.model, unattended=job.unattended, given=job.trust_project, more=wanted)
         job = replace(job, loaded=sure)
     return job

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from skillrun.language.files.definitions import PhaseUse
-from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.given import given_values
 from skillrun.language.types.schemas import shown
 from skillrun.people.answers import Question
 from skillrun.runtime.events import Notice

@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from skillrun.language.check.program import Program
 from skillrun.language.files.definitions import Workflow
-from skillrun.language.library.given import fallen_back, given_values, models_in, unknown_names
+from skillrun.language.library.named import models_in, unknown_names
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 from skillrun.language.types.fields import Field
+from skillrun.language.types.given import fallen_back, given_values
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import admitted, check_decided, shares
 from skillrun.runtime.calls.limits import Limits, budgets
@@ -75,7 +76,7 @@ def checked_inputs(
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
     errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
-    errors += unknown_names(program, values)
+    errors += unknown_names(program.library, program.workflow, values)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
     return clean(values), warnings
@@ -387,12 +388,13 @@ def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
 async def _pin(run: Run) -> None:
     """Settle what each tier and each input means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
+    library, workflow = session.program.library, session.program.workflow
     tiers = _tiers(session)
-    await run.settle([*tiers, *models_in(session.program, state.inputs)])
+    await run.settle([*tiers, *models_in(library, workflow, state.inputs)])
     for provider, place in session.catalogue.places(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     typed = {name: value for name, value in state.inputs.items() if name in session.typed}
-    used = [*tiers, *models_in(session.program, typed)]  # a default may be of no use in this run
+    used = [*tiers, *models_in(library, workflow, typed)]  # a default may be of no use in this run
     if any(run.resolve(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 

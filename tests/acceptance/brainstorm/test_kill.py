@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from skillrun.language.check.record_shapes import ANSWERS, answers, is_read, key_of, merged, only
+from skillrun.language.check.record_reads import is_read, key_of
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.language.files.places import unmarked
 from skillrun.language.replies.attached import last_block, take_off
+from skillrun.language.replies.record_schemas import ANSWERS, answers, merged, only
 from skillrun.language.replies.values import parse_reply
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import untrusted
@@ -67,7 +68,7 @@ def attachment(step: Step, frame: Frame) -> Attachment | None:
     """What is asked for beside the step's document: what somebody reads, and answers where there are points."""
     points = _points(step, frame)
     library = frame.run.program.library
-    specs = [spec for part in step.record if (spec := part.found(library)) is not None]
+    specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
     schema = merged(spec.resolve(frame.names).schema for spec in specs)
     read = frame.run.program.recorded.get(key_of(step), frozenset())
     phase = _for_the_phase(frame.open)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.library.given import projected
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import ABSENT
 from skillrun.language.types.fields import coerce
+from skillrun.language.types.given import projected
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import Frame
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.files.definitions import Protocol, Step
-from skillrun.language.library.given import given_values
+from skillrun.language.types.given import given_values
 from skillrun.runtime.calls.seating import seat_all
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.prompt.beginning import pieces_of

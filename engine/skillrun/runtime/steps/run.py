@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.files.definitions import Step
-from skillrun.language.library.given import given_values
+from skillrun.language.types.given import given_values
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
 from skillrun.runtime.store.state import State
