@@ -26,7 +26,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import Answer, QuestionRecord
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import Read
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
@@ -88,25 +88,25 @@ class Human:
     away: bool
     typed: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
         await asyncio.sleep(0)
         if self.away and (not now or _number(asking.key) % 3 == 0):
             return None
         return [self._answer(asking, question) for question in asking.questions]
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         return False
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """What was answered in an earlier process is no business of this one."""
 
     def asked_before(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
         """Nothing is prepared here."""
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """Nothing is prepared here."""
 
-    def _answer(self, asking: Asking, question: Mapping[str, Any]) -> Answer:
+    def _answer(self, asking: Questions, question: Mapping[str, Any]) -> Answer:
         if str(question["id"]).startswith("keep-"):
             return {"answer": question["default"]}
         failed, again, number = asking.key.partition(".retry-")

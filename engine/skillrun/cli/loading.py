@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
     from skillrun.runtime.events import Listener
-    from skillrun.runtime.run import Person, Session
+    from skillrun.runtime.run import Respondent, Session
 
 NOTHING: Final = "Nothing was run and nothing was spent."
 
@@ -85,7 +85,7 @@ class Loaded:
     catalogue: Catalogue
 
     def session(
-        self, gateway: Gateway, person: Person, listener: Listener | None = None, cache: Path | None = None
+        self, gateway: Gateway, person: Respondent, listener: Listener | None = None, cache: Path | None = None
     ) -> Session:
         """What a run needs; without a `cache` no provider is asked for its list of models."""
         from skillrun.runtime.run import Session

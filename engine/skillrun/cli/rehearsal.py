@@ -25,7 +25,7 @@ from skillrun.language.types.types import identifier
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import Prepared, Read
 from skillrun.runtime.events import CallEnded, Event, RunStarted
 from skillrun.runtime.outcome import Outcome
@@ -52,7 +52,7 @@ class StandIn:
     attended = False
     typed: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
         """A default that is none is no answer here either: what a person decides is taken to be the first choice."""
         for one in asking.questions:
             if choices_of(one):
@@ -69,16 +69,16 @@ class StandIn:
             found = self.prepared.take(key, question)
         return found or answered(chosen, answered_by=DEFAULT)
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         return all(self.prepared.ready(asking.key, question) for question in asking.questions)
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """What a rehearsal goes on with is not prepared."""
 
     def asked_before(self, address: str, questions: Sequence[Question]) -> None:
         """Nor is what an earlier process asked."""
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """Nor is there anything to tell of it."""
 
 

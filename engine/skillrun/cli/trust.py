@@ -39,27 +39,27 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     if revoke:
         gone = consent.revoke(library.project)
         out.line("this project is not trusted any more" if gone else "this project was not trusted")
-        return _told((), out, trusted=False)
+        return _report((), out, trusted=False)
     wanted = _wanted(library, out)
     if not wanted:
         out.line(NONE)
-        return _told(wanted, out, trusted=True)
+        return _report(wanted, out, trusted=True)
     trusted = consent.is_agreed(library.project, digest(wanted))
     _show(library, wanted, out)
     if show or trusted:
         out.line("It is trusted." if trusted else "It is not trusted: `skillrun trust` asks.")
-        return _told(wanted, out, trusted=trusted)
+        return _report(wanted, out, trusted=trusted)
     if not yes and not has_terminal():
         out.note("error: nobody is there to be asked, and nothing was changed")
         out.note("hint: `skillrun trust --yes` agrees to what stands above")
-        _told(wanted, out, trusted=False)
+        _report(wanted, out, trusted=False)
         return 1
     if not yes and not _agreed(wanted):
         out.line("Nothing was changed.")
-        _told(wanted, out, trusted=False)
+        _report(wanted, out, trusted=False)
         return 1
     _keep(library, wanted, out)
-    return _told(wanted, out, trusted=True)
+    return _report(wanted, out, trusted=True)
 
 
 def trusted(loaded: Loaded, models: Mapping[str, Resolved], out: Output, *, unattended: bool, given: bool) -> Loaded:
@@ -137,7 +137,7 @@ def _keep(library: Library, wanted: Sequence[Wish], out: Output) -> None:
     out.line(f"Trusted, until one of these settings changes ({path}). `skillrun trust --revoke` takes it back.")
 
 
-def _told(wanted: Sequence[Wish], out: Output, *, trusted: bool) -> int:
+def _report(wanted: Sequence[Wish], out: Output, *, trusted: bool) -> int:
     rows: list[dict[str, Any]] = [
         {
             "path": wish.span.path,

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
     from skillrun.models.entries import Resolved
     from skillrun.people.answers import Answer, Question, QuestionRecord
-    from skillrun.people.person import Asking
+    from skillrun.people.person import Questions
     from skillrun.people.prepared import Read
 
 
-class Person(Protocol):
+class Respondent(Protocol):
     """How questions reach a human. None means that nobody answers now, and the run waits."""
 
     attended: bool
@@ -42,15 +42,15 @@ class Person(Protocol):
         """The flags that bring the same person again, with what stands behind each."""
         ...
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
         ...
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         """Whether each of these questions has an answer that was prepared."""
         ...
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
 
@@ -58,7 +58,7 @@ class Person(Protocol):
         """An earlier process asked these: what is prepared for them is not told as unused."""
         ...
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...
 
@@ -70,7 +70,7 @@ class Session:
     program: Program
     catalogue: Catalogue
     gateway: Gateway
-    person: Person
+    person: Respondent
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     project: Path = field(default_factory=Path.cwd)

@@ -20,11 +20,11 @@ from skillrun.people.answers import (
     answered,
     choices_of,
     notes_of,
-    shown,
+    on_one_line,
     with_more,
 )
 from skillrun.people.form import UnclearAnswers, write_form
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.terminal import Kept, Left
 from skillrun.runtime.breakers import Limit
@@ -82,7 +82,7 @@ async def put(
     run, person = frame.run, frame.run.session.person
     where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
-    asking = Asking(
+    asking = Questions(
         address.partition("/")[2],
         frame.open.title,
         tuple(questions),
@@ -132,7 +132,7 @@ def _told(frame: Frame, body: AnswerBody) -> Told:
     return told
 
 
-def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> AnswerBody:
+def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> AnswerBody:
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
     answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
@@ -147,7 +147,7 @@ def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> Answe
 
 
 async def _brought_up_to_date(
-    frame: Frame, asking: Asking, known: AnswerBody, where: str, fingerprint: str
+    frame: Frame, asking: Questions, known: AnswerBody, where: str, fingerprint: str
 ) -> AnswerBody:
     """The answers with what the person has changed in the form since it was read, while the phase is open."""
     if not known.get("form"):
@@ -169,7 +169,9 @@ async def _brought_up_to_date(
     return body
 
 
-def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> tuple[Asking, Mapping[str, object]]:
+def _kept_on_the_way(
+    frame: Frame, asking: Questions, where: str, fingerprint: str
+) -> tuple[Questions, Mapping[str, object]]:
     """The same, with what the person answered before they paused, and when: each answer is on record as soon as it is
     given, and so is what was typed and not sent."""
     journal, address = frame.run.journal, f"{where}/given"
@@ -197,7 +199,7 @@ def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
     return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
 
 
-async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> Given:
+async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bool) -> Given:
     """An answer for each question: from the form, prepared, from the person, or by default."""
     store = frame.run.store
     name = store.ledger.name(form) if form is not None else None
@@ -230,7 +232,7 @@ def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> NextStep:
     """What to put into a file of prepared answers, and what to type then."""
     lines = []
     for question in questions[:MOST_NAMED]:
-        first, *others = [*map(shown, choices_of(question)), "…"]
+        first, *others = [*map(on_one_line, choices_of(question)), "…"]
         others = [one for one in others if one != "…"]
         lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
@@ -248,7 +250,7 @@ def unfitting(unfit: PreparedUnfit) -> Waiting:
 def _choices(question: Question) -> str:
     """What may be answered, for who is not shown the choices."""
     choices = choices_of(question)
-    return f" ({', '.join(map(shown, choices))})" if choices else ""
+    return f" ({', '.join(map(on_one_line, choices))})" if choices else ""
 
 
 async def paused(frame: Frame, reason: str, next_step: str | NextStep) -> Waiting:
@@ -260,7 +262,7 @@ async def paused(frame: Frame, reason: str, next_step: str | NextStep) -> Waitin
 
 
 async def _asked_again(
-    frame: Frame, asking: Asking, form: Reading, before: Mapping[int, QuestionRecord] = MappingProxyType({})
+    frame: Frame, asking: Questions, form: Reading, before: Mapping[int, QuestionRecord] = MappingProxyType({})
 ) -> Given | None:
     """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
 

@@ -9,7 +9,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import shown
 from skillrun.people.answers import Question
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.wording import one_stop
 from skillrun.runtime.errors import StepFailed
@@ -96,7 +96,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     if not found and default is not None:
         asked: Question = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
         asked["choices"], asked["means"] = [THERE, GO_ON], {str(default): GO_ON}
-        asking = Asking(frame.at(step).partition("/")[2], frame.open.title, (asked,))
+        asking = Questions(frame.at(step).partition("/")[2], frame.open.title, (asked,))
         try:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
