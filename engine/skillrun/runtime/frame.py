@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from skillrun.language.files.definitions import Prompt, Step
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.types import identifier
 from skillrun.language.types.written_schemas import written_shape
 from skillrun.models.messages import Message
 from skillrun.runtime.errors import StepFailed
@@ -114,7 +115,7 @@ class Frame:
 
     def bind(self, name: str | None, value: Any) -> None:
         if name is not None:
-            self.names[name.replace("-", "_")] = value
+            self.names[identifier(name)] = value
 
     def at(self, step: Step) -> str:
         """The address of a step; one without an id is known by its verb."""

@@ -11,6 +11,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.files.places import items_of as items_within
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import shown
+from skillrun.language.types.types import identifier
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
@@ -91,7 +92,7 @@ def _told(reasons: list[str]) -> str:
 
 
 def _name(step: Step) -> str:
-    return step.item.replace("-", "_")
+    return identifier(step.item)
 
 
 def _given(step: Step, tried: Tried) -> dict[str, Any]:
