@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
 from skillrun.runtime.store.disk.folder import stored
@@ -29,7 +29,7 @@ class Turn:
 
 async def turn(session: Session, folder: Tree | Path, journal: Journal, inputs: dict[str, Any]) -> Turn:
     """Evaluate the run in `folder` from its first phase. The caller holds the lock and keeps the journal open."""
-    before = artifacts(folder, journal)
+    before = artifact_texts(folder, journal)
     reused: list[str] = []
     asked: list[str] = []
 
@@ -39,10 +39,10 @@ async def turn(session: Session, folder: Tree | Path, journal: Journal, inputs: 
 
     session.listeners = [*session.listeners, listen]
     outcome = await again(session, folder, journal, inputs)
-    return Turn(outcome, len(reused), asked, differences(before, artifacts(folder, journal)))
+    return Turn(outcome, len(reused), asked, differences(before, artifact_texts(folder, journal)))
 
 
-def artifacts(folder: Tree | Path, journal: Journal) -> dict[str, str]:
+def artifact_texts(folder: Tree | Path, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
     ledger = stored(folder, journal).ledger
     return {name: ledger.text(name) or "" for name in ledger.artifacts()}

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.language.check.program import Program
-from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError, allowed
 from skillrun.language.text.source import MAX_BYTES
+from skillrun.language.types.given import given_values
 from skillrun.language.types.records import is_whole
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.disk.atomic import write_atomic
