@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.next_step import NOTHING, NextStep
-from skillrun.runtime.store.state import Status
 
 
 class StepFailed(Exception):
@@ -65,7 +64,7 @@ class Back(Exception):
 class Stopped(Exception):
     """The run, or the protocol or inline workflow, ends here."""
 
-    def __init__(self, status: Status, reason: str) -> None:
+    def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason

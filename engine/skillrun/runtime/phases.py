@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from skillrun.language.files.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
@@ -59,7 +59,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: Phase
                 raise
             ended = await _failed(phase, str(stopped))
         except Stopped as stopped:
-            ended = Ended("stopped", reason=stopped.reason, ends=stopped.status)
+            ended = Ended("stopped", reason=stopped.reason, ends=cast(Status, stopped.status))
     if ended.summary is not None:
         await run.store.summaries.put(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.kinds import VERBS
 from skillrun.language.text.diagnostics import allowed
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.store.state import Status
 
 
 async def act(step: Step, frame: Frame) -> None:
     status = frame.text(step)
     if status not in VERBS["stop"].main.values:
         raise StepFailed(f"`stop` is {shown(status)}; {allowed(VERBS['stop'].main.values)}", frame.at(step))
-    raise Stopped(cast(Status, status), frame.text(step, "reason"))
+    raise Stopped(status, frame.text(step, "reason"))
