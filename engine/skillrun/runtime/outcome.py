@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from skillrun.runtime.next_step import NOTHING, NextStep
-from skillrun.runtime.store.state import Status
 
+Status = Literal["running", "waiting", "completed", "failed", "interrupted"]
 EXIT: Final[Mapping[Status, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
 
 

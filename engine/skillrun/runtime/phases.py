@@ -13,10 +13,10 @@ from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, failing, kn
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.frame import Evaluator, Frame
 from skillrun.runtime.next_step import NOTHING, NextStep
+from skillrun.runtime.outcome import Status
 from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
-from skillrun.runtime.store.state import Status
 from skillrun.runtime.store.summary import WAITS, Summary
 from skillrun.runtime.summaries import degraded_of, outputs_of, record_of, summary_of
 

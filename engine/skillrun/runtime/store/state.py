@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from annotated_types import Interval
 
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable
 from skillrun.language.types.records import Number, Whole, is_whole, required
 from skillrun.language.types.schemas import shown
+from skillrun.runtime.outcome import Status
 from skillrun.runtime.store.records_yaml import RunFile, plain_data, rendered, to_frontmatter
 
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
 MOST_ROUNDS: Final = 10_000
 RESTORE: Final = "restore the file; the journal beside it is untouched"
-Status = Literal["running", "waiting", "completed", "failed", "interrupted"]
 
 
 @dataclass
