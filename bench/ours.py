@@ -10,7 +10,8 @@ from typing import Any
 
 from bench.subject import Work, main
 from skillrun.dev.cycle import turn
-from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import render
@@ -18,9 +19,10 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin, checked_inputs, resume
+from skillrun.runtime.session import begin, resume
 from skillrun.runtime.store.disk.run_folder import RunFolder
 
 NAME = "run"

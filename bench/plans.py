@@ -21,7 +21,7 @@ import platformdirs
 
 from bench.ours import UNLIMITED
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
@@ -30,8 +30,9 @@ from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request, 
 from skillrun.models.scripted import WORDS, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import CallEnded, Event, WentBack
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin, checked_inputs
+from skillrun.runtime.session import begin
 
 REQUEST = "Add dark mode to the settings page"
 DECISIONS = """expert-review/cycle/choice: [redesign, override]

@@ -17,7 +17,7 @@ from typing import Any, Final
 import platformdirs
 
 from bench.ours import UNLIMITED
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
@@ -26,8 +26,9 @@ from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import CallEnded, Event
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin, checked_inputs
+from skillrun.runtime.session import begin
 from skillrun.runtime.store.records_yaml import from_frontmatter
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 

@@ -17,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
@@ -26,6 +26,7 @@ from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import SqliteJournal
@@ -101,7 +102,7 @@ class Driver:
         )
         if (runs / NAME / "state.md").exists():
             return (await session.resume(setting, runs, NAME)).exit_code
-        inputs, _ = session.checked_inputs(self.program, self.job["inputs"])
+        inputs, _ = checked_inputs(self.program, self.job["inputs"])
         return (await session.begin(setting, inputs, runs, NAME)).exit_code
 
 

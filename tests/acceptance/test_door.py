@@ -23,7 +23,7 @@ import pytest
 
 from skillrun.models.messages import Attempts, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.calls import limits
+from skillrun.runtime import limits
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import read_journal
 from tests.acceptance.conftest import Call, Done, Make

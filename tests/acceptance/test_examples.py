@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from skillrun.language.check.program import check_library, check_workflow
+from skillrun.language.check.checker import check_library, check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import Problem

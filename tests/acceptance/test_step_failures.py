@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
@@ -17,7 +17,7 @@ from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.events import Event, Said
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 
 pytestmark = pytest.mark.finding("FL3")
@@ -134,7 +134,7 @@ def test_without_a_stand_in_the_run_fails_and_says_where_and_what_to_do(tmp_path
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
     assert outcome.reason.startswith("one: skills/trip/one.md:5:28: `odd.data.box.value` is absent")
     assert "default" in outcome.reason
-    assert "skillrun resume run" in outcome.next_step
+    assert "skillrun resume run" in str(outcome.next_step)
 
 
 def test_what_an_output_cannot_use_fails_the_phase_which_may_have_a_stand_in(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
@@ -25,10 +26,11 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import Answer, QuestionRecord
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import Read
 from skillrun.runtime import session
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import SqliteJournal
@@ -85,25 +87,25 @@ class Human:
     away: bool
     typed: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
         await asyncio.sleep(0)
         if self.away and (not now or _number(asking.key) % 3 == 0):
             return None
         return [self._answer(asking, question) for question in asking.questions]
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         return False
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """What was answered in an earlier process is no business of this one."""
 
     def asked_before(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
         """Nothing is prepared here."""
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """Nothing is prepared here."""
 
-    def _answer(self, asking: Asking, question: Mapping[str, Any]) -> Answer:
+    def _answer(self, asking: Questions, question: Mapping[str, Any]) -> Answer:
         if str(question["id"]).startswith("keep-"):
             return {"answer": question["default"]}
         failed, again, number = asking.key.partition(".retry-")
@@ -201,7 +203,7 @@ class Bench:
         if how == "resume":
             return await session.resume(setting, runs, NAME)
         if how == "begin":
-            inputs, _ = session.checked_inputs(self.program, {"request": "Paint it blue."})
+            inputs, _ = checked_inputs(self.program, {"request": "Paint it blue."})
             return await session.begin(setting, inputs, runs, NAME)
         folder = RunFolder(runs / NAME)
         with folder.lease.hold(), closing(folder.journal()) as journal:

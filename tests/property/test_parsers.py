@@ -15,7 +15,7 @@ from random import SystemRandom
 
 import pytest
 
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import Problem, render
@@ -32,7 +32,7 @@ MUTANTS = 40 * TIMES
 CHECK = """
 import json, resource, signal, sys, time
 from pathlib import Path
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, search_path
 resource.setrlimit(resource.RLIMIT_AS, (MEGABYTES << 20, MEGABYTES << 20))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
 from skillrun.language.files.kinds import SUMMARY_KEYS, VERBS
 from skillrun.language.files.parse import parse_phase

@@ -6,6 +6,7 @@ Its records are kept either way; the question is about paths out of the project 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,7 @@ def decided(loaded: Loaded, folder: Path, by_flag: bool | None, out: Output, *, 
 
     Raises SkillrunError where something has to be decided and nobody is there.
     """
-    session = loaded.session(ScriptedGateway(), StandIn(), adopt=by_flag)
+    session = replace(loaded.session(ScriptedGateway(), StandIn()), adopt=by_flag)
     claims = foreign_claims(session, folder) if by_flag is None else None
     if claims is None or not claims.matter:
         return by_flag

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
+from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.words import counted, line_of, standing
-from skillrun.cli.workflow import RESUMED, Job, prepare, workflow_command
+from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.dev.cycle import Turn, turn
 from skillrun.dev.watch import Changes, watching
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
 from skillrun.models.messages import Gateway
-from skillrun.people.person import open_person
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Journal
@@ -69,7 +70,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
     roots = [root.path for root in library.roots]
     estimate = None
     if not folder.has_state:  # a run that is there has its estimate
-        estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.prepared)
+        estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.presence.prepared)
     with folder.lease.hold(), watching(roots, changes):
         journal = folder.new_journal()
         try:
@@ -127,11 +128,8 @@ async def _evaluate(
             if line:
                 out.line(line)
 
-    person = open_person(unattended=job.unattended, answers=job.answers, interactive=job.interactive)
-    session = loaded.session(
-        gateway,
-        person,
-        heard,
+    session = replace(
+        loaded.session(gateway, job.presence.person(), heard),
         override=job.model,
         budget=job.budget,
         keeps_reads=False,
@@ -163,6 +161,6 @@ def _report(result: Turn, differences: dict[str, list[str]], seconds: float, out
         f"{result.reused} reused, {len(result.asked)} asked, {counted(len(changed), 'artifact')} changed"
     )
     if outcome.status == "failed":
-        out.line(f"next: {hanging(outcome.next_step)}")
+        out.line(f"next: {hanging(str(outcome.next_step))}")
     told = {"status": outcome.status, "reason": outcome.reason, "reused": result.reused, "asked": result.asked}
     out.data({**told, "changed": sorted(changed)})

@@ -18,7 +18,7 @@ from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, two_columns
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.catalogue import Catalogue

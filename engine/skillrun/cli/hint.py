@@ -63,11 +63,10 @@ def _line(prompt: str, workflow: str) -> str:
 
 
 def _of_workflow(library: Library, name: str, prompt: str) -> str:
-    from skillrun.cli.workflow import first_input
-    from skillrun.language.library.given import given_values
+    from skillrun.language.types.given import given_values
 
     workflow = library.workflow(name)
-    first = first_input(workflow) if workflow is not None else None
+    first = workflow.first_input if workflow is not None else None
     if workflow is None or workflow.hint is None or first is None:
         return ""
     config = library.config(workflow.config) if workflow.config else None

@@ -29,7 +29,7 @@ from skillrun.runtime.events import (
     RunStarted,
     WentBack,
 )
-from skillrun.runtime.run import Spent
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.summary import WAITS
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from skillrun.language.library.library import Library
     from skillrun.language.library.wishes import Wish
     from skillrun.language.text.diagnostics import Problem
-    from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.models.catalogue import Catalogue
+    from skillrun.models.entries import Resolved
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
     from skillrun.runtime.events import Listener
-    from skillrun.runtime.run import Person, Session
+    from skillrun.runtime.run import Respondent, Session
 
 NOTHING: Final = "Nothing was run and nothing was spent."
 
@@ -83,22 +84,24 @@ class Loaded:
     program: Program
     catalogue: Catalogue
 
-    def session(self, gateway: Gateway, person: Person, listener: Listener | None = None, **more: Any) -> Session:
+    def session(
+        self, gateway: Gateway, person: Respondent, listener: Listener | None = None, cache: Path | None = None
+    ) -> Session:
         """What a run needs; without a `cache` no provider is asked for its list of models."""
         from skillrun.runtime.run import Session
 
         listeners = [listener] if listener is not None else []
-        return Session(self.program, self.catalogue, gateway, person, listeners=listeners, environ=os.environ, **more)
+        return Session(self.program, self.catalogue, gateway, person, listeners, os.environ, cache=cache)
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
-        from skillrun.language.library.given import models_in
         from skillrun.language.library.lookups import Lookups
+        from skillrun.language.library.named import models_in
         from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.wrong(override)):
             raise UsageError(wrong.message, wrong.hint)
-        wanted = models_in(self.program, inputs)
+        wanted = models_in(self.program.library, self.program.workflow, inputs)
         asked = {*self.catalogue.tiers, *wanted}
         for name, resolved in self.resolved(override, more=wanted).items():
             provider = self.catalogue.providers.get(resolved.provider)
@@ -119,30 +122,6 @@ class Loaded:
             for name in names
         }
 
-    def trusted(
-        self,
-        out: Output,
-        override: str,
-        pinned: Mapping[str, str] = MappingProxyType({}),
-        *,
-        unattended: bool,
-        given: bool,
-        more: Iterable[str] = (),
-    ) -> Loaded:
-        """The same, once somebody has agreed to where its calls go; asks where it has to, or ends the command.
-
-        `given`: agreed to for this command.
-        """
-        used = {model.provider for model in self.resolved(override, pinned, more).values()}
-        if given:
-            return Loaded(self.program, open_catalogue(self.program.library, trusted=True))
-        if not any(provider.barred for name, provider in self.catalogue.providers.items() if name in used):
-            return self
-        from skillrun.cli.trust import agreed
-
-        agreed(self, used, out, unattended=unattended)
-        return Loaded(self.program, open_catalogue(self.program.library))
-
     def gateway(self, script: Sequence[Rule] | None, progress: Callable[[str], None]) -> Gateway:
         """The way to the models; with a script, to its replies alone."""
         from skillrun.models.gateway import open_gateway
@@ -157,7 +136,7 @@ def load(
     name: str, out: Output, library: Library | None = None, consequence: str = NOTHING, *, trusted: bool = False
 ) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
-    from skillrun.language.check.program import check_workflow
+    from skillrun.language.check.checker import check_workflow
 
     library = library or open_library()
     look_for(name, library)

@@ -13,7 +13,8 @@ from skillrun.cli.options import as_json
 from skillrun.cli.options import model as model_option
 from skillrun.cli.printing import Output
 from skillrun.cli.words import two_columns
-from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import Resolved
 
 
 @click.command(help="Show what each tier, alias and intent means here, or what NAME means, and why.")

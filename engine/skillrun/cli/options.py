@@ -6,17 +6,21 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+if TYPE_CHECKING:
+    from skillrun.language.types.fields import Field
+
+GIVEN: Final = "input_"
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """`calls=20,price=1.5` as numbers by name."""
     from skillrun.language.text.diagnostics import allowed, did_you_mean
-    from skillrun.runtime.calls.limits import NAMES
+    from skillrun.runtime.budgets import NAMES
 
     limits: dict[str, float] = {}
     for part in text.split(",") if text else ():
@@ -85,3 +89,8 @@ def located(run: str, runs: Path) -> Path:
 
     path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)
+
+
+def key_of(field: Field) -> str:
+    """The name of the parameter of a workflow's input, which no option's is."""
+    return GIVEN + field.name.replace("-", "_")

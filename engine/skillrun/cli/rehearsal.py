@@ -21,15 +21,16 @@ from skillrun.language.files.places import eaches_of
 from skillrun.language.library.sizes import Size, measured, step_of
 from skillrun.language.replies.attached import last_block
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.types import identifier
 from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import Prepared, Read
 from skillrun.runtime.events import CallEnded, Event, RunStarted
-from skillrun.runtime.interpreter import Outcome
-from skillrun.runtime.run import Spent
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.session import rehearse
+from skillrun.runtime.spent import Spent
 
 LENGTHS: Final = (
     "Lengths of replies and turns with tools: {measured} of {steps} measured in finished runs (config/sizes.yaml), the "
@@ -51,7 +52,7 @@ class StandIn:
     attended = False
     typed: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
         """A default that is none is no answer here either: what a person decides is taken to be the first choice."""
         for one in asking.questions:
             if choices_of(one):
@@ -68,16 +69,16 @@ class StandIn:
             found = self.prepared.take(key, question)
         return found or answered(chosen, answered_by=DEFAULT)
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         return all(self.prepared.ready(asking.key, question) for question in asking.questions)
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """What a rehearsal goes on with is not prepared."""
 
     def asked_before(self, address: str, questions: Sequence[Question]) -> None:
         """Nor is what an earlier process asked."""
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """Nor is there anything to tell of it."""
 
 
@@ -177,14 +178,14 @@ async def rehearsed(
     expected = Expectation.of(loaded.program)
     said = expected if straight else Expectation({}, Size(0))
     gateway = LongWinded(said, script, price=loaded.catalogue.price)
-    told: dict[str, Any] = {
-        "override": override,
-        "typed": typed,
-        "straight": straight,
-        "runs": runs,
-        "sizes": expected.known,
-    }
-    session = loaded.session(gateway, person or StandIn(), heard, **told)
+    session = replace(
+        loaded.session(gateway, person or StandIn(), heard),
+        override=override,
+        typed=typed,
+        straight=straight,
+        runs=runs,
+        sizes=expected.known,
+    )
     outcome = await rehearse(session, inputs)
     places = loaded.catalogue.places(models.values())
     turns: Counter[str] = Counter()
@@ -230,10 +231,9 @@ async def estimated(
 ) -> dict[str, Any] | None:
     """`run.estimate` for a workflow that reads it: what a rehearsal that went through has used.
 
-    Where a file reads `run.estimate.answers.<id>`, also what it would be with each choice of that question.
+    Where a template reads `run.estimate.answers.<id>`, also what it would be with each choice of that question.
     """
-    texts = [source.text for source in loaded.program.library.files.values() if "run.estimate" in source.text]
-    if not texts:
+    if not loaded.program.reads_name("run.estimate"):
         return None
     person = StandIn(prepared=prepared())
 
@@ -245,11 +245,11 @@ async def estimated(
     found = await told(person)
     answers: dict[str, dict[str, Any]] = {}
     for name, choices in person.met.items():
-        if any(f"run.estimate.answers.{name.replace('-', '_')}" in text for text in texts):
+        if loaded.program.reads_name(f"run.estimate.answers.{identifier(name)}"):
             for choice in choices:
                 stand_in = StandIn({name: choice}, prepared())
                 if (one := await told(stand_in)) is not None:
-                    answers.setdefault(name.replace("-", "_"), {})[str(choice)] = one
+                    answers.setdefault(identifier(name), {})[str(choice)] = one
     return {**found, **({"answers": answers} if answers else {})} if found is not None else None
 
 

@@ -18,7 +18,7 @@ from skillrun.language.files.definitions import Workflow
 from skillrun.language.files.places import unmarked
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
 from skillrun.models.messages import Request
-from skillrun.runtime.session import checked_inputs
+from skillrun.runtime.inputs import checked_inputs
 
 
 @click.command(help="Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.")

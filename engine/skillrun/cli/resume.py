@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,21 +12,24 @@ import click
 
 from skillrun.cli import adoption, options
 from skillrun.cli.loading import Loaded, load, open_library, read_script, refuse
+from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.cli.running import carry_out
 from skillrun.cli.story import read_state, story
+from skillrun.cli.trust import trusted
 from skillrun.cli.words import counted, money
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.prepared import read_answers
 from skillrun.people.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
-from skillrun.runtime.interpreter import Outcome, now
+from skillrun.runtime.clock import moment
+from skillrun.runtime.foretelling import WouldAsk, would_ask
+from skillrun.runtime.forward import changed_files
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import WouldAsk, would_ask
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.run_store import called
 from skillrun.runtime.store.state import STATE
@@ -47,24 +51,38 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 @options.trust_project
 @adoption.adopt
 @options.as_json
-def resume(run: str, runs: Path, script: Path | None, json: bool, **more: Any) -> int:
-    return go_on(run, runs, script, Output(json), **more)
+def resume(run: str, **options_given: Any) -> int:
+    return go_on(resuming(run, options_given))
 
 
-def go_on(
-    run: str,
-    runs: Path,
-    script: Path | None,
-    out: Output,
-    *,
-    yes: bool = False,
-    preview: bool = False,
-    workflow: str = "",
-    **more: Any,
-) -> int:
+@dataclass(frozen=True)
+class Resuming:
+    """The run to go on with, and what the options say."""
+
+    run: str
+    runs: Path
+    script: Path | None
+    presence: Presence
+    budget: Mapping[str, float]
+    share: bool
+    trust_project: bool
+    adopt: bool | None
+    yes: bool
+    preview: bool
+    json: bool
+
+
+def resuming(run: str, values: Mapping[str, Any]) -> Resuming:
+    """The same from the values of the options, by their names."""
+    presence = Presence(**{field.name: values[field.name] for field in fields(Presence)})
+    own = [field.name for field in fields(Resuming) if field.name not in ("run", "presence")]
+    return Resuming(run, presence=presence, **{name: values[name] for name in own})
+
+
+def go_on(request: Resuming, workflow: str = "") -> int:
     """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
-    people = {key: more[key] for key in ("unattended", "answers", "interactive")}
-    folder = options.located(run, runs)
+    out, presence, preview = Output(request.json), request.presence, request.preview
+    folder = options.located(request.run, request.runs)
     name, typed = folder.name, called(folder, Path.cwd())
     library = open_library()
     _bring_forward(RunFolder(folder), library, out, preview=preview)
@@ -80,13 +98,13 @@ def go_on(
             f"there is no workflow `{state.workflow}` here", f"the run was begun in {state.project}: go there"
         )
     loaded = load(state.workflow, out, library)
-    changed = sessions.changed_files(loaded.program, state)
-    if more["answers"] is not None and not preview:
-        refuse(check_answers(loaded.program, read_answers(more["answers"])), out, UNTOUCHED, code=2)
-    adopt = more["adopt"]
+    changed = changed_files(loaded.program, state)
+    if presence.answers is not None and not preview:
+        refuse(check_answers(loaded.program, presence.prepared()), out, UNTOUCHED, code=2)
+    adopt = request.adopt
     if not preview:
-        adopt = adoption.decided(loaded, folder, adopt, out, attended=not more["unattended"])
-    asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not yes) else []
+        adopt = adoption.decided(loaded, folder, adopt, out, attended=not presence.unattended)
+    asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not request.yes) else []
     again = [call for call in asked if call.again]
     if preview:
         out.line("\n".join(_lines(asked)))
@@ -99,17 +117,22 @@ def go_on(
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
-    replies = read_script(script, out)
+    replies = read_script(request.script, out)
     if replies is None:
-        attending = {"unattended": more["unattended"], "given": more["trust_project"]}
-        state = decided_state(loaded.session(ScriptedGateway(), StandIn(), adopt=adopt), folder)
-        loaded = loaded.trusted(out, state.override, state.models, **attending)
+        state = decided_state(_asking_nobody(loaded, adopt=adopt), folder)
+        models = loaded.resolved(state.override, state.models)
+        loaded = trusted(loaded, models, out, unattended=presence.unattended, given=request.trust_project)
 
     async def go(session: Session) -> Outcome:
-        return await sessions.resume(session, folder.parent, name)
+        chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
+        return await sessions.resume(chosen, folder.parent, name)
 
-    session = {"budget": more["budget"], "share": more["share"], "adopt": adopt}
-    return carry_out(loaded, go, folder, replies, out, people, session)
+    return carry_out(loaded, presence, go, folder, replies, out)
+
+
+def _asking_nobody(loaded: Loaded, *, adopt: bool | None) -> Session:
+    """A session that only looks."""
+    return replace(loaded.session(ScriptedGateway(), StandIn()), adopt=adopt)
 
 
 def _bring_forward(folder: RunFolder, library: Library, out: Output, *, preview: bool) -> None:
@@ -121,12 +144,12 @@ def _bring_forward(folder: RunFolder, library: Library, out: Output, *, preview:
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
         raise UsageError(f"{folder.store().place(STATE)} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
-    for line in folder.bring_forward(old, program, now()):
+    for line in folder.bring_forward(old, program, moment()):
         out.line(line)
 
 
 async def _would_ask(loaded: Loaded, folder: Path, *, adopt: bool | None) -> list[WouldAsk]:
-    return await would_ask(loaded.session(ScriptedGateway(), StandIn(), adopt=adopt), folder.parent, folder.name)
+    return await would_ask(_asking_nobody(loaded, adopt=adopt), folder.parent, folder.name)
 
 
 def _again(asked: list[WouldAsk]) -> str:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from skillrun.cli.job import Job
 from skillrun.cli.live import view
 from skillrun.cli.loading import Loaded, cache_folder, refuse
+from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
-from skillrun.cli.story import story
+from skillrun.cli.story import read_state, story
 from skillrun.cli.words import at, spent, standing
-from skillrun.cli.workflow import Job, first_input
 from skillrun.language.text.diagnostics import SkillrunError, hanging
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
 from skillrun.people.refusal import check_answers, refusal
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
 from skillrun.runtime.store.disk.opening import base_slug, is_run, new_slug
@@ -32,9 +33,9 @@ def run_new(job: Job, out: Output) -> int:
     loaded, inputs = job.loaded, job.inputs
     if not _answered(job, out):
         return 1
-    first = first_input(loaded.program.workflow)
+    first = loaded.program.workflow.first_input
     words = legible(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
-    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed, job.prepared))
+    estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed, job.presence.prepared))
     name = job.slug or new_slug(job.runs, words, shared=job.share)
     if not job.slug:
         base = base_slug(words)
@@ -43,21 +44,16 @@ def run_new(job: Job, out: Output) -> int:
     left: list[str] = []
 
     async def go(session: Session) -> Outcome:
-        outcome = await begin(session, inputs, job.runs, name)
+        chosen = replace(
+            session, override=job.model, budget=job.budget, estimate=estimate, typed=job.typed, share=job.share
+        )
+        outcome = await begin(chosen, inputs, job.runs, name)
         if isinstance(session.gateway, ScriptedGateway) and outcome.status == "completed":
             left.extend(dict.fromkeys(session.gateway.unused()))
         return outcome
 
-    more = {
-        "override": job.model,
-        "budget": job.budget,
-        "estimate": estimate,
-        "typed": job.typed,
-        "share": job.share,
-    }
-    people = {"unattended": job.unattended, "answers": job.answers, "interactive": job.interactive}
     try:
-        code = carry_out(loaded, go, (job.runs / name).resolve(), job.script, out, people, more)
+        code = carry_out(loaded, job.presence, go, (job.runs / name).resolve(), job.script, out)
     finally:
         with suppress(OSError):  # a name that was taken for nothing
             (job.runs / name).rmdir()
@@ -68,8 +64,6 @@ def run_new(job: Job, out: Output) -> int:
 
 def _mention(runs: Path, name: str, out: Output) -> None:
     """Say that an earlier run has the same words and is not over: perhaps that one was meant."""
-    from skillrun.cli.story import read_state
-
     folder = runs / name
     if name and is_run(folder):
         with suppress(SkillrunError):
@@ -81,12 +75,11 @@ def _mention(runs: Path, name: str, out: Output) -> None:
 
 def carry_out(
     loaded: Loaded,
+    presence: Presence,
     go: Callable[[Session], Awaitable[Outcome]],
     folder: Path,
     script: Sequence[Rule] | None,
     out: Output,
-    people: Mapping[str, Any],
-    more: Mapping[str, Any],
 ) -> int:
     """Run with a view of it, and say how it ended; the exit code."""
     ended: list[Outcome] = []
@@ -94,10 +87,10 @@ def carry_out(
     async def within() -> None:
         with view(out) as display:
             gateway = loaded.gateway(script, display.line)
-            person = open_person(**people, around=display.around)
+            person = presence.person(display.around)
             try:
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
-                ended.append(await go(loaded.session(gateway, person, display.heard, cache=cache, **more)))
+                ended.append(await go(loaded.session(gateway, person, display.heard, cache)))
             finally:
                 await gateway.close()
             for name in person.prepared.unused():
@@ -120,9 +113,9 @@ def carry_out(
 def _answered(job: Job, out: Output) -> bool:
     """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
     program = job.loaded.program
-    prepared = job.prepared()
+    prepared = job.presence.prepared()
     refuse(check_answers(program, prepared), out)
-    reasons = refusal(program, prepared, job.inputs) if job.unattended else []
+    reasons = refusal(program, prepared, job.inputs) if job.presence.unattended else []
     if reasons:
         for reason in reasons:
             out.note(reason)
@@ -146,6 +139,6 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     if "usage" in told:
         out.line(spent(told["usage"]))
     show = f"`skillrun show {called(folder, Path.cwd())}` tells how it went"
-    out.line(f"next: {hanging(outcome.next_step) or show}")
-    ended = {"status": outcome.status, "reason": outcome.reason, "next": outcome.next_step}
+    out.line(f"next: {hanging(str(outcome.next_step)) or show}")
+    ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
     out.data({**told, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

@@ -34,9 +34,9 @@ def schema(name: str | None, json: bool) -> int:
     if text is None or text.output is None:
         known = [skill for skill in library.skills() if _template(library, skill) is not None]
         raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed(known))
-    told = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.outline}
-    out.line(encoding.dumps(told, indent=2, ensure_ascii=False))
-    out.data(told)
+    document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.outline}
+    out.line(encoding.dumps(document, indent=2, ensure_ascii=False))
+    out.data(document)
     return 0
 
 

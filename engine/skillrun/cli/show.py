@@ -24,47 +24,47 @@ LONGEST: Final = 100  # characters of a value that is shown
 @options.as_json
 def show(run: str, runs: Path, json: bool) -> int:
     out = Output(json)
-    told = story(options.located(run, runs))
-    out.data(told)
-    for line in _lines(told) if not json else ():
+    record = story(options.located(run, runs))
+    out.data(record)
+    for line in _lines(record) if not json else ():
         out.line(line)
     return 0
 
 
-def _lines(told: Mapping[str, Any]) -> list[str]:
-    phases = told["phases"]
+def _lines(record: Mapping[str, Any]) -> list[str]:
+    phases = record["phases"]
     parts = {
-        "inputs": [f"{name}: {text}" for name, text in _brief(told["inputs"])],
-        "state": [f"{name}: {text}" for name, text in _brief(told["state"])],
-        "models": [f"{tier} = {model}" for tier, model in told["models"].items()],
+        "inputs": [f"{name}: {text}" for name, text in _brief(record["inputs"])],
+        "state": [f"{name}: {text}" for name, text in _brief(record["state"])],
+        "models": [f"{tier} = {model}" for tier, model in record["models"].items()],
         "": _table(phases),
         "outputs": [f"{at(phase)}: {text}" for phase in phases if (text := _equations(phase["outputs"]))],
         "flags": [f"{at(phase)}: {text}" for phase in phases if (text := _equations(phase["flags"]))],
-        "what happened": [f"{at(entry)}: {entry['text']}" for entry in told["happened"]],
-        "prompts, the longest of each step, in tokens": [_prompt(prompt) for prompt in told["prompts"]],
-        "left out of prompts, for want of room": [f"{at(entry)}: {entry['text']}" for entry in told["left_out"]],
-        "about the run": told["notices"],
+        "what happened": [f"{at(entry)}: {entry['text']}" for entry in record["happened"]],
+        "prompts, the longest of each step, in tokens": [_prompt(prompt) for prompt in record["prompts"]],
+        "left out of prompts, for want of room": [f"{at(entry)}: {entry['text']}" for entry in record["left_out"]],
+        "about the run": record["notices"],
         "features": [
             f"{feature['name']}: {'on' if feature['on'] else 'off, ' + feature['because']}"
-            for feature in told["features"]
+            for feature in record["features"]
         ],
-        "degraded": [f"{at(entry)}: {entry['text']}" for entry in told["degraded"]],
+        "degraded": [f"{at(entry)}: {entry['text']}" for entry in record["degraded"]],
         "changed by hand": [
-            *told.get("changed_by_hand", ()),
-            *(f"{name} (removed)" for name in told.get("removed_by_hand", ())),
+            *record.get("changed_by_hand", ()),
+            *(f"{name} (removed)" for name in record.get("removed_by_hand", ())),
         ],
-        "sent, answer unknown": told.get("unanswered"),
-        "not followed": told["not_followed"],
+        "sent, answer unknown": record.get("unanswered"),
+        "not followed": record["not_followed"],
     }
-    lines = [f"{told['run']} · {told['workflow']} · {standing(told['status'], told['reason'])}"]
-    lines += [f"round {told['round']}, started {told['started_at']}, in {told['folder']}"]
+    lines = [f"{record['run']} · {record['workflow']} · {standing(record['status'], record['reason'])}"]
+    lines += [f"round {record['round']}, started {record['started_at']}, in {record['folder']}"]
     for title, rows in parts.items():
         if rows:
             lines += ["", f"{title}:", *(f"  {hanging(line)}" for line in rows)] if title else ["", *rows]
-    expected = {key: value for key, value in told["estimate"].items() if key not in ("answers", "each", "phases")}
+    expected = {key: value for key, value in record["estimate"].items() if key not in ("answers", "each", "phases")}
     if expected:
         lines += ["", f"expected before it began: {_equations(expected)}"]
-    return [*lines, "", f"journal: {told['journal']}" if "journal" in told else spent(told["usage"])]
+    return [*lines, "", f"journal: {record['journal']}" if "journal" in record else spent(record["usage"])]
 
 
 def _prompt(prompt: Mapping[str, Any]) -> str:

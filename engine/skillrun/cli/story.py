@@ -13,7 +13,7 @@ from skillrun.cli.words import line_of
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
-from skillrun.runtime.run import Spent
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.disk.transcript import KINDS, Record
 from skillrun.runtime.store.journal import Journal

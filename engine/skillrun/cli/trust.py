@@ -6,13 +6,12 @@ Also asks for it before a run that needs it. What the wishes are is for `languag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillrun.cli.loading import NOTHING, Loaded, open_library, refuse
+from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
@@ -22,6 +21,7 @@ from skillrun.people.person import has_terminal
 
 if TYPE_CHECKING:
     from skillrun.language.library.library import Library
+    from skillrun.models.entries import Provider, Resolved
 
 NONE = "this project wants nothing that any project may not have; there is nothing to trust"
 
@@ -39,43 +39,54 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     if revoke:
         gone = consent.revoke(library.project)
         out.line("this project is not trusted any more" if gone else "this project was not trusted")
-        return _told((), out, trusted=False)
+        return _report((), out, trusted=False)
     wanted = _wanted(library, out)
     if not wanted:
         out.line(NONE)
-        return _told(wanted, out, trusted=True)
+        return _report(wanted, out, trusted=True)
     trusted = consent.is_agreed(library.project, digest(wanted))
     _show(library, wanted, out)
     if show or trusted:
         out.line("It is trusted." if trusted else "It is not trusted: `skillrun trust` asks.")
-        return _told(wanted, out, trusted=trusted)
+        return _report(wanted, out, trusted=trusted)
     if not yes and not has_terminal():
         out.note("error: nobody is there to be asked, and nothing was changed")
         out.note("hint: `skillrun trust --yes` agrees to what stands above")
-        _told(wanted, out, trusted=False)
+        _report(wanted, out, trusted=False)
         return 1
     if not yes and not _agreed(wanted):
         out.line("Nothing was changed.")
-        _told(wanted, out, trusted=False)
+        _report(wanted, out, trusted=False)
         return 1
     _keep(library, wanted, out)
-    return _told(wanted, out, trusted=True)
+    return _report(wanted, out, trusted=True)
 
 
-def agreed(loaded: Loaded, used: AbstractSet[str], out: Output, *, unattended: bool) -> None:
-    """Ask for what the providers that are used need, and keep the consent. Ends the command where nobody agrees."""
-    library = loaded.program.library
+def trusted(loaded: Loaded, models: Mapping[str, Resolved], out: Output, *, unattended: bool, given: bool) -> Loaded:
+    """The same workflow, once somebody has agreed to where calls to these models go.
+
+    Asks where it has to, or ends the command. `given`: agreed to for this command.
+    """
+    library, used = loaded.program.library, {model.provider for model in models.values()}
+    if given:
+        return Loaded(loaded.program, open_catalogue(library, trusted=True))
+    barred = [provider for name, provider in loaded.catalogue.providers.items() if name in used and provider.barred]
+    if not barred:
+        return loaded
     wanted = wishes(library)
     _show(library, wanted, out)
     if not unattended and has_terminal() and _agreed(wanted):
         _keep(library, wanted, out)
-        return
-    providers = [loaded.catalogue.providers[name] for name in sorted(used & loaded.catalogue.providers.keys())]
-    reasons = [f"nothing is sent to {provider.name}: {provider.barred}" for provider in providers if provider.barred]
+        return Loaded(loaded.program, open_catalogue(library))
+    reasons = [f"nothing is sent to {provider.name}: {provider.barred}" for provider in sorted(barred, key=_named)]
     out.note(f"error: {'; '.join(reasons)}. {NOTHING}")
     out.note("hint: `skillrun trust` agrees to it until it changes, --trust-project for one command")
     out.data({"status": "refused", "reasons": reasons})
     raise click.exceptions.Exit(1)
+
+
+def _named(provider: Provider) -> str:
+    return provider.name
 
 
 def _wanted(library: Library, out: Output) -> tuple[Wish, ...]:
@@ -126,7 +137,7 @@ def _keep(library: Library, wanted: Sequence[Wish], out: Output) -> None:
     out.line(f"Trusted, until one of these settings changes ({path}). `skillrun trust --revoke` takes it back.")
 
 
-def _told(wanted: Sequence[Wish], out: Output, *, trusted: bool) -> int:
+def _report(wanted: Sequence[Wish], out: Output, *, trusted: bool) -> int:
     rows: list[dict[str, Any]] = [
         {
             "path": wish.span.path,

@@ -17,7 +17,7 @@ from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
-from skillrun.language.check.program import check_library
+from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import enclosing_project
 from skillrun.language.text.diagnostics import Problem, UsageError, render

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillrun.runtime.events import CallEnded, Event
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import again
 from skillrun.runtime.store.disk.run_folder import RunFolder
@@ -27,7 +27,7 @@ class Turn:
 
 async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: dict[str, Any]) -> Turn:
     """Evaluate the run in `folder` from its first phase. The caller holds the lock and keeps the journal open."""
-    before = artifacts(folder, journal)
+    before = artifact_texts(folder, journal)
     reused: list[str] = []
     asked: list[str] = []
 
@@ -37,10 +37,10 @@ async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: di
 
     session.listeners = [*session.listeners, listen]
     outcome = await again(session, folder, journal, inputs)
-    return Turn(outcome, len(reused), asked, differences(before, artifacts(folder, journal)))
+    return Turn(outcome, len(reused), asked, differences(before, artifact_texts(folder, journal)))
 
 
-def artifacts(folder: RunFolder, journal: Journal) -> dict[str, str]:
+def artifact_texts(folder: RunFolder, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
     ledger = folder.store(journal).ledger
     return {name: ledger.text(name) or "" for name in ledger.artifacts()}

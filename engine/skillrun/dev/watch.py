@@ -61,7 +61,7 @@ def watching(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
                 return
             for name in (event.src_path, event.dest_path):
                 if name:
-                    _told(Path(str(name)), changes)
+                    _tell(Path(str(name)), changes)
 
     class NewFolders(FileSystemEventHandler):
         """A library folder that is made while watching is watched from then on."""
@@ -71,7 +71,7 @@ def watching(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
             if event.is_directory and path.name in FOLDERS:
                 observer.schedule(Handler(), str(path), recursive=True)
                 for inside in path.rglob("*"):
-                    _told(inside, changes)
+                    _tell(inside, changes)
 
     for root in roots:
         if root.is_dir():
@@ -87,6 +87,6 @@ def watching(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
         observer.join()
 
 
-def _told(path: Path, changes: Changes) -> None:
+def _tell(path: Path, changes: Changes) -> None:
     if path.suffix in _SUFFIXES and not path.name.startswith("."):
         changes.add(path)

@@ -10,7 +10,7 @@ from skillrun.models.messages import ModelError
 from skillrun.models.redaction import without_userinfo
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Provider
+    from skillrun.models.entries import Provider
 
 PLATFORMS: Final = {"linux": "Linux", "darwin": "MacOS"}
 NO_KEY = "no-key"  # the SDKs refuse an empty one

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.models.openai import OpenAIChatModel
 
-    from skillrun.models.catalogue import Provider
+    from skillrun.models.entries import Provider
 
 TOTAL = "total_tokens"
 ERRORS = range(400, 600)

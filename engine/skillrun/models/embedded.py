@@ -23,7 +23,7 @@ from skillrun.models.weights import OTHERWISE, failed, weights
 if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
 
-    from skillrun.models.catalogue import Embedded, Provider
+    from skillrun.models.entries import Embedded, Provider
 
 LONGEST_REPLY = 320  # characters of a free text: a model this small often does not end by itself
 LONGEST_RECORD = 400  # and of a structured one

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skillrun.models.messages import ErrorKind, ModelError
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Provider
+    from skillrun.models.entries import Provider
     from skillrun.models.redaction import Redactor
 
 LONGEST = 300
@@ -58,7 +58,9 @@ def model_error(error: Exception, provider: Provider, model: str, redactor: Reda
         what, step = _UNREADABLE, _WHERE
     names = {"provider": provider.name, "key": provider.key or "its key", "url": provider.base_url, "model": model}
     words = redactor.error(_unread(error)) if what == _UNREADABLE else ""
-    detail = ": ".join(part for part in (f"HTTP {status}" if status else "", words or _said(error, redactor)) if part)
+    detail = ": ".join(
+        part for part in (f"HTTP {status}" if status else "", words or _sentence(error, redactor)) if part
+    )
     message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
     failure = ModelError(kind, message, next_step=step.format(**names))
     failure.wait = _wait(error)
@@ -92,8 +94,8 @@ def _details(error: Exception) -> list[dict[str, Any]]:
 
 def _wait(error: Exception) -> float | None:
     """The seconds that a header asks to wait, or a detail of the body (`"retryDelay": "38s"`)."""
-    if (told := getattr(error, "retry_after", None)) is not None:
-        return float(told)
+    if (seconds := getattr(error, "retry_after", None)) is not None:
+        return float(seconds)
     delays = (detail.get("retryDelay") for detail in _details(error))
     matches = (_SECONDS.fullmatch(delay) for delay in delays if isinstance(delay, str))
     return next((float(match[1]) for match in matches if match), None)
@@ -141,7 +143,7 @@ def _unread(error: Exception) -> str:
     return "it is not made as its protocol says" if type(error).__module__ == "builtins" else ""
 
 
-def _said(error: Exception, redactor: Redactor) -> str:
+def _sentence(error: Exception, redactor: Redactor) -> str:
     """The provider's own sentence, from the error's body when it has one; keys are taken out before it is cut."""
     body = _body(error)
     if isinstance(body, dict):

@@ -13,7 +13,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from skillrun.language.library.addresses import parse_address
-from skillrun.models.catalogue import Catalogue, Provider
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import Provider
 from skillrun.models.failures import model_error
 from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Provider
+    from skillrun.models.entries import Provider
 
 DAY = 24 * 3600
 SECONDS = 10

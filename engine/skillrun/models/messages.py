@@ -52,8 +52,8 @@ class ModelError(SkillrunError):
         """No connection came about, so that nothing was sent."""
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}
-        return {**told, "given_up": True} if self.given_up else told
+        record = {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}
+        return {**record, "given_up": True} if self.given_up else record
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelError:

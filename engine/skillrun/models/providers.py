@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.usage import RequestUsage
 
-    from skillrun.models.catalogue import Provider
+    from skillrun.models.entries import Provider
 
 OUTPUT_TOOL = "reply"
 EXTRA = "extra_content"  # Pydantic AI's name, and Google's, of what a call has to be given back with

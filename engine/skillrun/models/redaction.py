@@ -57,14 +57,14 @@ class Redactor:
         if not self._pieces or len(text) < PIECE:
             return text
         for hiding in (None, *_HIDING):
-            text = self._taken(text, hiding)
+            text = self._redacted(text, hiding)
         return text
 
-    def _taken(self, text: str, hiding: re.Pattern[str] | None) -> str:
+    def _redacted(self, text: str, hiding: re.Pattern[str] | None) -> str:
         """The text without the pieces, as it reads without what may hide them."""
         if hiding is not None and hiding.search(text) is None:
             return text
-        pieces = self._found(text if hiding is None else hiding.sub(_meant, text))
+        pieces = self._spans(text if hiding is None else hiding.sub(_meant, text))
         if not pieces:
             return text
         places = range(len(text) + 1) if hiding is None else _places(text, hiding)
@@ -75,7 +75,7 @@ class Redactor:
             end = places[stop]
         return "".join((*kept, text[end:]))
 
-    def _found(self, text: str) -> list[tuple[int, int]]:
+    def _spans(self, text: str) -> list[tuple[int, int]]:
         """Where pieces stand."""
         small, grams, pieces = _plain(text), self._grams, self._pieces
         near = [at for at in range(0, len(small) - _GRAM + 1, _STRIDE) if small[at : at + _GRAM] in grams]

@@ -16,7 +16,7 @@ OWN: Final = 20_000
 TIMES: Final = 10
 
 
-def plausible(told: RequestUsage, request: Request, reply: Reply, most: int) -> tuple[Usage, str]:
+def plausible(reported: RequestUsage, request: Request, reply: Reply, most: int) -> tuple[Usage, str]:
     """The usage that counts, and in words what was told and cannot be, or nothing.
 
     No token has less than a byte, so the input has at most as many as the request has bytes, and the output at most
@@ -29,43 +29,43 @@ def plausible(told: RequestUsage, request: Request, reply: Reply, most: int) -> 
     doubts: list[str] = []
     most_output = TIMES * most + OWN
     used = Usage(
-        _bounded("input", told.input_tokens, sent, highest, doubts),
-        _bounded("output", told.output_tokens, answered, most_output, doubts),
+        _bounded("input", reported.input_tokens, sent, highest, doubts),
+        _bounded("output", reported.output_tokens, answered, most_output, doubts),
     )
-    read = _part("cache_read", told.cache_read_tokens, used.input, doubts)
-    write = _part("cache_write", told.cache_write_tokens, used.input - read, doubts)
+    read = _part("cache_read", reported.cache_read_tokens, used.input, doubts)
+    write = _part("cache_write", reported.cache_write_tokens, used.input - read, doubts)
     return Usage(used.input, used.output, read, write), ", ".join(doubts)
 
 
-def _bounded(what: str, told: Any, texts: list[str], highest: int, doubts: list[str]) -> int:
-    number = _number(told)
+def _bounded(what: str, reported: Any, texts: list[str], highest: int, doubts: list[str]) -> int:
+    number = _number(reported)
     if number is not None and number > highest:
-        doubts.append(f"{what}: {_shown(number)}")
+        doubts.append(f"{what}: {_tokens(number)}")
         return highest
     # The estimate is dear, and only wanted where a number is small for the length of the text.
     if number is not None and number > 0 and number * 2 * TIMES >= sum(map(len, texts)):
         return number
     estimate = sum(map(estimate_tokens, texts))
     if number is None or number < estimate / TIMES:
-        doubts.append(f"{what}: {_shown(number)}")
+        doubts.append(f"{what}: {_tokens(number)}")
         return estimate
     return number
 
 
-def _part(what: str, told: Any, whole: int, doubts: list[str]) -> int:
-    number = _number(told)
+def _part(what: str, reported: Any, whole: int, doubts: list[str]) -> int:
+    number = _number(reported)
     if number is None or not 0 <= number <= whole:
-        doubts.append(f"{what}: {_shown(number)}")
+        doubts.append(f"{what}: {_tokens(number)}")
         return 0 if number is None else max(0, min(number, whole))
     return number
 
 
-def _shown(number: int | None) -> str:
+def _tokens(number: int | None) -> str:
     return "nothing" if number is None else f"{max(-(10**18), min(number, 10**18)):.3g} tokens"
 
 
-def _number(told: Any) -> int | None:
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
+def _number(reported: Any) -> int | None:
+    return reported if isinstance(reported, int) and not isinstance(reported, bool) else None
 
 
 def _sent(request: Request) -> list[str]:

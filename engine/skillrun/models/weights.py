@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from skillrun.models.catalogue import Embedded
+    from skillrun.models.entries import Embedded
 
 OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key, and no local model is needed."
 ATTEMPTS: Final = 5  # in a row that bring nothing

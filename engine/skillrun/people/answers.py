@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, cast
+
+from typing_extensions import TypedDict
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean, printable
+from skillrun.language.types.records import Whole, opened
 
 
+@opened
 class Question(TypedDict, total=False):
     """What a person is asked. An author's list of questions, or a model, gives it, with keys of its own."""
 
@@ -28,11 +32,12 @@ class Question(TypedDict, total=False):
     means: Mapping[str, object]
     """Other names of its choices."""
     once: bool
-    round: int
+    round: Whole
     version: str
     """What it is about, where an answer for something else does not count."""
 
 
+@opened
 class Answer(TypedDict, total=False):
     """What was given for a question; without `answer` it is open."""
 
@@ -44,6 +49,7 @@ class Answer(TypedDict, total=False):
     ended: bool
 
 
+@opened
 class QuestionRecord(Question, Answer, total=False):
     """A question with what was given for it, as the run keeps it."""
 
@@ -61,8 +67,8 @@ class AnswerUnfit(SkillrunError):
 
 
 def choices_of(question: Question) -> list[Any]:
-    found = question.get("choices")
-    return list(found) if isinstance(found, list | tuple) else []
+    choices = question.get("choices")
+    return list(choices) if isinstance(choices, list | tuple) else []
 
 
 def is_open(question: Question) -> bool:
@@ -76,8 +82,8 @@ def is_multiple(question: Question) -> bool:
 
 def levels_of(question: Question) -> list[str]:
     """How sure an answer may be said to be, from the most to the least; none where that is not asked."""
-    found = question.get("levels")
-    return [shown(one) for one in found] if isinstance(found, list | tuple) else []
+    levels = question.get("levels")
+    return [on_one_line(level) for level in levels] if isinstance(levels, list | tuple) else []
 
 
 def may_skip(question: Question) -> bool:
@@ -91,26 +97,26 @@ def with_more(question: Question, **more: object) -> Question:
 
 def default_of(question: Question) -> Any:
     """The answer when nobody gives one; None where somebody has to, empty where the question may be left open."""
-    found = question.get("default")
-    return None if isinstance(found, Absent) else found
+    default = question.get("default")
+    return None if isinstance(default, Absent) else default
 
 
 def notes_of(question: Question) -> list[str]:
     """What was noted on a question, a line each: texts, or records such as `{perspective, note}`."""
     notes = question.get("notes") or []
     return [
-        ": ".join(map(shown, note.values())) if isinstance(note, Mapping) else shown(note)
+        ": ".join(map(on_one_line, note.values())) if isinstance(note, Mapping) else on_one_line(note)
         for note in (notes if isinstance(notes, list | tuple) else [notes])
     ]
 
 
-def told_of(question: Question) -> list[str]:
+def lines_beside(question: Question) -> list[str]:
     """What stands beside a question, a line each: the answer that is recommended, what depends on it, the notes."""
-    said = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
-    return [*(f"{title}: {shown(text)}" for title, text in said if text), *notes_of(question)]
+    parts = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
+    return [*(f"{title}: {on_one_line(text)}" for title, text in parts if text), *notes_of(question)]
 
 
-def shown(value: Any) -> str:
+def on_one_line(value: Any) -> str:
     """A choice, or any other value, as one line without anything that steers a terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return " ".join(printable(text).split())
@@ -134,30 +140,30 @@ def choice_like(question: Question, answer: Any) -> Any | None:
     `means` of a question has other names for its choices.
     """
     other = question.get("means")
-    if isinstance(other, Mapping) and shown(answer) in other:
-        return other[shown(answer)]
+    if isinstance(other, Mapping) and on_one_line(answer) in other:
+        return other[on_one_line(answer)]
     for like in (str, str.casefold):
         for choice in choices_of(question):
-            if like(shown(choice)) == like(shown(answer)):
+            if like(on_one_line(choice)) == like(on_one_line(answer)):
                 return choice
     return None
 
 
-def fitting(question: Question, answer: Any) -> Any:
+def fitted_answer(question: Question, answer: Any) -> Any:
     """The answer as the question wants it, each choice as its author wrote it. Raises AnswerUnfit."""
     given = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
     if len(given) > 1 and not is_multiple(question):
         raise AnswerUnfit(f"the question takes one answer, not {len(given)}")
-    found = [_one(question, item) for item in given]
-    return found if is_multiple(question) else found[0] if found else ""
+    answers = [_fitted(question, item) for item in given]
+    return answers if is_multiple(question) else answers[0] if answers else ""
 
 
-def _one(question: Question, answer: Any) -> Any:
-    found = choice_like(question, answer)
-    if found is not None:
-        return found
+def _fitted(question: Question, answer: Any) -> Any:
+    choice = choice_like(question, answer)
+    if choice is not None:
+        return choice
     if is_open(question):
-        return answer.strip() if isinstance(answer, str) else shown(answer)
-    labels = [shown(choice) for choice in choices_of(question)]
-    hint = did_you_mean(shown(answer), labels)
-    raise AnswerUnfit(f"`{shown(answer)}` is none of the choices", f"{hint} {allowed(labels)}".strip())
+        return answer.strip() if isinstance(answer, str) else on_one_line(answer)
+    labels = [on_one_line(choice) for choice in choices_of(question)]
+    hint = did_you_mean(on_one_line(answer), labels)
+    raise AnswerUnfit(f"`{on_one_line(answer)}` is none of the choices", f"{hint} {allowed(labels)}".strip())

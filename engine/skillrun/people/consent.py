@@ -26,12 +26,12 @@ def is_agreed(project: Path, digest: str) -> bool:
     return consent.get("project") == os.path.realpath(project) and consent.get("digest") == digest
 
 
-def agree(project: Path, digest: str, told: list[str]) -> Path:
-    """Keep a consent in place of the one before; `told` is what the person was shown. Raises SkillrunError."""
+def agree(project: Path, digest: str, lines: list[str]) -> Path:
+    """Keep a consent in place of the one before; `lines` are what the person was shown. Raises SkillrunError."""
     path = _file(project)
     if not path.is_absolute():
         raise SkillrunError(f"the consent cannot be kept in {path.parent}", "set XDG_DATA_HOME to an absolute path")
-    kept = {"project": os.path.realpath(project), "digest": digest, "told": told}
+    kept = {"project": os.path.realpath(project), "digest": digest, "told": lines}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.chmod(0o700)

@@ -26,9 +26,9 @@ from skillrun.people.answers import (
     is_multiple,
     is_open,
     levels_of,
+    lines_beside,
     may_skip,
-    shown,
-    told_of,
+    on_one_line,
 )
 from skillrun.people.meaning import OTHER, answer_of, letter, meant_by, squeezed
 from skillrun.people.phrases import Phrases
@@ -115,7 +115,7 @@ class Place(Protocol):
 
 def write_form(place: Place, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
     """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
-    lines = [f"# {shown(title)}", "", INTRODUCTION]
+    lines = [f"# {on_one_line(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
         boxes = [f"- [ ] {label}" for label in _labels(question)]
@@ -164,20 +164,20 @@ def read_form(
 
 def _title(number: int, question: Question) -> str:
     return " · ".join(
-        [f"Q{number}", *(shown(question[key]) for key in ("priority", "section", "id") if question.get(key))]
+        [f"Q{number}", *(on_one_line(question[key]) for key in ("priority", "section", "id") if question.get(key))]
     )
 
 
 def _quotation(question: Question) -> list[str]:
     """What a form says about a question, without the quotation marks."""
     lines = [*printable(str(question.get("text", ""))).strip().split("\n"), ""]
-    notes = told_of(question)
+    notes = lines_beside(question)
     return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
 
 
 def _labels(question: Question) -> list[str]:
     """What stands behind the boxes of the choices."""
-    return [f"{letter(number)}. {shown(choice)}" for number, choice in enumerate(choices_of(question))]
+    return [f"{letter(number)}. {on_one_line(choice)}" for number, choice in enumerate(choices_of(question))]
 
 
 def _hint(question: Question) -> str:
@@ -190,7 +190,7 @@ def _hint(question: Question) -> str:
     if default is None:
         return f"{hint} It may be left open." if may_skip(question) else hint
     items = default if isinstance(default, list) else [default] if default != "" else []
-    return f"{hint} {'Without an answer: ' + ', '.join(map(shown, items)) if items else 'It may be left open'}."
+    return f"{hint} {'Without an answer: ' + ', '.join(map(on_one_line, items)) if items else 'It may be left open'}."
 
 
 class _Parts:
@@ -336,7 +336,7 @@ class _Reading:
             return behind.strip(" :-–—")
         own = iter(_bare(self.title).split())
         if not all(word in own for word in _bare(head).split()):
-            self.unclear.append((at, f"`## {shown(head)}` is not the form's heading; write below `Answer:`"))
+            self.unclear.append((at, f"`## {on_one_line(head)}` is not the form's heading; write below `Answer:`"))
         return ""
 
     def _take_level(self, line: int, written: str) -> None:
@@ -347,10 +347,11 @@ class _Reading:
         ]
         self.level = meant[0] if len(meant) == 1 else ""
         if written and not self.level:
-            self.unclear.append((line, f"`{shown(written)}` is none of {', '.join(levels)}"))
+            self.unclear.append((line, f"`{on_one_line(written)}` is none of {', '.join(levels)}"))
 
     def _two_ways(self, line: int, text: str) -> None:
-        why = f"`{shown(text)}` may begin the answer or a part of its own; write on the line of `Answer:`, or `-` there"
+        either = "may begin the answer or a part of its own"
+        why = f"`{on_one_line(text)}` {either}; write on the line of `Answer:`, or `-` there"
         self.unclear.append((line, why))
 
     def _asked(self, head: Line, quoted: list[Line]) -> bool:
@@ -365,7 +366,9 @@ class _Reading:
             self.unclear[:] = [(head[0], why)]
             self.words = "\n".join(filter(None, [head[1], *(text for _, text in strange), self.words]))
             return False
-        self.unclear += [(line, f"`{shown(text)}` is not the form's; write below `Answer:`") for line, text in strange]
+        self.unclear += [
+            (line, f"`{on_one_line(text)}` is not the form's; write below `Answer:`") for line, text in strange
+        ]
         return True
 
 
@@ -436,7 +439,7 @@ class _Boxes:
         if len(meant) != 1 and not other:
             if box["sign"] or below:
                 return False
-            self.unclear.append((line, f"`{shown(text)}` is none of the choices as they stood"))
+            self.unclear.append((line, f"`{on_one_line(text)}` is none of the choices as they stood"))
             return True
         self.seen += len(meant)
         if mark and not set(mark) <= TICKS:
@@ -493,7 +496,7 @@ class _Boxes:
     def doubts(self) -> Iterator[str]:
         """Why it is not plain that nothing is chosen."""
         if self.withdrawn:
-            yield f"`{shown(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
+            yield f"`{on_one_line(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
         elif self.struck:
             yield "some choices are struck out, and none is ticked"
         elif 0 < self.seen < len(choices_of(self.question)):

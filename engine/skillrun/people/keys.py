@@ -34,7 +34,7 @@ class Typing:
         self.sure = steps[(steps.index(self.sure) + 1) % len(steps)] if self.sure in steps else ""
 
 
-class Told:
+class TypingHint:
     """What stands behind a question that takes words, as it is each time when it is drawn."""
 
     def __init__(self, typing: Typing, *, optional: bool) -> None:
@@ -44,8 +44,8 @@ class Told:
         words = ["leave it empty to skip"] if self.optional else []
         if self.typing.levels:
             words.append(f"how sure: {printable(self.typing.sure)}" if self.typing.sure else "Ctrl-T says how sure")
-        told = f"\n    ({'; '.join(words)})" if words else ""
-        return f"{told}\n >"  # lines before the last one are cut off where they are too wide, and not wrapped
+        hint = f"\n    ({'; '.join(words)})" if words else ""
+        return f"{hint}\n >"  # lines before the last one are cut off where they are too wide, and not wrapped
 
 
 def hints(question: Question, enough: str) -> str:

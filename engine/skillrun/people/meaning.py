@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from skillrun.people.answers import Answer, Question, answered, choice_like, choices_of, is_multiple, is_open, shown
+from skillrun.people.answers import (
+    Answer,
+    Question,
+    answered,
+    choice_like,
+    choices_of,
+    is_multiple,
+    is_open,
+    on_one_line,
+)
 from skillrun.people.phrases import Phrases
 
 Unclear = Callable[[str], None]
@@ -67,7 +76,8 @@ def answer_of(
         like = _begun_by(question, phrase)
         if not like:
             return answered("", comment=alone)
-        unclear(f"`{shown(alone)}` may leave the question open, or mean `{shown(like[0])}`; tick one, or write `-`")
+        meant = on_one_line(like[0])
+        unclear(f"`{on_one_line(alone)}` may leave the question open, or mean `{meant}`; tick one, or write `-`")
         return {}
     if not choices_of(question):
         return answered([words] if words and several else words)
@@ -86,14 +96,14 @@ def answer_of(
             return answered("", comment=words)
         picked, own, words = _alone(question, words, phrases, unclear)
     elif _LONE.fullmatch(words) and not named:
-        unclear(f"`{shown(words)}` is none of the choices")
+        unclear(f"`{on_one_line(words)}` is none of the choices")
     elif words and several and is_open(question) and not own and not named:
         own, words = [words], ""
     given = [*picked, *own]
     if several:
         return answered(given, comment=words)
     if len(given) > 1:
-        chosen = " and ".join(f"`{shown(each)}`" for each in given)
+        chosen = " and ".join(f"`{on_one_line(each)}`" for each in given)
         unclear(f"{chosen} are chosen, and the question takes one answer")
     return answered(given[0] if given else "", comment=words)
 
@@ -118,7 +128,7 @@ def _begun_by(question: Question, phrase: str) -> list[Any]:
 
 
 def _texts(question: Question) -> list[str]:
-    return [squeezed(shown(choice)) for choice in choices_of(question)]
+    return [squeezed(on_one_line(choice)) for choice in choices_of(question)]
 
 
 def _spoken(question: Question, words: str, phrases: Phrases, *, begun: bool) -> tuple[list[Any], str]:
@@ -198,7 +208,7 @@ def _takes_back(question: Question, named: Sequence[Any], rest: str, phrases: Ph
         return True
     others = [number for number, choice in enumerate(choices_of(question)) if choice not in named]
     plain = squeezed(rest)
-    texts = [squeezed(shown(choices_of(question)[number])) for number in others]
+    texts = [squeezed(on_one_line(choices_of(question)[number])) for number in others]
     letters = [re.escape(letter(number)) for number in others]
     end = r"\W*$" if aside else ""
     by_letter = re.search(rf"(?<!\w)(?:{'|'.join(letters)})(?!\w){end}", rest) if letters else None
@@ -220,9 +230,9 @@ def _alone(question: Question, words: str, phrases: Phrases, unclear: Unclear) -
         choices = choices if len(choices) > 1 or not is_open(question) else []
     if not choices and is_open(question) and not _LONE.fullmatch(words):
         return [], [words], ""
-    may = " or ".join(f"`{shown(choice)}`" for choice in choices)
+    may = " or ".join(f"`{on_one_line(choice)}`" for choice in choices)
     own = "; tick one, or write `other:` in front of words of your own" if is_open(question) else "; tick one"
-    unclear(f"`{shown(words)}` {f'may mean {may}' if may else 'is none of the choices'}{own}")
+    unclear(f"`{on_one_line(words)}` {f'may mean {may}' if may else 'is none of the choices'}{own}")
     return [], [], ""
 
 
@@ -249,7 +259,7 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
 
     `begun`: also by the beginnings of their texts.
     """
-    if len(words) > _ROOM + sum(_ROOM + 2 * len(shown(choice)) for choice in choices_of(question)):
+    if len(words) > _ROOM + sum(_ROOM + 2 * len(on_one_line(choice)) for choice in choices_of(question)):
         return []
     for between in _BETWEEN:
         parts = re.split(between, words) if between else [words]
@@ -267,7 +277,7 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
 
 def meant_by(question: Question, words: str, *, begun: bool = False) -> list[Any]:
     """The choices that the words may mean: by text and by letter, and where they are neither, as its beginning."""
-    return _meant(question, words, begun=begun) or _meant(question, _undressed(words), begun=begun)
+    return _choices_meant(question, words, begun=begun) or _choices_meant(question, _undressed(words), begun=begun)
 
 
 def _undressed(words: str) -> str:
@@ -276,13 +286,13 @@ def _undressed(words: str) -> str:
     return match["words"] if match else words
 
 
-def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
+def _choices_meant(question: Question, words: str, *, begun: bool) -> list[Any]:
     choices = choices_of(question)
     exact = choice_like(question, words)
     if exact is None and STRUCK.search(words):
         return []
     plain = squeezed(words)
-    texts = [squeezed(shown(choice)) for choice in choices]
+    texts = [squeezed(on_one_line(choice)) for choice in choices]
     meant = [exact] if exact is not None else [choices[number] for number, text in enumerate(texts) if text == plain]
     by_letter = _LETTER.fullmatch(words.strip())
     for number, text in enumerate(texts) if by_letter else ():
@@ -302,7 +312,7 @@ def _meant(question: Question, words: str, *, begun: bool) -> list[Any]:
 def _numbered(question: Question, words: str) -> list[Any]:
     """The choice of a number, counted from 1, where no choice has a number in it."""
     match, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
-    counted = any(re.search(r"\d", shown(choice)) for choice in choices)
+    counted = any(re.search(r"\d", on_one_line(choice)) for choice in choices)
     if not match or counted or not 0 < int(match["number"]) <= len(choices):
         return []
     return [choices[int(match["number"]) - 1]]

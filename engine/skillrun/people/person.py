@@ -22,7 +22,7 @@ from skillrun.people.terminal import Keep, Left, Terminal
 
 
 @dataclass(frozen=True)
-class Asking:
+class Questions:
     """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
@@ -51,7 +51,7 @@ class Person:
         self.staying = staying
         self._turn = asyncio.Lock()
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
         """A record for each question, empty where it stays unanswered; None when nobody answers, or is asked, now.
 
         Raises PreparedUnfit for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
@@ -77,11 +77,11 @@ class Person:
         flags = {} if self.attended else {"--unattended": ""}
         return flags | ({"--answers": quote(str(self.prepared.path))} if self.prepared.path is not None else {})
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         """Whether each of these questions has an answer that was prepared."""
         return all(self.prepared.ready(asking.key, question) for question in asking.questions)
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
         for question in asking.questions:
             self.prepared.skip(asking.key, question)
@@ -91,12 +91,12 @@ class Person:
         for question in questions:
             self.prepared.was_asked(address.partition("/")[2].rpartition("@")[0], question)
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say; prepared answers that say something else are told at the end."""
         for question, record in zip(asking.questions, records, strict=True):
             self.prepared.come_late(asking.key, question, record, read)
 
-    def _all_ahead(self, asking: Asking) -> list[Answer | None]:
+    def _all_ahead(self, asking: Questions) -> list[Answer | None]:
         """What is known of each question; behind the words that end the list nothing is asked."""
         records: list[Answer | None] = []
         for question in asking.questions:

@@ -27,9 +27,9 @@ from skillrun.people.answers import (
     Question,
     QuestionRecord,
     answered,
-    fitting,
+    fitted_answer,
     is_multiple,
-    shown,
+    on_one_line,
 )
 
 KEYS: Final[Keys] = {
@@ -221,8 +221,8 @@ def _ahead(node: Node, reader: Reader) -> Ahead:
 
 
 def _words(answer: Any) -> str:
-    return ", ".join(map(shown, answer if isinstance(answer, list) else [answer]))
+    return ", ".join(map(on_one_line, answer if isinstance(answer, list) else [answer]))
 
 
 def _answer(ahead: Ahead, question: Question) -> Answer:
-    return answered(fitting(question, ahead.answer), confidence=ahead.confidence, answered_by=PREPARED)
+    return answered(fitted_answer(question, ahead.answer), confidence=ahead.confidence, answered_by=PREPARED)

@@ -24,11 +24,11 @@ from skillrun.people.answers import (
     is_multiple,
     is_open,
     levels_of,
+    lines_beside,
     may_skip,
-    shown,
-    told_of,
+    on_one_line,
 )
-from skillrun.people.keys import BACK, DONE, Told, Typing, bound, hints
+from skillrun.people.keys import BACK, DONE, Typing, TypingHint, bound, hints
 
 if TYPE_CHECKING:
     from questionary import Question as Prompt
@@ -153,11 +153,11 @@ class Terminal:
         from prompt_toolkit.output import create_output
 
         parts = (phase, progress, question.get("priority"), question.get("section"), keys)
-        words = [shown(part) for part in parts if part]
-        notes = "".join(f"    {note}\n" for note in told_of(question))
+        words = [on_one_line(part) for part in parts if part]
+        notes = "".join(f"    {note}\n" for note in lines_beside(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
-        told = hints(question, enough) if enough or levels_of(question) else ""
-        text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", told)])
+        hint = hints(question, enough) if enough or levels_of(question) else ""
+        text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", hint)])
         print_formatted_text(text, end="", output=self.screen)
 
     async def _answer(self, question: Question, typing: Typing) -> Any:
@@ -186,11 +186,10 @@ class Terminal:
 
     def _own(self, question: Question, earlier: Any) -> str:
         """The words of a person's own in an earlier answer to a question that has choices."""
-        titles = [*map(shown, choices_of(question))]
+        titles = [*map(on_one_line, choices_of(question))]
         answers = earlier if isinstance(earlier, list) else [earlier]
-        return next(
-            (answer for answer in answers if isinstance(answer, str) and answer and shown(answer) not in titles), ""
-        )
+        texts = [answer for answer in answers if isinstance(answer, str) and answer]
+        return next((text for text in texts if on_one_line(text) not in titles), "")
 
     async def _in_own_words(self, typing: Typing) -> Any:
         """An answer beside the choices, or BACK; what is typed is in `typing` also where it is left."""
@@ -215,9 +214,9 @@ class Terminal:
         """The number of a choice, or a list of them, or BACK or DONE."""
         import questionary
 
-        titles = dict(enumerate(map(shown, choices_of(question))))
+        titles = dict(enumerate(map(on_one_line, choices_of(question))))
         optional = default_of(question) in ("", [])
-        wanted = list(map(shown, likely if isinstance(likely, list) else [likely]))
+        wanted = list(map(on_one_line, likely if isinstance(likely, list) else [likely]))
         chosen = [number for number, title in titles.items() if title in wanted]
         empty = optional or may_skip
         if is_open(question):
@@ -257,11 +256,11 @@ class Terminal:
         """Free text, sent with Enter; several lines, or from an editor, where the person wants. Or BACK or DONE."""
         import questionary
 
-        told: Any = Told(typing, optional=optional)
+        hint: Any = TypingHint(typing, optional=optional)
         prompt = questionary.text(
             message,
-            default=printable(likely) if isinstance(likely, str) else "" if likely is None else shown(likely),
-            instruction=told,
+            default=printable(likely) if isinstance(likely, str) else "" if likely is None else on_one_line(likely),
+            instruction=hint,
             validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
             validate_while_typing=False,
             **self._streams(),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.next_step import NOTHING, NextStep
 
 
 class StepFailed(Exception):
@@ -16,7 +17,7 @@ class StepFailed(Exception):
     """Why: what became of the reply or of the call of a member, or else just this."""
     replies: Sequence[dict[str, Any]] = ()
 
-    def __init__(self, reason: str, address: str = "", next_step: str = "") -> None:
+    def __init__(self, reason: str, address: str = "", next_step: NextStep = NOTHING) -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
@@ -30,13 +31,10 @@ def told_of(failure: StepFailed) -> dict[str, Any]:
     return {"kind": failure.kind, "reason": failure.reason, **text, "replies": list(failure.replies)}
 
 
-PARTIAL: Final = "partial"  # a key of a list's result, for the breaker: members that have not answered
-
-
 class AgentFailed(StepFailed):
     """Too few members answered; what they said is kept."""
 
-    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]], next_step: str = "") -> None:
+    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]], next_step: NextStep = NOTHING) -> None:
         super().__init__(reason, address, next_step)
         self.replies = replies
         self.kind = next((one["kind"] for one in replies if one["status"] != "success"), self.kind)
@@ -45,7 +43,7 @@ class AgentFailed(StepFailed):
 class EachFailed(StepFailed):
     """Too few items succeeded; what the step gives all the same is kept."""
 
-    def __init__(self, reason: str, address: str, result: dict[str, Any], next_step: str = "") -> None:
+    def __init__(self, reason: str, address: str, result: dict[str, Any], next_step: NextStep = NOTHING) -> None:
         super().__init__(reason, address, next_step)
         self.result = result
 
@@ -75,7 +73,7 @@ class Stopped(Exception):
 class Waiting(Exception):
     """A person has to do something before this phase can go on."""
 
-    def __init__(self, reason: str, next_step: str = "", pause: str = "interactive") -> None:
+    def __init__(self, reason: str, next_step: NextStep = NOTHING, pause: str = "interactive") -> None:
         super().__init__(reason)
         self.reason = reason
         self.next_step = next_step

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2.exceptions import UndefinedError
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import RenderError, Template
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.errors import PARTIAL, AgentFailed, EachFailed, StepFailed, told_of
+from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, told_of
 from skillrun.runtime.events import Said, Tripped
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import offer_retry
-from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names, truth
+from skillrun.runtime.steps import VERBS, Act
+from skillrun.runtime.steps.partial import Partial
 from skillrun.tools.paths import PathRefused
-
-if TYPE_CHECKING:
-    from skillrun.runtime.steps import Act
 
 UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
 ASKING = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it
@@ -47,7 +46,7 @@ async def evaluate(step: Step, frame: Frame) -> None:
                 raise
             frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
             if isinstance(failure, AgentFailed) or step.verb in ASKING:
-                frame.open.degrade(failure.reason)
+                frame.open.account.degrade(failure.reason)
             assert step.otherwise is not None
             await _otherwise(step, step.otherwise, frame)
     else:
@@ -63,12 +62,9 @@ def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
 @contextmanager
 def knowing(frame: Frame, failure: StepFailed) -> Iterator[None]:
     """What stands in for a failed step sees why it failed."""
-    before = frame.names[FAILURE]
-    frame.names[FAILURE] = told_of(failure)
-    try:
+    with frame.scoped(FAILURE):
+        frame.names[FAILURE] = told_of(failure)
         yield
-    finally:
-        frame.names[FAILURE] = before
 
 
 class failing:  # noqa: N801 (a function to who reads it; as one it would cost each call more)
@@ -106,7 +102,7 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
     if then == IN_TURN and frame.in_turn:
         return ""
     if then in (IN_TURN, "ask"):
-        frame.open.vain.clear()  # in turn, or when the person says so, it may be of use
+        frame.open.attempts.vain.clear()  # in turn, or when the person says so, it may be of use
         frame.run.refused.clear()
     if then == "ask" and await offer_retry(frame, where, reason, limit, can_go_on=can_go_on):
         breakers.succeeded(breaker)
@@ -116,18 +112,12 @@ async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, 
 
 async def _otherwise(step: Step, other: Step, frame: Frame) -> None:
     frame.degraded.append(step.id or step.verb)
-    address = frame.address
-    frame.address = f"{address}/{step.id or step.verb}.otherwise"
-    try:
+    with frame.below(f"{step.id or step.verb}.otherwise"):
         await evaluate(other, frame)
-    finally:
-        frame.address = address
 
 
 async def _attempts(step: Step, frame: Frame) -> Any:
     """Attempts until one has everything, or the breaker trips; then what the breaker says."""
-    from skillrun.runtime.steps import VERBS
-
     act = VERBS[step.verb]
     if step.verb in UNCOUNTED:
         with failing(frame, step):
@@ -166,8 +156,7 @@ async def _attempt(act: Act, step: Step, frame: Frame) -> Tried:
             result = await act(step, frame)
     except StepFailed as failure:
         return Tried(reason=failure.reason, failure=failure)
-    missing = result.pop(PARTIAL, ()) if isinstance(result, dict) else ()
-    return Tried(result, "; ".join(missing))
+    return Tried(result.result, "; ".join(result.missing)) if isinstance(result, Partial) else Tried(result)
 
 
 def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
@@ -192,5 +181,5 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
 def _degraded(frame: Frame, name: str, because: str, said: str) -> None:
     """The flow goes on, and says so."""
     frame.degraded.append(name)
-    frame.open.degrade(because)
+    frame.open.account.degrade(because)
     frame.open.warn(said)

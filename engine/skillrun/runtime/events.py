@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from skillrun.language.types.records import Number, Whole
 
 PHASES: Final = ("phase", "source", "target")  # the fields that name one
 
@@ -25,7 +27,7 @@ class RunStarted(Event):
     run: str
     workflow: str
     folder: str
-    phases: tuple[str, ...]
+    phases: Sequence[str]
     inputs: Mapping[str, Any]
     models: Mapping[str, str]
     resumed: bool = False
@@ -44,7 +46,7 @@ class PhaseStarted(Event):
     """`entry_type` says whether the person was away in between: `re_entry_after_user_input`, else `first_entry`."""
 
     phase: str
-    round: int
+    round: Whole
     entry_type: str = "first_entry"
 
 
@@ -53,9 +55,9 @@ class PhaseEnded(Event):
     """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary was there already."""
 
     phase: str
-    round: int
+    round: Whole
     status: str
-    seconds: float = 0.0
+    seconds: Number = 0.0
     final: bool = False
     reason: str = ""
 
@@ -77,9 +79,9 @@ class CallEnded(Event):
     member: str
     model: str
     replayed: bool
-    seconds: float = 0.0
-    usage: Mapping[str, int] = field(default_factory=dict)
-    price: float | None = None
+    seconds: Number = 0.0
+    usage: Mapping[str, Whole] = field(default_factory=dict)
+    price: Number | None = None
     text: str = ""
     stop: str = ""
     error: str = ""
@@ -92,7 +94,7 @@ class Pruned(Event):
     address: str
     phase: str
     member: str
-    items: tuple[Mapping[str, Any], ...]
+    items: Sequence[Mapping[str, Any]]
     text: str
     level: str = "warn"
 
@@ -114,8 +116,8 @@ class ItemEnded(Event):
     step: str
     item: str
     status: str
-    ended: int
-    of: int
+    ended: Whole
+    of: Whole
     reason: str = ""
 
 
@@ -132,7 +134,7 @@ class Asked(Event):
 
     address: str
     phase: str
-    questions: tuple[Mapping[str, Any], ...]
+    questions: Sequence[Mapping[str, Any]]
     computed: bool = False
 
 
@@ -140,7 +142,7 @@ class Asked(Event):
 class Answered(Event):
     address: str
     phase: str
-    answers: tuple[Mapping[str, Any], ...]
+    answers: Sequence[Mapping[str, Any]]
     replayed: bool
 
 
@@ -157,16 +159,16 @@ class Tripped(Event):
 
     breaker: str
     phase: str
-    failures: int
+    failures: Whole
     action: str
-    limit: int = 0
+    limit: Whole = 0
 
 
 @dataclass(frozen=True)
 class WentBack(Event):
     source: str
     target: str
-    round: int
+    round: Whole
 
 
 @dataclass(frozen=True)
@@ -175,10 +177,10 @@ class Expected(Event):
 
     phase: str
     because: str
-    calls: int
-    turns: int
-    tokens: int
-    price: float | None = None
+    calls: Whole
+    turns: Whole
+    tokens: Whole
+    price: Number | None = None
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from skillrun.language.files.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
-from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, evaluate, failing, knowing
+from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, failing, knowing
 from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
+from skillrun.runtime.frame import Evaluator, Frame
+from skillrun.runtime.next_step import NOTHING, NextStep
+from skillrun.runtime.outcome import Status
 from skillrun.runtime.recovery import rebuilt, state_before
-from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
 from skillrun.runtime.store.summary import WAITS, Summary
 from skillrun.runtime.summaries import degraded_of, outputs_of, record_of, summary_of
@@ -25,7 +28,9 @@ class Ended:
     status: str
     summary: Summary | None = None
     reason: str = ""
-    next_step: str = ""
+    next_step: NextStep = NOTHING
+    ends: Status = "failed"
+    """The status that `stop` gives the run."""
     in_turn: PhaseRun | None = None
     """The failed attempt of a phase that is to be tried again when nothing runs beside it."""
     left: PhaseRun | None = None
@@ -33,7 +38,7 @@ class Ended:
     pause: str = ""
 
 
-async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> Ended:
+async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: PhaseRun | None = None) -> Ended:
     """Evaluate a phase to its end, with its breaker; in turn after an attempt that failed beside others.
 
     Its summary is on disk when it is completed, skipped or back.
@@ -46,15 +51,15 @@ async def run_phase(run: Run, use: PhaseUse, before: PhaseRun | None = None) -> 
     else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
-            ended = await _attempts(use, phase, in_turn=before is not None)
+            ended = await _attempts(use, phase, evaluator, in_turn=before is not None)
         except Waiting as waiting:
             ended = await _paused(phase, waiting)
         except StoppedByPerson as stopped:
             if run.inline:  # the run ends, not only this workflow
                 raise
-            ended = await _failed(phase, str(stopped), "")
+            ended = await _failed(phase, str(stopped))
         except Stopped as stopped:
-            ended = Ended("stopped", reason=stopped.reason, next_step=stopped.status)
+            ended = Ended("stopped", reason=stopped.reason, ends=cast(Status, stopped.status))
     if ended.summary is not None:
         await run.store.summaries.put(use.name, ended.summary)
     run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
@@ -66,16 +71,16 @@ def _state(run: Run, use: PhaseUse) -> dict[str, Any]:
     return state_before(run, use) if use.name in run.lost else dict(run.state.state)
 
 
-async def _attempts(use: PhaseUse, phase: PhaseRun, *, in_turn: bool) -> Ended:
+async def _attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, in_turn: bool) -> Ended:
     run = phase.run
     if use.name in run.lost:
-        summary = await rebuilt(phase)
+        summary = await rebuilt(phase, evaluator)
         if summary is not None:
             return Ended(summary.status, summary)
         if use.name not in run.lost:
             phase = open_phase(run, use, _state(run, use), phase)
     while True:
-        frame = new_frame(phase, phase.address(), phase.phase, phase.names, in_turn=in_turn)
+        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, in_turn=in_turn)
         try:
             return await _evaluated(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as error:
@@ -96,7 +101,7 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFa
         return await _failed(phase, failure.reason, failure.next_step)
     text = f"{use.name} failed: {failure.reason}"
     phase.warn(text)
-    phase.degrade(text)
+    phase.account.degrade(text)
     steps = [use.otherwise] if use.otherwise is not None else []
     try:
         with knowing(frame, failure):
@@ -105,12 +110,12 @@ async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFa
         return await _failed(phase, second.reason, second.next_step)
 
 
-async def _failed(phase: PhaseRun, reason: str, way: str) -> Ended:
+async def _failed(phase: PhaseRun, reason: str, next_step: NextStep = NOTHING) -> Ended:
     """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
-    tries = {key: count for key, count in phase.tries.items() if key not in phase.answers}
+    tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.answers}
     if not phase.run.inline:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
-    return Ended("failed", reason=reason, next_step=way, left=phase)
+    return Ended("failed", reason=reason, next_step=next_step, left=phase)
 
 
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
@@ -119,8 +124,8 @@ async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     summary = record_of(phase, WAITS).having(
         flags=flags | degraded_of(phase),
         entry_type=phase.entry_type,
-        quality_warnings=phase.warnings,
-        usage=phase.spent.to_dict(),
+        quality_warnings=phase.account.warnings,
+        usage=phase.account.spent.to_dict(),
     )
     await phase.run.store.summaries.put(phase.name, summary)
     return Ended(WAITS, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
@@ -137,7 +142,7 @@ async def _evaluated(
     try:
         for step in steps:
             phase.checkpoint = step.id or step.verb
-            await evaluate(step, frame)
+            await frame.evaluate(step)
     except Back as going:
         back = going
     except Waiting as waiting:

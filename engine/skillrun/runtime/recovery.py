@@ -10,11 +10,12 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from skillrun.language.files.definitions import PhaseUse
-from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.given import given_values
 from skillrun.language.types.schemas import shown
 from skillrun.people.answers import Question
 from skillrun.runtime.events import Notice
+from skillrun.runtime.frame import Evaluator
 from skillrun.runtime.questions.asking import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, past
@@ -82,7 +83,7 @@ def state_before(run: Run, use: PhaseUse) -> dict[str, Any]:
     return {name: value for name, value in state.items() if value is not None}
 
 
-async def rebuilt(phase: PhaseRun) -> Summary | None:
+async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
     """The summary that a lost phase's artifacts allow; None where the phase has to be evaluated.
 
     Raises Waiting when there are no artifacts either and nobody is there to choose.
@@ -93,16 +94,17 @@ async def rebuilt(phase: PhaseRun) -> Summary | None:
     if not asks or any(one.startswith(f"{address}/") for one in heard):
         return None
     paths = dict.fromkeys(step.artifact.literal for step in phase.phase.walk() if step.artifact is not None)
-    phase.artifacts = [path for path in paths if isinstance(path, str) and run.store.ledger.text(path) is not None]
-    if not phase.artifacts:
+    artifacts = [path for path in paths if isinstance(path, str) and run.store.ledger.text(path) is not None]
+    phase.account.artifacts = artifacts
+    if not artifacts:
         text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
         asked: Question = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY}
         asked["round"] = phase.round
-        frame = new_frame(phase, address, phase.phase, phase.names)
+        frame = new_frame(phase, address, phase.phase, phase.names, evaluator)
         answers = (await put(frame, f"{address}.recover", [asked]))["answers"]
         if answers[0].get("answer") != SKIP:
             run.lost.discard(phase.name)
             return None
-    left = ", ".join(phase.artifacts) or "nothing"
-    summary = record_of(phase, "completed" if phase.artifacts else "skipped")
+    left = ", ".join(artifacts) or "nothing"
+    summary = record_of(phase, "completed" if artifacts else "skipped")
     return summary.having(summary=f"Rebuilt from what the phase left: {left}.", flags={"recovered": True})

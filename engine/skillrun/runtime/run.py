@@ -1,41 +1,38 @@
-"""What one evaluation carries along: the run, the phase that is open, and the frame that steps are evaluated in."""
+"""What one evaluation carries along: the run, and the phase that is open."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skillrun.language.check.program import Program
-from skillrun.language.files.definitions import Phase, Prompt, Step
+from skillrun.language.files.definitions import Phase
 from skillrun.language.library.configuration import Feature, resolve_features
 from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
-from skillrun.language.templates.expressions import ABSENT, Absent
-from skillrun.language.types.schemas import Shape, shown
-from skillrun.language.types.written_schemas import written_shape
-from skillrun.models.messages import Gateway, Message, ModelError, Reply, Request, Usage
+from skillrun.models.messages import Gateway, ModelError, Reply, Request, Usage
+from skillrun.runtime.account import Account, Attempts, Omission
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.calls.limits import Limits
-from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
+from skillrun.runtime.limits import Limits
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.seal import seal_of
 from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import TOKENS, Summary
+from skillrun.runtime.store.summary import Summary
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Catalogue, Resolved
+    from skillrun.models.catalogue import Catalogue
+    from skillrun.models.entries import Resolved
     from skillrun.people.answers import Answer, Question, QuestionRecord
-    from skillrun.people.person import Asking
+    from skillrun.people.person import Questions
     from skillrun.people.prepared import Read
-    from skillrun.runtime.prompt.material import Piece
 
 
-class Person(Protocol):
+class Respondent(Protocol):
     """How questions reach a human. None means that nobody answers now, and the run waits."""
 
     attended: bool
@@ -45,15 +42,15 @@ class Person(Protocol):
         """The flags that bring the same person again, with what stands behind each."""
         ...
 
-    async def ask(self, asking: Asking, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
         """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
         ...
 
-    def prepares(self, asking: Asking) -> bool:
+    def prepares(self, asking: Questions) -> bool:
         """Whether each of these questions has an answer that was prepared."""
         ...
 
-    def earlier(self, asking: Asking) -> None:
+    def earlier(self, asking: Questions) -> None:
         """These questions were answered before: prepared lists of answers go on behind them."""
         ...
 
@@ -61,7 +58,7 @@ class Person(Protocol):
         """An earlier process asked these: what is prepared for them is not told as unused."""
         ...
 
-    def came_late(self, asking: Asking, records: Sequence[QuestionRecord], read: Read) -> None:
+    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
         """They stay answered as `records` say, also where something else is prepared: that is to be told."""
         ...
 
@@ -73,7 +70,7 @@ class Session:
     program: Program
     catalogue: Catalogue
     gateway: Gateway
-    person: Person
+    person: Respondent
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     project: Path = field(default_factory=Path.cwd)
@@ -89,46 +86,6 @@ class Session:
     rerun: Collection[str] = ()  # phases whose calls the journal does not answer
     share: bool = False  # what a new run writes may be read by others
     adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Calls, tokens and price; the price is None once that of one call is unknown.
-
-    `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
-    `kept` are the tokens that calls which go on with a conversation found in a provider's cache.
-    """
-
-    calls: int = 0
-    usage: Usage = field(default_factory=Usage)
-    price: float | None = 0.0
-    replayed: int = 0
-    kept: int = 0
-
-    @classmethod
-    def of(cls, summaries: Iterable[Summary]) -> Spent:
-        """What these summaries have recorded."""
-        total = cls()
-        for summary in summaries:
-            used = summary.usage
-            usage = Usage(*(int(used.get(key, 0)) for key in TOKENS))
-            calls, replayed, kept = int(used.get("calls", 0)), int(used.get("replayed", 0)), int(used.get("kept", 0))
-            total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
-        return total
-
-    def __add__(self, other: Spent) -> Spent:
-        price = None if self.price is None or other.price is None else self.price + other.price
-        again, kept = self.replayed + other.replayed, self.kept + other.kept
-        return Spent(self.calls + other.calls, self.usage + other.usage, price, again, kept)
-
-    def to_dict(self) -> dict[str, Any]:
-        price = None if self.price is None else round(self.price, 6)
-        more = {name: number for name in ("replayed", "kept") if (number := getattr(self, name))}
-        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **more}
-
-    def told(self) -> dict[str, Any]:
-        """As templates see it."""
-        return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}
 
 
 @dataclass
@@ -221,12 +178,21 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What a step has put on record beside its documents, what it was asked for, and where the documents are."""
+class Before:
+    """What has ended before a phase: the summaries of the phases that it follows, and in all rounds what was asked and
+    spent."""
 
-    records: tuple[Mapping[str, Any], ...]
+    summaries: Mapping[str, Summary]
     asked: frozenset[str]
-    paths: frozenset[str] = frozenset()
+    spent: Spent
+
+
+@dataclass
+class Made:
+    """Parts of a phase's prompts that are made once: what they begin with, and what is said of each member's role."""
+
+    opening: Any = None
+    speakers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -240,36 +206,15 @@ class PhaseRun:
     state: dict[str, Any]
     names: dict[str, Any]
     breakers: Breakers
-    before: Mapping[str, Summary]  # the summaries of the phases that it follows
-    asked_before: frozenset[str] = frozenset()
-    started: float = field(default_factory=time.monotonic)
-    sets: dict[str, Any] = field(default_factory=dict)
-    spent: Spent = field(default_factory=Spent)
-    earlier: Spent = field(default_factory=Spent)  # by what has ended before, in all rounds
-    artifacts: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    degraded: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-    context_dropped: list[Any] = field(default_factory=list)
-    parts: dict[str, dict[str, int]] = field(default_factory=dict)  # tokens of each step's longest prompt, by part
-    longest: dict[str, int] = field(default_factory=dict)  # characters of it
-    left_out: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)  # by step and title, the most
-    dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
-    tries: dict[str, int] = field(default_factory=dict)
-    answers: dict[str, Any] = field(default_factory=dict)
-    vain: dict[str, Any] = field(default_factory=dict)  # answers of members whom asking again at once is no use
-    prompts: int = 0
-    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
-    items: dict[str, Any] = field(
-        default_factory=dict
-    )  # by the address of an `each`: what has succeeded before a retry
+    before: Before
+    account: Account = field(default_factory=Account)
+    attempts: Attempts = field(default_factory=Attempts)
+    made: Made = field(default_factory=Made)
+    items: dict[str, Any] = field(default_factory=dict)  # by the address of an `each`: what succeeded before a retry
     marked: str = ""  # the item of an `each` that this is a branch for, in words
     checkpoint: str = ""  # the step that was begun last
     returned: bool = False  # the process has ended here before, for the person to do something
     carriers: int = 0  # how many of the steps that are being evaluated, and the phase, have something that stands in
-    version: int = 0
-    opening: tuple[int, Any] | None = None
-    speakers: dict[str, str] = field(default_factory=dict)
 
     def address(self) -> str:
         return f"{self.run.inline}/{self.name}" if self.run.inline else f"{self.run.program.workflow.name}/{self.name}"
@@ -311,7 +256,7 @@ class PhaseRun:
         return {"round": self.rounds} if max(_order(self.rounds)) > 1 else {}
 
     def count(self, usage: Usage, price: float | None, *, goes_on: bool) -> None:
-        self.spent += Spent(1, usage, price, kept=usage.cache_read if goes_on else 0)
+        self.account.spent += Spent(1, usage, price, kept=usage.cache_read if goes_on else 0)
         self.tell_usage()
 
     def count_again(self, address: str, request: Request, reply: Reply) -> None:
@@ -323,7 +268,7 @@ class PhaseRun:
             again = _order(sent.get("round", "1")) < _order(self.rounds)
         self.run.counted.add((address, fingerprint))
         if again:
-            self.spent += Spent(replayed=1)
+            self.account.spent += Spent(replayed=1)
         else:
             self.count(reply.usage, reply.price, goes_on=request.goes_on)
 
@@ -332,9 +277,9 @@ class PhaseRun:
 
         By phase it is what this round has used.
         """
-        by_phase = {name: summary.usage for name, summary in self.before.items()}
-        total = self.earlier + self.spent
-        self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.spent.to_dict()}}
+        by_phase = {name: summary.usage for name, summary in self.before.summaries.items()}
+        total = self.before.spent + self.account.spent
+        self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.account.spent.to_dict()}}
 
     @property
     def title(self) -> str:
@@ -344,26 +289,21 @@ class PhaseRun:
     def warn(self, text: str) -> None:
         """Put a warning on record, once: the person is told, and the summary has it."""
         text = f"{self.marked}: {text}" if self.marked else text
-        if text not in self.warnings:
-            self.warnings.append(text)
+        if text not in self.account.warnings:
+            self.account.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
 
     def leave_out(self, step: str, title: str, tokens: int, text: str) -> None:
         """Put on record what a prompt of a step had no room for; the person is told of each title once."""
-        if (step, title) not in self.left_out:
+        prompts = self.account.prompts
+        if (step, title) not in prompts.left_out:
             self.run.emit(Said(self.name, f"the window of `{step}` has no room for all of {text}", "info"))
-        if tokens > self.left_out.get((step, title), (0, ""))[0]:
-            self.left_out[step, title] = (tokens, text)
-
-    def degrade(self, reason: str) -> None:
-        """Put on record that the phase is worth less than it would be, and why."""
-        if reason not in self.degraded:
-            self.degraded.append(reason)
+        prompts.leave_out(step, title, Omission(tokens, text))
 
     def wrote(self, path: str) -> None:
         """Note an artifact, for the summary; also for that of the phase around an inline workflow."""
-        if path not in self.artifacts:
-            self.artifacts.append(path)
+        if path not in self.account.artifacts:
+            self.account.artifacts.append(path)
         if self.run.within is not None:
             self.run.within.wrote(path)
 
@@ -371,86 +311,3 @@ class PhaseRun:
 def _order(rounds: Any) -> tuple[int, ...]:
     """A round, `2` or `2.1`, so that an earlier one is less."""
     return tuple(int(part) for part in str(rounds).split(".") if part.isdecimal())
-
-
-@dataclass
-class Frame:
-    """Where steps are evaluated: names, sections, and the address that their calls get."""
-
-    open: PhaseRun
-    address: str
-    names: dict[str, Any]
-    prompts: Mapping[str, Prompt]
-    task: Callable[[Mapping[str, Any]], str] | None = None
-    task_material: Callable[[Mapping[str, Any]], list[Piece]] | None = None
-    task_shape: Shape | None = None
-    members: tuple[Any, ...] = ()
-    fresh: bool = False
-    criteria: str = ""
-    in_turn: bool = False
-    sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
-    degraded: list[str] = field(default_factory=list)
-
-    @property
-    def run(self) -> Run:
-        return self.open.run
-
-    def absent(self, names: Iterable[str]) -> None:
-        """Start with these names absent: nothing has bound them yet."""
-        self.names.update(dict.fromkeys(names, ABSENT))
-
-    def bind(self, name: str | None, value: Any) -> None:
-        if name is not None:
-            self.names[name.replace("-", "_")] = value
-
-    def at(self, step: Step) -> str:
-        """The address of a step; one without an id is known by its verb."""
-        return f"{self.address}/{step.id or step.verb}"
-
-    def value(self, step: Step, name: str, fallback: Any = ABSENT) -> Any:
-        """The value of a step's key, rendered."""
-        value = step.values.get(name)
-        return fallback if value is None else value.evaluate(self.names)
-
-    def main(self, step: Step) -> Any:
-        assert step.main is not None
-        return step.main.evaluate(self.names)
-
-    def text(self, step: Step, name: str = "", fallback: str = "") -> str:
-        """The verb's own value, or that of a key, as a text. Raises RenderError where it is absent."""
-        value = step.values.get(name) if name else step.main
-        return fallback if value is None else value.text(self.names)
-
-    def shape(self, step: Step) -> Shape | None:
-        """The shape that a step's reply must have, with its templates rendered."""
-        if step.schema is not None:
-            return written_shape(step.schema)
-        spec = step.output
-        if spec is not None and spec.name:
-            text = self.run.program.library.text(spec.name)
-            spec = text.output if text is not None else None
-        if spec is None:
-            return None
-        return self.task_shape if spec.task else spec.resolve(self.names)
-
-    def breaker(self, step: Step) -> str | None:
-        """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
-        value = self.value(step, "at_most", step.retry)
-        return value if isinstance(value, str) and not value.isdigit() else None
-
-    def whole(self, step: Step, name: str, fallback: int, expected: str = "a whole number") -> int:
-        """The whole number that a key holds, perhaps as a text. Raises StepFailed where it holds none."""
-        value = self.value(step, name, fallback)
-        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
-        if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
-            raise StepFailed(f"`{name}` is {shown(value)}; expected {expected}", self.at(step))
-        return int(number)
-
-    def cap(self, step: Step) -> int:
-        """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
-        name = self.breaker(step)
-        if name is not None:
-            if not self.open.breakers.known(name):
-                raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
-            return self.open.breakers.limit(name).limit
-        return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")

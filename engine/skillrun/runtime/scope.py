@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from skillrun.language.files.definitions import PhaseUse, Score, Step
 from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.templates.limits import Fault
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.types import identifier
+from skillrun.runtime.account import Account, Prompts
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
+from skillrun.runtime.frame import Evaluator, Frame, Task
 from skillrun.runtime.questions.forms import heard
-from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
+from skillrun.runtime.run import Before, PhaseRun, Run
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.summary import Summary
 
@@ -57,19 +62,25 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRu
     breakers = Breakers(run.config(state).get("breakers") or {}, {name: n for name, n in failures.items() if n})
     asked = frozenset(question for summary in over for question in summary.asked)
     if run.within is not None:
-        asked |= run.within.asked_before | frozenset(run.within.asked)
+        asked |= run.within.before.asked | frozenset(run.within.account.asked)
     phase = PhaseRun(
-        run, use.name, run.program.phases[use.name], run.state.round, state, names, breakers, before, asked
+        run,
+        use.name,
+        run.program.phases[use.name],
+        run.state.round,
+        state,
+        names,
+        breakers,
+        Before(before, asked, Spent.of(over)),
     )
     phase.carriers = int(use.otherwise is not None)
-    phase.earlier = Spent.of(over)
     names["run"]["answers"] = heard(run, phase, workflow.ancestors(use.name))
     if previous is not None:
-        phase.breakers, phase.prompts, phase.spent = previous.breakers, previous.prompts, previous.spent
-        phase.artifacts = previous.artifacts
+        phase.breakers, failed = previous.breakers, previous.account
+        phase.account = Account(failed.spent, artifacts=failed.artifacts, prompts=Prompts(failed.prompts.made))
     held = previous or run.within
     if held is not None:
-        phase.tries, phase.answers, phase.vain = held.tries, held.answers, held.vain
+        phase.attempts = held.attempts
     phase.tell_usage()
     phase.returned = run.journal.find("note", phase.pause_address, "") is not None
     return phase
@@ -124,10 +135,12 @@ def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def new_frame(phase: PhaseRun, address: str, score: Score, names: dict[str, Any], **more: Any) -> Frame:
+def new_frame(
+    phase: PhaseRun, address: str, score: Score, names: dict[str, Any], evaluator: Evaluator, **more: Any
+) -> Frame:
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
-    frame = Frame(phase, address, names, score.prompts, **more)
-    frame.absent(locals_of(score.steps))
+    frame = Frame(phase, address, names, score.prompts, evaluator, **more)
+    frame.absent(locals_of(score.steps).names)
     frame.absent(["failure"])
     return with_functions(frame)
 
@@ -144,20 +157,35 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
         return frame.names
     names = {**frame.names, "others": _others(member), "member": member}
     if frame.task is not None:
-        names["task"] = frame.task(member)
+        names["task"] = _told(frame.task, member)
     return names
 
 
-def locals_of(steps: tuple[Step, ...]) -> list[str]:
-    """Every name that the steps may bind: ids, and what `set` names."""
-    found: list[str] = []
+def _told(task: Task, member: Mapping[str, Any]) -> str:
+    """A task as a member reads it."""
+    return task.prompt.template.render_text(frame_names(task.frame, member)).strip() if task.prompt is not None else ""
+
+
+@dataclass(frozen=True)
+class Locals:
+    """The names that steps may bind, in their order: `names` are ids and what `set` names, `ids` the ids alone."""
+
+    names: tuple[str, ...]
+    ids: tuple[str, ...]
+
+
+def locals_of(steps: Iterable[Step]) -> Locals:
+    """Every name that the steps, and those inside of them, may bind."""
+    names: list[str] = []
+    ids: list[str] = []
     for top in steps:
         for step in top.walk():
             if step.id is not None:
-                found.append(step.id.replace("-", "_"))
+                ids.append(identifier(step.id))
+                names.append(ids[-1])
             if step.verb == "set" and step.main is not None:
-                found.extend(name.replace("-", "_") for name in step.main.entries or {})
-    return found
+                names.extend(map(identifier, step.main.entries or {}))
+    return Locals(tuple(names), tuple(ids))
 
 
 def members(role: str, models: list[str]) -> list[str]:
@@ -201,7 +229,7 @@ def _bank(frame: Frame) -> Callable[..., list[dict[str, Any]]]:
 
     def bank(name: str, group: str, n: int = 3) -> list[dict[str, Any]]:
         groups = frame.run.program.library.bank(name) or {}
-        asked = frame.open.asked_before | set(frame.open.asked)
+        asked = frame.open.before.asked | set(frame.open.account.asked)
         return [dict(question) for question in groups.get(str(group), []) if question["id"] not in asked][:n]
 
     return bank

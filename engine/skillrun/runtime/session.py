@@ -7,74 +7,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import re
 import signal
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.check.program import Program
-from skillrun.language.files.definitions import Workflow
-from skillrun.language.library.given import fallen_back, given_values, models_in, unknown_names
-from skillrun.language.text.border import clean
+from skillrun.language.library.named import models_in
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
-from skillrun.language.types.fields import Field
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.language.types.given import given_values
 from skillrun.runtime.admission import admitted, check_decided, shares
-from skillrun.runtime.calls.limits import Limits, budgets
+from skillrun.runtime.budgets import budgets
+from skillrun.runtime.clock import moment
 from skillrun.runtime.events import (
-    Answered,
-    CallEnded,
-    Event,
     Events,
     Listener,
     Notice,
-    PhaseStarted,
-    WentBack,
 )
-from skillrun.runtime.interpreter import Outcome, now, run_workflow
+from skillrun.runtime.forward import brought_forward, files_of
+from skillrun.runtime.inputs import path_inputs
+from skillrun.runtime.interpreter import run_workflow
+from skillrun.runtime.limits import Limits
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.seal import is_sealed, own_key
 from skillrun.runtime.store.state import STATE, State
-from skillrun.runtime.store.summary import Summary
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
     "Set ANTHROPIC_API_KEY or another provider's key for real work."
 )
-
-
-def checked_inputs(
-    program: Program, given: Mapping[str, Any], project: Path | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
-    values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
-    for one in path_inputs(program.workflow):
-        if one.name in values:
-            path = (project or Path.cwd()) / values[one.name]
-            if not path.exists():
-                errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
-    first = next((one for one in program.workflow.inputs if one.required), None)
-    if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
-        errors.append(f"`{first.name}` is empty")
-    errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
-    errors += unknown_names(program, values)
-    if errors:
-        raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
-    return clean(values), warnings
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a value can be written; bytes of a command line that are not UTF-8 come as lone surrogates."""
-    return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 
 async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
@@ -111,7 +78,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         store = folder.store(journal)
         written, _ = store.state.read()
         sealed = is_sealed(session.program, written, session.project)
-        state, log, told = await _brought_forward(session.program, store)
+        state, log, told = await brought_forward(session.program, store)
         said = told if sealed else [*told, *admitted(session, state)]
         if sealed:
             state.project = _project(session, folder.path, state)
@@ -147,7 +114,7 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: RunFolder 
         journal = base.journal_to_read()
         store = RunStore(files, journal)
         written, _ = store.state.read()
-        state, log, _ = await _brought_forward(session.program, store)
+        state, log, _ = await brought_forward(session.program, store)
         if not is_sealed(session.program, written, session.project):
             admitted(replace(session, adopt=bool(session.adopt)), state)
     else:
@@ -156,84 +123,6 @@ async def rehearse(session: Session, inputs: dict[str, Any], *, base: RunFolder 
     run_ = _opened(session, store, journal, state, log)
     await _pin(run_)
     return await run_workflow(run_, resumed=base is not None)
-
-
-async def _brought_forward(program: Program, store: RunStore) -> tuple[State, list[str], list[str]]:
-    """The state as today's workflow declares it, its log, and what is to be said of it.
-
-    Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
-    unset stays so. A value that is not allowed any more gives way to its `fallback`.
-    """
-    workflow = program.workflow
-    state, log = store.state.read()
-    names_now = {old: name for name, use in workflow.phases.items() for old in use.was if old not in workflow.phases}
-    await store.summaries.rename(names_now)
-    state.phase = [names_now.get(name, name) for name in state.phase]
-    state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
-    past = [summary for one in store.summaries.history(state.round) for summary in one.phases.values()]
-    for name in workflow.phases:
-        with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(store.summaries.ended(name) or Summary())
-    sets: dict[str, Any] = {}
-    for summary in past:
-        sets |= summary.set
-    names: dict[str, Any] = {"config": program.config}
-    inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
-    state.inputs = {**inputs, **state.inputs}
-    values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
-    values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
-    state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
-    told = fallen_back(workflow.inputs, state.inputs, names)
-    told += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
-    return state, log, list(dict.fromkeys(told))
-
-
-@dataclass(frozen=True)
-class WouldAsk:
-    """A call that the journal does not answer. `again`: the same step and member have been asked before.
-
-    `certain`: nothing before it in its phase, or in those that its phase follows, is a guess.
-    """
-
-    address: str
-    phase: str
-    model: str
-    tokens: int
-    price: float | None
-    again: bool
-    certain: bool
-
-
-async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
-    """The calls that going on with a run would make, as far as generated replies lead. Changes nothing.
-
-    Where generated replies send it back, a guess, what is asked from there on does not count as asked again. Certain is
-    the first step of a phase that asks somebody, unless an answer or a reply before it has been made up.
-    """
-    folder = RunFolder.existing(runs, name)
-    found: list[WouldAsk] = []
-    known: set[str] = set()
-    guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
-    sure: set[str] = set()  # the phases that began before anything was
-
-    def listen(event: Event) -> None:
-        if isinstance(event, WentBack):
-            known.clear()
-        elif isinstance(event, PhaseStarted) and not guessed:
-            sure.add(event.phase)
-        elif isinstance(event, Answered) and not event.replayed:
-            guessed[event.phase] = ""
-        elif isinstance(event, CallEnded) and not event.replayed:
-            step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
-            certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
-            tokens, again = event.usage.get("input", 0), event.address in known
-            found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
-
-    quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
-    with closing(folder.journal_to_read()) as journal:
-        known.update(entry.address for entry in journal.entries("reply"))
-    await rehearse(quiet, {}, base=folder)
-    return found
 
 
 def _project(session: Session, path: Path, state: State) -> str:
@@ -249,7 +138,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
         raise SkillrunError(f"the state of `{program.workflow.name}` cannot be set up: {'; '.join(errors)}")
     return State(
         workflow=program.workflow.name,
-        started_at=now(),
+        started_at=moment(),
         inputs=inputs,
         state=values,
         environment=environment(session.environ),
@@ -263,29 +152,11 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
     )
 
 
-def path_inputs(workflow: Workflow) -> list[Field]:
-    """The inputs that name one file or folder."""
-    return [field for field in workflow.inputs if field.type.word == "path"]
-
-
 def environment(environ: Mapping[str, str]) -> str:
     """Where the run is entered: `ci`, `editor` or `terminal`."""
     if environ.get("CI", "").lower() not in ("", "0", "false"):
         return "ci"
     return "editor" if environ.get("TERM_PROGRAM") in ("vscode", "zed") or environ.get("INSIDE_EMACS") else "terminal"
-
-
-def files_of(program: Program) -> dict[str, str]:
-    """Every file that the program was read from, with the beginning of its hash."""
-    return {source.shown: digest(source.text)[:16] for source in program.library.files.values()}
-
-
-def changed_files(program: Program, state: State) -> list[str]:
-    """The files that are other than when the run was last evaluated."""
-    before, after = state.files, files_of(program)
-    return sorted(
-        name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after
-    )
 
 
 async def _evaluated(
@@ -371,12 +242,13 @@ def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
 async def _pin(run: Run) -> None:
     """Settle what each tier and each input means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
+    library, workflow = session.program.library, session.program.workflow
     tiers = _tiers(session)
-    await run.settle([*tiers, *models_in(session.program, state.inputs)])
+    await run.settle([*tiers, *models_in(library, workflow, state.inputs)])
     for provider, place in session.catalogue.places(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     typed = {name: value for name, value in state.inputs.items() if name in session.typed}
-    used = [*tiers, *models_in(session.program, typed)]  # a default may be of no use in this run
+    used = [*tiers, *models_in(library, workflow, typed)]  # a default may be of no use in this run
     if any(run.resolve(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 

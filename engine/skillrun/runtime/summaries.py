@@ -10,7 +10,9 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import RenderError
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape
-from skillrun.runtime.calls.member import Answer, Asked, answer, tell_dropped
+from skillrun.runtime.calls.asked import Answer, Asked
+from skillrun.runtime.calls.member import answer
+from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.prompt.attached import of_phase
 from skillrun.runtime.prompt.beginning import pieces_of
@@ -42,21 +44,22 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
 
     A model says something of the phase only where something later reads it.
     """
-    program = phase.run.program
+    program, account = phase.run.program, phase.account
+    prompts = account.prompts
     read = phase.name in (program.remembered if back else program.summarised | program.remembered)
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
     if isinstance(outputs.get("summary"), str):
         given["summary"] = outputs["summary"]
     recorded, asked = of_phase(phase) if status == "completed" else ({}, frozenset[str]())
     known = {**dict.fromkeys(asked), **recorded, **given}
-    told = await _told(phase, outputs, known) if read and phase.prompts and status == "completed" else {}
+    told = await _told(phase, outputs, known) if read and prompts.made and status == "completed" else {}
     told = {**told, **recorded, **given}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if _tells(value)}
-    if phase.degraded:
+    if account.degraded:
         flags = {**flags, "degraded": True}
         flags.setdefault("degraded_because", degraded_of(phase)["degraded_because"])
-    if phase.dropped:
-        flags["dropped"] = sum(phase.dropped.values())
+    if account.dropped:
+        flags["dropped"] = sum(account.dropped.values())
     if phase.name in phase.run.lost:
         flags["recovered"] = True
     summary: dict[str, object] = {"flags": flags}
@@ -64,20 +67,20 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
         summary["summary"] = told["summary"]
     for key in SUMMARY_KEYS[1:]:
         summary[key] = _records(told.get(key))
-    summary["quality_warnings"] = list(phase.warnings)
-    if phase.context_dropped:
-        summary["context_dropped"] = plain_data(phase.context_dropped)
-    if phase.parts:
-        summary["prompts"] = plain_data(phase.parts)
-    if phase.left_out:
-        summary["left_out"] = [f"{step}: {text}" for (step, _), (_, text) in phase.left_out.items()]
-    if phase.asked:
-        summary["asked"] = list(phase.asked)
+    summary["quality_warnings"] = list(account.warnings)
+    if prompts.dropped:
+        summary["context_dropped"] = plain_data(prompts.dropped)
+    if prompts.longest:
+        summary["prompts"] = {step: dict(longest.parts) for step, longest in prompts.longest.items()}
+    if prompts.left_out:
+        summary["left_out"] = [f"{step}: {omission.text}" for (step, _), omission in prompts.left_out.items()]
+    if account.asked:
+        summary["asked"] = list(account.asked)
     summary["outputs"] = {key: value for key, value in outputs.items() if key != "flags"}
-    summary["set"] = plain_data(phase.sets)
+    summary["set"] = plain_data(account.sets)
     if failures := phase.breakers.changed():
         summary["failures"] = failures
-    summary["usage"] = phase.spent.to_dict()
+    summary["usage"] = account.spent.to_dict()
     return record_of(phase, status).having(**summary)
 
 
@@ -88,7 +91,8 @@ def _tells(value: Any) -> bool:
 
 def record_of(phase: PhaseRun, status: str) -> Summary:
     """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
-    named, more = phase.artifacts[:MOST_NAMED], len(phase.artifacts) - MOST_NAMED
+    artifacts = phase.account.artifacts
+    named, more = artifacts[:MOST_NAMED], len(artifacts) - MOST_NAMED
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
     return Summary().having(
         phase=phase.name,
@@ -97,14 +101,15 @@ def record_of(phase: PhaseRun, status: str) -> Summary:
         round=phase.round,
         checkpoint=phase.checkpoint or "start",
         summary=f"{phase.name} {wrote}.",
-        artifacts=list(phase.artifacts),
+        artifacts=list(artifacts),
         flags={},
     )
 
 
 def degraded_of(phase: PhaseRun) -> dict[str, object]:
     """The flags of a phase that went on without something, and why."""
-    return {"degraded": True, "degraded_because": "; ".join(phase.degraded)} if phase.degraded else {}
+    reasons = phase.account.degraded
+    return {"degraded": True, "degraded_because": "; ".join(reasons)} if reasons else {}
 
 
 def _records(value: Any) -> list[Any]:
@@ -124,7 +129,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
     shape = Shape(_without(text.output.resolve({}).schema, given))
     if not shape.schema["properties"]:
         return {}
-    texts = ((path, phase.run.store.ledger.text(path)) for path in phase.artifacts)
+    texts = ((path, phase.run.store.ledger.text(path)) for path in phase.account.artifacts)
     artifacts = [{"path": path, "text": body} for path, body in texts if body]
     known = phase.names["phases"].values()
     questions = [question for one in known for question in one["summary"].get("open_questions") or []]
@@ -139,7 +144,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
         material = pieces_of(phase.run, text.material, names)
         asked = _asked(phase, text.template.render_text(names), shape, material)
     except RenderError as error:  # what the phase has come to is not lost for want of a record of it
-        phase.degraded.append(f"summary: {error.message}")
+        phase.account.degraded.append(f"summary: {error.message}")
         return {}
     found = Answer("error", reason="not asked")
     for attempt in (1, 2):
@@ -149,7 +154,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
             return dict(found.data)
         if found.vain:
             break
-    phase.degrade(f"summary: {found.reason}")
+    phase.account.degrade(f"summary: {found.reason}")
     phase.warn(f"the summary is what the outputs say: {found.reason}")
     return {}
 

@@ -29,7 +29,7 @@ Check = Callable[[], None]
 """Raises TimeoutError once there was enough of it."""
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     """One line: what it names, by the name alone or by the path from its folder on."""
 
     text: str
@@ -44,7 +44,7 @@ class Rules:
 
     def __init__(self, lines: Iterable[str], *, strict: bool = False) -> None:
         """With `strict` a line that can name nothing raises NoPattern."""
-        rules: list[Rule] = []
+        rules: list[IgnoreRule] = []
         for line in lines:
             try:
                 rules.append(_rule(line))
@@ -183,7 +183,7 @@ def _gitignore(tree: Tree, folder: str) -> bytes | None:
         raise Unreadable(error.message) from None
 
 
-def _rule(line: str) -> Rule:
+def _rule(line: str) -> IgnoreRule:
     """A line's rule. Raises NoPattern for one that can name nothing."""
     takes_back = line.startswith("!")
     text = _trimmed(line[takes_back:]).partition("\0")[0]
@@ -192,8 +192,8 @@ def _rule(line: str) -> Rule:
     if not text:
         raise NoPattern(line)
     if "/" in text:
-        return Rule(text, takes_back, only_folders, None, wildcard(text))
-    return Rule(text, takes_back, only_folders, name(text), None)
+        return IgnoreRule(text, takes_back, only_folders, None, wildcard(text))
+    return IgnoreRule(text, takes_back, only_folders, name(text), None)
 
 
 def _last(text: str) -> str | None:

@@ -114,8 +114,8 @@ def _in_detail(file: Outlined, detail: int) -> list[str]:
 def _left_out(files: Sequence[Outlined], detail: tuple[int, int, int]) -> str:
     """What is not shown, of which kinds of files."""
     kinds = sorted({_kind(file) for file in files if file.definitions and detail[_kind(file)] != ALL})
-    told = "; ".join(f"{_KINDS[kind]}: {_LESS[detail[kind]]}" for kind in kinds)
-    return f"({told}; Outline of a file or a narrower folder shows more)" if told else ""
+    remarks = "; ".join(f"{_KINDS[kind]}: {_LESS[detail[kind]]}" for kind in kinds)
+    return f"({remarks}; Outline of a file or a narrower folder shows more)" if remarks else ""
 
 
 def _kind(file: Outlined) -> int:

@@ -15,7 +15,7 @@ BELOW: Final = 3_000  # characters; what is defined below the part that is shown
 RANGE: Final = 100_000  # characters; so much of a range that is asked for
 
 
-def read(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | None = None) -> str:
+def read_lines(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | None = None) -> str:
     """The lines with their numbers. Raises Failed, and what opening the file raises."""
     content = content_of(folder, path)
     lines = lines_of(content)
@@ -24,10 +24,10 @@ def read(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | 
     if offset > len(lines):
         raise Failed(f"{shown(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
-    told = numbered(wanted, offset)
-    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(told)
-    if limit is None and len(kept) < len(told):
-        kept = room.less(NOTE).fitting(told)
+    numbered_lines = numbered(wanted, offset)
+    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(numbered_lines)
+    if limit is None and len(kept) < len(numbered_lines):
+        kept = room.less(NOTE).fitting(numbered_lines)
     if not kept:
         raise Failed(f"there is no room left for line {offset} of {shown(path)}; answer with what you have")
     last = offset + len(kept) - 1

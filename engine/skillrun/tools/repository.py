@@ -16,7 +16,7 @@ from skillrun.language.types.schemas import Shape, shown
 from skillrun.tools.listing import glob, list_folder
 from skillrun.tools.overview import outline
 from skillrun.tools.readable import SECONDS, Readable
-from skillrun.tools.reading import read
+from skillrun.tools.reading import read_lines
 from skillrun.tools.results import Failed, Room
 from skillrun.tools.searching import grep
 from skillrun.tools.tree import LONGEST
@@ -41,7 +41,7 @@ TOOLS: Final[Mapping[str, dict[str, Any]]] = {
 """The tools and their parameters, as JSON Schema."""
 
 _TOOLS: Final[Mapping[str, Callable[..., str]]] = {
-    "Read": read,
+    "Read": read_lines,
     "Outline": outline,
     "Grep": grep,
     "Glob": glob,

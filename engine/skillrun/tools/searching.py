@@ -80,7 +80,7 @@ def grep(folder: Readable, room: Room, pattern: str, path: str = ".", glob: str 
         remarks.append(f"({slow}; use a simpler pattern or a narrower path)")
     if not hits:
         return "\n".join(["(no hits)"] * (not remarks) + _few(remarks))
-    return "\n".join([*_shown(_placed(folder, hits, remarks), room), *_few(remarks)])
+    return "\n".join([*_fitting_lines(_placed(folder, hits, remarks), room), *_few(remarks)])
 
 
 def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) -> list[str]:
@@ -114,18 +114,18 @@ def _hits(pattern: str, lines: list[str], name: str, until: float) -> Hits | Non
     return Hits(name, tuple(kept), count, worth(name)) if count else None
 
 
-def _shown(hits: list[Hits], room: Room) -> list[str]:
+def _fitting_lines(hits: list[Hits], room: Room) -> list[str]:
     """As much as fits: all files with the largest shares that let them in, or with the smallest those of most worth."""
     for shares in SHARES:
         lines = [line for file in hits for line in _group(file, shares)]
         if sum(len(_kept(file, shares)) for file in hits) <= MAX_HITS and room.holds(lines):
             return lines
     left = room.less(TAIL)
-    lines, told = [], 0
+    lines, count = [], 0
     for place, file in enumerate(hits):
         group = _group(file, SHARES[-1])
-        told += len(_kept(file, SHARES[-1]))
-        if told > MAX_HITS or not left.holds([*lines, *group]):
+        count += len(_kept(file, SHARES[-1]))
+        if count > MAX_HITS or not left.holds([*lines, *group]):
             return [*lines, _rest(hits[place:])]
         lines += group
     return lines

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.records_yaml import from_frontmatter
@@ -66,7 +67,7 @@ class Killed:
         setting = Session(self.program, self.catalogue, gateway, person, **more)
         if (runs / "run" / "state.md").exists():
             return (await session.resume(setting, runs, "run")).exit_code
-        inputs, _ = session.checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
+        inputs, _ = checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
         return (await session.begin(setting, inputs, runs, "run")).exit_code
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import Resolved
 from skillrun.models.messages import Block, Message
 from skillrun.runtime.prompt.context import LEAST_REPLY, size_of
 from skillrun.runtime.store.disk.journal import SqliteJournal

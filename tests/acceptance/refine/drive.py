@@ -16,6 +16,7 @@ from typing import Any
 
 from skillrun.people.person import open_person
 from skillrun.runtime import session
+from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from tests.acceptance.drive import NAME, Driver, Logged, in_flight
 
@@ -52,7 +53,7 @@ class Sessions(Driver):
         setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
         if (runs / NAME / "state.md").exists():
             return (await session.resume(setting, runs, NAME)).exit_code
-        inputs, _ = session.checked_inputs(self.program, self.job["inputs"])
+        inputs, _ = checked_inputs(self.program, self.job["inputs"])
         return (await session.begin(setting, inputs, runs, NAME)).exit_code
 
 

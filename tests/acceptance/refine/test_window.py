@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import Resolved
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.models.catalogue import Provider
 from skillrun.models.clients import sdk_client
+from skillrun.models.entries import Provider
 from skillrun.models.messages import ModelError
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve

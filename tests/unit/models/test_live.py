@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.models.catalogue import Catalogue, Resolved
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import Resolved
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve
 from tests.unit.models.conversation import KEYS

@@ -7,7 +7,8 @@ from genai_prices.data import providers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.models.catalogue import Catalogue, Price
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.entries import Price
 from skillrun.models.messages import Usage
 from tests.unit.models.settings import shipped
 

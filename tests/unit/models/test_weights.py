@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from skillrun.models import embedded, package_index, weights
-from skillrun.models.catalogue import Embedded
+from skillrun.models.entries import Embedded
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import Redactor
 from tests.servers.index import FILE, NAME, Index, serve_index, wheel

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import Answer, Question, shown
+from skillrun.people.answers import Answer, Question, on_one_line
 from skillrun.people.form import UnclearAnswers, read_form, write_form
 from skillrun.people.meaning import letter, meant_by
 from skillrun.people.phrases import Phrases
@@ -425,7 +425,7 @@ HOSTILE = [
 ]  # fmt: skip
 PIECES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
 TEXTS = st.lists(PIECES, min_size=1, max_size=4).map("\n".join)
-CHOICES = st.lists(PIECES.map(shown).filter(bool), min_size=2, max_size=30, unique_by=str.casefold)
+CHOICES = st.lists(PIECES.map(on_one_line).filter(bool), min_size=2, max_size=30, unique_by=str.casefold)
 ANSWERS = st.lists(
     st.sampled_from(
         ["It is for the sales team.", "", "- [x] done", "- a list", "> said Ann", "No, never", "A. First", "1 or 2"]

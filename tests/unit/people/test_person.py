@@ -10,7 +10,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.people.answers import Answer, Question
-from skillrun.people.person import Asking, Person, open_person
+from skillrun.people.person import Person, Questions, open_person
 from skillrun.people.prepared import Prepared
 from skillrun.people.terminal import Terminal
 
@@ -19,8 +19,8 @@ WHY: Question = {"id": "why", "text": "Why?"}
 RAPID = {"answer": "rapid", "answered_by": "prepared"}
 
 
-def asking(*questions: Question) -> Asking:
-    return Asking("setup/first", "setup", questions)
+def asking(*questions: Question) -> Questions:
+    return Questions("setup/first", "setup", questions)
 
 
 def answer(person: Person, *questions: Question) -> list[Answer] | None:
@@ -93,7 +93,7 @@ def test_questions_of_parallel_phases_wait_for_one_another() -> None:
         with create_pipe_input() as keyboard:
             person = Person(Prepared(), Terminal(keyboard=keyboard, screen=DummyOutput()), attended=True)
             first = asyncio.create_task(person.ask(asking(WHY, WHY)))
-            second = asyncio.create_task(person.ask(Asking("plan/second", "plan", (WHY,))))
+            second = asyncio.create_task(person.ask(Questions("plan/second", "plan", (WHY,))))
             for word in ("one", "two", "three"):
                 await asyncio.sleep(0.05)
                 keyboard.send_text(f"{word}\r")

@@ -5,7 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from skillrun.language.check.program import Program, check_workflow
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, search_path
 from skillrun.language.text.diagnostics import render
@@ -157,7 +158,7 @@ def test_conditions_of_phases_loops_protocols_and_inline_workflows_count(tmp_pat
         "skills/other/first.md": "---\nkind: phase\nsteps:\n  - {id: asked, ask: Inline?}\n---\n",
     }
     found = program(tmp_path, steps, files, workflow)
-    assert [ask.key for ask in asks(found, {"topic": "tea", "deep": False})] == ["one/unsure/first/asked"]
+    assert [ask.at for ask in asks(found, {"topic": "tea", "deep": False})] == ["one/unsure/first/asked"]
     assert len(list(asks(found, {"topic": "tea", "deep": True}))) == 8
 
 
@@ -212,15 +213,19 @@ def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: P
         "skills/other/first.md": "---\nkind: phase\nsteps:\n  - {id: asked, ask: Inline?}\n---\n",
     }
     phase_and_section = program(tmp_path, steps, files)
-    assert [ask.key for ask in asks(phase_and_section)] == [
+    assert [ask.at for ask in asks(phase_and_section)] == [
         "one/loop/inner", "one/grouped", "one/talk/asked", "one/talk.otherwise/instead", "one/sub/first/asked",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("named", "refused"), [("{loud: talk}", 1), ("{loud: hush}", 0)])
-def test_of_a_computed_protocol_those_that_the_files_mention_count(tmp_path: Path, named: str, refused: int) -> None:
-    steps = """
-    - {id: debate, panel: [judge], protocol: "{{ config.strategies[inputs.topic] }}"}
+@pytest.mark.parametrize("computed", ["config.strategies[inputs.topic]", "config.strategies.loud"])
+def test_of_a_computed_protocol_those_that_it_can_name_count(
+    tmp_path: Path, named: str, refused: int, computed: str
+) -> None:
+    steps = f"""
+    - {{say: There is a protocol called talk.}}
+    - {{id: debate, panel: [judge], protocol: "{{{{ {computed} }}}}"}}
     """
     protocol = "---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {steps}\n---\n"
     files = {
@@ -233,11 +238,36 @@ def test_of_a_computed_protocol_those_that_the_files_mention_count(tmp_path: Pat
     assert len(refusal(found, Prepared())) == refused
 
 
+def test_of_a_protocol_that_an_input_names_all_that_there_are_count(tmp_path: Path) -> None:
+    files = {
+        "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
+        "skills/protocols/talk.md": "---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {id: a, ask: Q?}\n---\n",
+        "skills/protocols/hush.md": "---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {say: nothing}\n---\n",
+    }
+    found = program(tmp_path, "- {id: p, panel: [judge], protocol: '{{ inputs.topic }}'}", files)
+    assert [ask.at for ask in asks(found)] == ["one/p/a"]
+
+
+@pytest.mark.parametrize("read", ["run.estimate.answers.which.a.calls", "run.estimate['answers']['which']"])
+def test_the_names_that_anything_reads_are_known(tmp_path: Path, read: str) -> None:
+    files = {
+        "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
+        "skills/protocols/talk.md": (
+            f"---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {{set: {{x: \"{{{{ {read} or '' }}}}\"}}}}\n---\n"
+        ),
+    }
+    found = program(tmp_path, "- {id: p, panel: [judge], protocol: talk}\n- {say: run.cost}", files)
+    assert found.reads_name("run.estimate")
+    assert found.reads_name("run.estimate.answers.which")
+    assert not found.reads_name("run.estimate.answers.whi")
+    assert not found.reads_name("run.cost")
+
+
 def test_a_protocol_that_calls_itself_is_entered_once(tmp_path: Path) -> None:
     steps = "  - {id: a, ask: Q?}\n  - {panel: '{{ seats.speaker }}', protocol: again}\n"
     again = f"---\nkind: protocol\nseats: [speaker]\nsteps:\n{steps}---\n"
     found = program(tmp_path, "- {id: p, panel: [x], protocol: again}", {"skills/protocols/again.md": again})
-    assert [ask.key for ask in asks(found)] == ["one/p/a"]
+    assert [ask.at for ask in asks(found)] == ["one/p/a"]
 
 
 @pytest.mark.row("X6")
@@ -263,4 +293,4 @@ def test_the_shipped_plan_runs_unattended(tmp_path: Path) -> None:
     found = check_workflow(library, "plan")
     assert found is not None
     assert refusal(found, Prepared()) == []
-    assert "expert-review/cycle/choice" in [ask.key for ask in asks(found)]
+    assert "expert-review/cycle/choice" in [ask.at for ask in asks(found)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from jinja2 import nodes
 
 from skillrun.language.check.facts import fact
-from skillrun.language.check.scope import Scope
+from skillrun.language.check.scope import Reached, Scope
 from skillrun.language.files.definitions import Check
 from skillrun.language.library.lookups import Settings
 from skillrun.language.library.modes import MODES
@@ -16,16 +15,13 @@ from skillrun.language.templates.expressions import RenderError, Template
 from skillrun.language.text.source import Entry, Mapping, Node, Span
 from skillrun.language.types.types import identifier
 
-if TYPE_CHECKING:
-    from skillrun.language.check.program import Checker
 
-
-def check_config(checker: Checker, checks: tuple[Check, ...], settings: Settings) -> None:
+def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings) -> None:
     """Report each check that does not hold, at what the strongest layer of the config says of it."""
-    problems = checker.problems
+    problems = reached.problems
     for one in checks:
         before = len(list(problems))
-        scope = Scope(checker, settings, {"config": settings.config}, problems)
+        scope = Scope(reached, settings, {"config": settings.config}, problems)
         scope.condition(one.must)
         if one.say is not None:
             scope.needed(one.say, "say")

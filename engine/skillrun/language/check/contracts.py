@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skillrun.language.check.config_checks import config_place
 from skillrun.language.check.names import MEMBER, VARIANT, of_fields
-from skillrun.language.check.scope import Scope
+from skillrun.language.check.scope import Reached, Scope
 from skillrun.language.files.definitions import Protocol, Step
 from skillrun.language.library.configuration import places_of_second
 from skillrun.language.library.lookups import Settings
@@ -19,9 +19,6 @@ from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.fields import Field, coerce
 from skillrun.language.types.picoschema import templates_of
 from skillrun.language.types.types import ANY, Type, identifier, record
-
-if TYPE_CHECKING:
-    from skillrun.language.check.program import Checker
 
 _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
@@ -143,7 +140,7 @@ def check_literal(scope: Scope, field: Field, value: Value) -> bool:
 
 
 def declared(
-    checker: Checker,
+    reached: Reached,
     document: nodes.Document,
     label: str,
     fields: tuple[Field, ...],
@@ -153,7 +150,7 @@ def declared(
 ) -> Type:
     """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
-    scope = Scope(checker, settings, names, checker.problems)
+    scope = Scope(reached, settings, names, reached.problems)
     choices = {one.name: scope.infer(one.item.choices) for one in fields if isinstance(one.item.choices, Template)}
     for one in fields:
         if one.default is not None:
@@ -170,18 +167,18 @@ def declared(
         written = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}
     for name, declaration in written.items():
         if name in found and isinstance(declaration, nodes.Mapping):
-            _check_choices(checker, found[name], declaration)
+            _check_choices(reached, found[name], declaration)
             fallback = declaration.get("fallback")
             if isinstance(fallback, nodes.Scalar) and (look := _look(scope, kinds.get(name, ""))):
                 look(str(fallback.value), fallback.span)
     return record({**dict.fromkeys(written, ANY), **found}, label)
 
 
-def _check_choices(checker: Checker, one: Type, declaration: nodes.Mapping) -> None:
+def _check_choices(reached: Reached, one: Type, declaration: nodes.Mapping) -> None:
     """The literal default and fallback are among the values that a template yields."""
     known = [str(value) for value in one.values or ()] if one.tunable else []
     for name in ("default", "fallback"):
         node = declaration.get(name)
         literal = node.value if isinstance(node, nodes.Scalar) and isinstance(node.value, str) else ""
         if node is not None and known and literal not in ("", *known) and "{{" not in literal:
-            checker.problems.report(node.span, "default", f"`{name}` is `{literal}`", suggest(literal, known))
+            reached.problems.report(node.span, "default", f"`{name}` is `{literal}`", suggest(literal, known))

@@ -101,7 +101,7 @@ def _check_apart(scope: Scope, path: Value | None, own: set[str], item: str) -> 
 
 def _check_run(scope: Scope, one: Step) -> None:
     """Report a workflow that writes a file of one name whatever it is given."""
-    program = scope.checker.workflow(one.text) if one.text and not scope.checker.is_open(one.text) else None
+    program = scope.reached.workflow(one.text) if one.text and not scope.reached.is_open(one.text) else None
     for phase in program.phases.values() if program is not None else ():
         for step in phase.walk():
             path = step.artifact.literal if step.artifact is not None else None

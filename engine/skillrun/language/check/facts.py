@@ -29,6 +29,14 @@ def _path(node: nodes.Node) -> Path:
     return (repr(node),)
 
 
+def named(node: nodes.Node) -> str:
+    """The path below a name as `a.b.c`; nothing where it is below something else."""
+    owner = node
+    while isinstance(owner, nodes.Getattr) or (isinstance(owner, nodes.Getitem) and isinstance(owner.arg, nodes.Const)):
+        owner = owner.node
+    return ".".join(_path(node)) if isinstance(owner, nodes.Name) else ""
+
+
 def facts(condition: nodes.Node) -> Facts:
     """What is known when the condition holds."""
     if isinstance(condition, nodes.And):

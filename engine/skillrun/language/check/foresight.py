@@ -9,9 +9,8 @@ from typing import Any
 from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.files.definitions import Workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.configuration import resolve_features
-from skillrun.language.library.library import Config
 from skillrun.language.library.modes import MODES, varying
 from skillrun.language.templates import interpreter
 from skillrun.language.templates.absent import ABSENT, Absent
@@ -31,13 +30,12 @@ class Foresight:
     varying: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(workflow: Workflow, config: Config | None, inputs: Foresight | None) -> Foresight:
+    def of(program: Program, inputs: Foresight | None) -> Foresight:
         """What a workflow's templates see; `inputs` is what its inputs are known to be, if anything."""
-        data: Mapping[str, Any] = config.data if config is not None else {}
-        modes = config.modes if config is not None else {}
+        data, modes = program.config, program.modes
         names = dict(inputs.names) if inputs is not None else {}
         unknown = inputs.unknown if inputs is not None else frozenset()
-        if inputs is None or "mode" in unknown or any(one.name == "mode" for one in workflow.state):
+        if inputs is None or "mode" in unknown or any(one.name == "mode" for one in program.workflow.state):
             return Foresight({"config": data, **names}, unknown, varying(data, modes))
         mode = names["inputs"].get("mode")
         features = resolve_features(data.get("features") or {}, mode, data.get(MODES) or {})

@@ -15,8 +15,8 @@ from jinja2 import nodes
 
 from skillrun.language.check.arguments import check_arguments
 from skillrun.language.check.comparisons import doubtful
-from skillrun.language.check.facts import beginnings, denied, fact, facts
-from skillrun.language.check.record_shapes import READ
+from skillrun.language.check.facts import beginnings, denied, fact, facts, named
+from skillrun.language.check.record_reads import READ
 from skillrun.language.templates.expressions import Template
 from skillrun.language.templates.gives import constant, keyword
 from skillrun.language.templates.interpreter import written
@@ -64,8 +64,8 @@ class Inference:
     """Infers the types of one template; findings go to `problems`.
 
     `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
-    `reads` are the names read with their first field, `*` where they are read as a whole, `calls` the functions and
-    filters with what they are given.
+    `reads` are the names read, each with its first field and with as many as are written; `*` where one is read as a
+    whole. `calls` are the functions and filters with what they are given.
     """
 
     template: Template
@@ -278,6 +278,8 @@ class Inference:
         if key == "summary" and id(node) not in self._ruled:
             self.reads.add(SUMMARY)
         of = node.node.name if isinstance(node.node, nodes.Name) else "*"
+        if of == "*" and (path := named(node)):
+            self.reads.add(path)
         if isinstance(key, str) and (whose := self._owner_of_record(node.node)):
             self._ruled.add(id(node.node))
             self.reads.add(f"{whose}.{READ}.{identifier(key)}")

@@ -1,36 +1,16 @@
-"""Checks that the files of a workflow fit together, and makes the program that the interpreter runs.
-
-Collects every problem of every file it reaches. Runs offline and spends nothing.
-"""
+"""What comes of a check: the program that the interpreter runs, what is known of its protocols, and what it may ask."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, TypeAlias
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.check.contracts import declared
-from skillrun.language.check.habits import unread
-from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_names, seats_type
-from skillrun.language.check.record_shapes import Read, read_in, warn_of_unread
-from skillrun.language.check.scope import Scope
-from skillrun.language.check.verbs import check_material, check_steps
-from skillrun.language.check.workflows import WorkflowCheck
-from skillrun.language.files.definitions import Phase, PhaseUse, Protocol, Step, Workflow
-from skillrun.language.files.kinds import LOOKUP, TOOLS
-from skillrun.language.files.parse import check_kind
+from skillrun.language.check.record_reads import Read
+from skillrun.language.files.definitions import Phase, Protocol, Step, Workflow
 from skillrun.language.library.library import Library
-from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
-from skillrun.language.library.secrets import check_secret_names
-from skillrun.language.library.sizes import check_measured
-from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
-from skillrun.language.text.source import Span
-from skillrun.language.types.fields import Field
-from skillrun.language.types.types import ANY, TEXT, Type, declared_at
+from skillrun.language.templates.expressions import Template
+from skillrun.language.types.types import Type
 
 
 @dataclass(frozen=True)
@@ -40,7 +20,8 @@ class Program:
     `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
     model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
     what is read of the records of single steps, and `records` whether any phase can put something on record at all.
-    `modes` has the config as it is in each mode.
+    `asks` are the steps of each phase that ask a person or enter what may, `names` what its templates and those of all
+    that it enters read, each name with its fields. `modes` has the config as it is in each mode.
     """
 
     workflow: Workflow
@@ -54,241 +35,67 @@ class Program:
     remembered: frozenset[str] = frozenset()
     recorded: Read = field(default_factory=dict)
     records: bool = True
+    asks: Mapping[str, tuple[Ask | Nested, ...]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def config_in(self, mode: str | None) -> Mapping[str, Any]:
         """The config as it is in a mode; what is no mode of it changes nothing."""
         return self.modes.get(mode or "", self.config)
 
-
-def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
-    """The program of the workflow `name`; None where it or one of its phases cannot be read.
-
-    Problems are in `library.problems`; with an error among them the program must not be run.
-    """
-    with _undisturbed():
-        checker = Checker(library, commands)
-        program = checker.workflow(name)
-        checker.finish()
-        return program
-
-
-def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
-    """Check every file on the search path; the programs of the workflows that can be read."""
-    with _undisturbed():
-        checker = Checker(library, commands)
-        programs = [checker.workflow(name) for name in library.names("workflows")]
-        for check, names in (
-            (checker.lookups.config, library.names("config")),
-            (checker.lookups.role, library.names("roles")),
-            (checker.skill, library.skills()),
-        ):
-            for name in names:
-                with suppress(GivenUp):
-                    check(name)
-        checker.finish()
-        return [program for program in programs if program is not None]
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep the garbage collector away from what is read: it would look through all of it again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()  # what is there now counts as old,
-        gc.unfreeze()  # so that nothing looks through all of it at once
-        if enabled:
-            gc.enable()
+    def reads_name(self, name: str) -> bool:
+        """Whether a template reads the name, or a field of it."""
+        return any(read == name or read.startswith(f"{name}.") for read in self.names)
 
 
 @dataclass(frozen=True)
 class CheckedProtocol:
+    """A protocol as a workflow calls it. `reads` is what its own templates read, `names` that and what it enters."""
+
     protocol: Protocol
     outputs: Mapping[str, Type]
     writes: bool
     reads: frozenset[str]
+    names: frozenset[str]
+    asks: tuple[Ask | Nested, ...]
 
     @property
     def reads_task(self) -> bool:
         return "task.*" in self.reads
 
 
-class Checker:
-    """One check of a library; each workflow, and each protocol with the config it is called with, is checked once."""
+@dataclass(frozen=True)
+class Ask:
+    """An `ask` step: its address below the phase or protocol, and its questions as far as they are written out.
 
-    def __init__(self, library: Library, commands: Collection[str] = ()) -> None:
-        self.library = library
-        self.problems = library.problems
-        self.lookups = Lookups(library)
-        self.commands = commands
-        self._programs: dict[str, Program | None] = {}
-        self._open: list[str] = []
-        self._protocols: dict[tuple[str, int], CheckedProtocol | None] = {}
-        self._phases: set[str] = set()
-        self.unused: list[Field] = []
+    All of `under` hold where it is reached.
+    """
 
-    def workflow(self, name: str) -> Program | None:
-        if name not in self._programs:
-            self._open.append(name)
-            self._programs[name] = None
-            with suppress(GivenUp):
-                self._programs[name] = self._workflow(name)
-            self._open.pop()
-        return self._programs[name]
+    at: str
+    step: Step
+    under: tuple[Template, ...]
+    questions: tuple[Mapping[str, Any], ...]
 
-    def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked: it runs itself."""
-        return name in self._open
+    @property
+    def has_default(self) -> bool:
+        """Whether the step itself says what the answer is when nobody gives one."""
+        default = self.step.values.get("default")
+        return default is not None and (default.literal is not None or any(default.templates()))
 
-    def protocol(self, name: str, caller: Scope, *, certain: bool) -> CheckedProtocol | None:
-        """A protocol checked against the config of its caller; where it is not sure to be called, against none."""
-        settings = caller.settings if certain else UNKNOWN
-        key = (name, id(settings))
-        if key not in self._protocols:
-            self._protocols[key] = self._protocol(name, settings, (*caller.protocols, name))
-        return self._protocols[key]
-
-    def skill(self, name: str) -> None:
-        """Check a file below `skills/` that no workflow may have reached."""
-        area, _, own = name.partition("/")
-        kind = self.library.kind(name) if own else None
-        if not own:
-            self.library.agent_skill(name)
-        elif kind is None and area in self.library.skills():
-            return  # it belongs to an Agent Skill
-        elif kind == "phase":
-            phase = self.library.phase(name)
-            if phase is not None and name not in self._phases and not self.problems.errors:
-                span = Span(phase.document.source, 0)
-                self.problems.report(span, "unused-phase", f"no workflow uses the phase `{name}`", severity="warning")
-        elif kind == "protocol" and area == "protocols":
-            if not any(known == own for known, _ in self._protocols):
-                self._protocol(own, UNKNOWN, (own,))
-        elif kind == "questions":
-            self.library.bank(name)
-        elif kind in ("reference", "template"):
-            self.library.text(name, kind)
-        elif (document := self.library.skill(name)) is not None:
-            check_kind(document, "", self.problems)
-
-    def finish(self) -> None:
-        """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read.
-
-        Then warn of inputs that nothing reads, where everything could be read.
-        """
-        with suppress(GivenUp):
-            self._engine_files()
-        for one in self.unused if not self.problems.errors else ():
-            self.problems.report(one.span, "unused-input", f"nothing reads the input `{one.name}`", severity="warning")
-
-    def _engine_files(self) -> None:
-        for name, names in SYSTEM.items():
-            text = self.library.text(f"system/{name}")
-            if text is not None:
-                scope = Scope(self, UNKNOWN, dict(names), self.problems)
-                scope.printed(text.template)
-                if text.material is not None:
-                    check_material(scope, text.material, scope.value(text.material))
-                if name in ("summarise", "record") and text.output is not None:
-                    told = declared_at(text.output.type, ("the summary",))
-                    Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, PHASE_RECORD, "the summary")
-                for section in text.document.sections if name == "tools" else ():
-                    if section.name not in (*TOOLS, LOOKUP):
-                        self.lookups.unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
-        check_secret_names(self.library, self.problems)
-        check_measured(self.library, self.problems)
-        check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
-
-    def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:
-        protocol = self.library.protocol(name)
-        if protocol is None:
-            return None
-        read: set[str] = set()
-        inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
-        names = base_names(inputs, ANY, settings.config, settings.features)
-        del names["state"]
-        names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
-        scope = Scope(
-            self,
-            settings,
-            names,
-            self.problems,
-            prompts=protocol.prompts,
-            local=protocol.local,
-            protocols=inside,
-            headings=protocol.headings,
-            reads=set(read),
-        )
-        check_steps(scope, protocol.steps)
-        outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
-        scope.fit_records(protocol.outputs, outputs)
-        writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())
-        self.unused += unread(protocol.inputs, scope.reads)
-        return CheckedProtocol(protocol, outputs, writes, frozenset(scope.reads))
-
-    def _workflow(self, name: str) -> Program | None:
-        workflow = self.library.workflow(name)
-        if workflow is None:
-            return None
-        if name in self.commands:
-            node = workflow.document.front.get("name")
-            span = node.span if node is not None else workflow.document.front.span
-            self.problems.report(span, "name", f"`{name}` is a command of skillrun", "give the workflow another name")
-        settings = self.lookups.settings(workflow)
-        check = WorkflowCheck(self, workflow, settings)
-        check.run()
-        if check.phases.keys() != workflow.phases.keys():
-            return None
-        engine = self.lookups.config("skillrun").data or {}
-        runs = {step.text for phase in check.phases.values() for step in phase.walk() if step.verb == "run"}
-        inline = {other: program for other in sorted(runs) if (program := self._programs.get(other)) is not None}
-        return Program(
-            workflow,
-            check.phases,
-            settings.data or {},
-            engine,
-            self.library,
-            check.reads(),
-            inline,
-            check.summarised(),
-            check.remembered(),
-            self._recorded(check),
-            check.records(),
-            settings.modes,
-        )
-
-    def _recorded(self, check: WorkflowCheck) -> Read:
-        """What is read of the steps' records; fields of a phase's step that nobody reads are warned of."""
-        files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
-        files += [(list(check.steps(name)), one.reads) for name, one in check.traces.items()]
-        files += [(one.protocol.walk(), one.reads) for one in self._protocols.values() if one is not None]
-        found = read_in(files)
-        for phase in check.phases.values() if not self.problems.errors else ():
-            warn_of_unread(phase.walk(), found, self.library, self.problems)
-        return found
-
-    def phase(self, use: PhaseUse) -> Phase | None:
-        self._phases.add(use.skill)
-        return self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.place("skill"), "phase") else None
+    @property
+    def brings_files(self) -> bool:
+        """Whether it waits for files that a person brings."""
+        return "files" in self.step.values
 
 
-SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
+@dataclass(frozen=True)
+class Nested:
+    """A step that enters others, which may ask: the protocols that a panel can seat, or the workflow that it runs."""
+
+    at: str
+    step: Step
+    under: tuple[Template, ...]
+    into: tuple[Entered, ...]
 
 
-def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems) -> None:
-    """Report each loaded file whose estimated tokens pass the `warn` or `error` of its folder."""
-    for (_, path), source in library.files.items():
-        folder = path.partition("/")[0]
-        limit = limits.get(folder)
-        given = ((name, limit.get(name)) for name in SEVERITIES) if isinstance(limit, dict) else ()
-        known = {name: most for name, most in given if isinstance(most, int)}
-        if not known or len(source.text) < min(known.values()):  # no token is shorter than a character
-            continue
-        tokens = estimate_tokens(source.text)
-        passed = next((name for name, most in known.items() if tokens > most), None)
-        if passed is not None:
-            message = f"about {tokens} tokens; one of the {folder} has at most {known[passed]}"
-            problems.report(Span(source, 0), "tokens", message, "split it, or raise `token_lint`", SEVERITIES[passed])
+Entered: TypeAlias = CheckedProtocol | Program

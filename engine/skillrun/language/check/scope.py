@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jinja2 import nodes
 
@@ -14,6 +14,7 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import replies_printed, warn_of_placeholders
 from skillrun.language.check.inference import Inference
 from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
+from skillrun.language.check.program import CheckedProtocol, Entered, Program
 from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
 from skillrun.language.templates.expressions import Template, Value
@@ -23,10 +24,24 @@ from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
 
-if TYPE_CHECKING:
-    from skillrun.language.check.program import Checker
-
 T = TypeVar("T")
+
+
+class Reached(Protocol):
+    """The files that others refer to, each checked once however many do."""
+
+    lookups: Lookups
+    problems: Problems
+
+    def workflow(self, name: str) -> Program | None: ...
+
+    def is_open(self, name: str) -> bool:
+        """Whether the workflow is being checked: it runs itself."""
+        ...
+
+    def protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
+        """A protocol against the config of a workflow that calls it; `callers` are the protocols around it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -59,10 +74,10 @@ class Scope:
     `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
     and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
     steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
-    before whose steps bind it.
+    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands.
     """
 
-    checker: Checker
+    reached: Reached
     settings: Settings
     names: dict[str, Type]
     problems: Problems
@@ -77,13 +92,19 @@ class Scope:
     inside: dict[str, str] = field(default_factory=dict)
     writes_elsewhere: bool = False
     reads: set[str] = field(default_factory=set)
+    entered: dict[Span, tuple[Entered, ...]] = field(default_factory=dict)
     protocols: tuple[str, ...] = ()
     around: tuple[Template, ...] = ()
     headings: frozenset[str] = frozenset()
 
     @property
     def lookups(self) -> Lookups:
-        return self.checker.lookups
+        return self.reached.lookups
+
+    @property
+    def all_reads(self) -> frozenset[str]:
+        """What is read here, and in all that steps enter."""
+        return frozenset(self.reads).union(*(inner.names for into in self.entered.values() for inner in into))
 
     def report(self, span: Span, code: str, message: str, hint: str = "") -> None:
         self.problems.report(span, code, message, hint)

@@ -19,13 +19,15 @@ from skillrun.language.check.each import check_each
 from skillrun.language.check.facts import denied
 from skillrun.language.check.habits import changes_nothing
 from skillrun.language.check.names import PHASE_RECORD, REMEMBERS, replies_type
-from skillrun.language.check.record_shapes import ANSWERS, answers
-from skillrun.language.check.record_shapes import merged as records_merged
+from skillrun.language.check.program import CheckedProtocol
 from skillrun.language.check.scope import Scope
 from skillrun.language.files.definitions import Protocol, Step
 from skillrun.language.files.kinds import OWN_FILES, VERBS
 from skillrun.language.files.reader import OWN_NAMES
+from skillrun.language.library.lookups import UNKNOWN
 from skillrun.language.replies.gathering import list_field
+from skillrun.language.replies.record_schemas import ANSWERS, answers
+from skillrun.language.replies.record_schemas import merged as records_merged
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import ANSWER, FAILURE, QUESTION
 from skillrun.language.text.diagnostics import close_to, suggest
@@ -263,9 +265,9 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     _shaped(scope, step)
     value, named = step.values.get("protocol"), beside.get("protocol", ANY).values
     known = scope.lookups.library.names("skills/protocols")
+    settings = scope.settings if named is not None else UNKNOWN  # whether it is called with this config is not sure
     outputs: list[Type] = []
-    protocols: list[Protocol] = []
-    reading: list[str] = []
+    entered: list[CheckedProtocol] = []
     inputs: dict[str, Field] = {}
     for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
         assert value is not None
@@ -274,14 +276,16 @@ def _panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         elif name not in known:
             for span in scope.lookups.places(value, name, scope.settings):
                 scope.lookups.unknown(span, "protocol", name, known)
-        elif (found := scope.checker.protocol(name, scope, certain=named is not None)) is not None:
+        elif (found := scope.reached.protocol(name, settings, scope.protocols)) is not None:
             scope.writes_elsewhere |= found.writes
             outputs.append(record({**found.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
-            protocols.append(found.protocol)
-            reading += [name] if found.reads_task else []
+            entered.append(found)
             inputs |= {identifier(one.name): one for one in found.protocol.inputs}
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, found.protocol)
+    scope.entered[step.span] = tuple(entered)
+    protocols = [one.protocol for one in entered]
+    reading = [one.protocol.name for one in entered if one.reads_task]
     _warn_of_names(scope, protocols)
     if any(not one.seats.names for one in protocols):
         check_twice(scope, step, main)
@@ -523,12 +527,13 @@ def _run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if library.locate(f"workflows/{step.text}.md") is None:
         scope.lookups.unknown(step.main.span, "workflow", step.text, library.names("workflows"))
         return ANY
-    if scope.checker.is_open(step.text):
+    if scope.reached.is_open(step.text):
         scope.report(step.main.span, "cycle", f"the workflow `{step.text}` runs itself")
         return ANY
-    program = scope.checker.workflow(step.text)
+    program = scope.reached.workflow(step.text)
     if program is None:
         return ANY
+    scope.entered[step.span] = (program,)
     inputs = {identifier(one.name): one for one in program.workflow.inputs}
     check_given(scope, step, inputs, f"the workflow `{step.text}`", beside.get("with", ANY))
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)

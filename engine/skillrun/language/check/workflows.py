@@ -6,15 +6,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from skillrun.language.check.asks import asks_of
 from skillrun.language.check.config_checks import check_config
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
 from skillrun.language.check.inference import HISTORY, SUMMARY
 from skillrun.language.check.names import base_names, history_type, phase_type
-from skillrun.language.check.scope import Place, Scope
+from skillrun.language.check.program import Ask, Nested
+from skillrun.language.check.scope import Place, Reached, Scope
 from skillrun.language.check.verbs import check_material, check_step, check_steps
 from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.language.files.kinds import SUMMARY_KEYS
@@ -23,30 +25,30 @@ from skillrun.language.library.lookups import Settings
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.text.diagnostics import Problems, did_you_mean
+from skillrun.language.types.fields import Field
 from skillrun.language.types.schemas import shown
 from skillrun.language.types.types import ANY, TEXT, Type, identifier, record
-
-if TYPE_CHECKING:
-    from skillrun.language.check.program import Checker
 
 PROMPTING: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
 OUTSIDE: Final = 'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
 
 
 class WorkflowCheck:
-    """`phases` are those that can be read, `traces` what each of them touches."""
+    """`phases` are those that can be read, `traces` what each touches, `unused` the inputs that nothing reads."""
 
-    def __init__(self, checker: Checker, workflow: Workflow, settings: Settings) -> None:
-        self.checker = checker
+    def __init__(self, reached: Reached, workflow: Workflow, settings: Settings, phases: Mapping[str, Phase]) -> None:
+        self.reached = reached
         self.workflow = workflow
         self.settings = settings
-        self.problems = checker.problems
-        loaded = {use.name: checker.phase(use) for use in workflow.phases.values()}
-        self.phases = {name: phase for name, phase in loaded.items() if phase is not None}
+        self.problems = reached.problems
+        self.phases = phases
+        self.unused: list[Field] = []
         self.traces: dict[str, Trace] = {}
+        self.asks: dict[str, tuple[Ask | Nested, ...]] = {}
         self._read: set[str] = set()  # the names that anything in the workflow reads
-        inputs = declared(checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
-        state = declared(checker, workflow.document, "state", workflow.state, settings, inputs, self._read)
+        self.names: set[str] = set()  # and what its phases enter
+        inputs = declared(reached, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
+        state = declared(reached, workflow.document, "state", workflow.state, settings, inputs, self._read)
         self._base = base_names(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
@@ -60,12 +62,13 @@ class WorkflowCheck:
         for name in ordered(self.workflow, self.problems):
             if name in self.phases:
                 self._phase(self.workflow.phases[name], self.phases[name])
-        check_config(self.checker, self.workflow.checks, self.settings)
+        check_config(self.reached, self.workflow.checks, self.settings)
         self._material()
         check_parallel(self.workflow, self.traces, self.problems)
         self._top()
         self._unused()
         self._written_over()
+        self.names |= self._read
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -115,7 +118,7 @@ class WorkflowCheck:
         before = self._visible(self.workflow.ancestors(use.name))
         names = {**self._base, "phases": before, "history": history_type(self.workflow.phases)}
         scope = Scope(
-            self.checker,
+            self.reached,
             self.settings,
             names,
             self.problems,
@@ -126,7 +129,7 @@ class WorkflowCheck:
             around=tuple(one for one in (phase.acceptance, self.workflow.preamble) if one is not None),
         )
         if use.retry is not None:
-            self.checker.lookups.breaker(use.retry, use.place("retry"), self.settings)
+            self.reached.lookups.breaker(use.retry, use.place("retry"), self.settings)
         with scope.under(use.when):
             scope.depends = frozenset()  # who reads the phase depends on its condition, not what is inside
             for reference in phase.references:
@@ -146,6 +149,9 @@ class WorkflowCheck:
         is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
+        stand_in = (use.otherwise,) if use.otherwise is not None else ()
+        self.asks[use.name] = tuple(asks_of((*phase.steps, *stand_in), scope.entered))
+        self.names |= scope.all_reads
         self.traces[use.name] = trace(phase, scope.reads, writes, [path for path in certain if path is not None])
         self._read |= scope.reads
 
@@ -163,8 +169,8 @@ class WorkflowCheck:
 
     def _reference(self, reference: Reference, scope: Scope) -> None:
         if reference.agent_skill:
-            self.checker.lookups.agent_skill(reference.skill, reference.span)
-        elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
+            self.reached.lookups.agent_skill(reference.skill, reference.span)
+        elif (text := self.reached.lookups.text(reference.skill, reference.span, "reference")) is not None:
             scope.prompt(text.template)
             scope.around += (text.template,)
 
@@ -172,7 +178,7 @@ class WorkflowCheck:
         """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
         phases = self._visible(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: one.maybe() for name, one in phases.fields.items()})
-        scope = Scope(self.checker, self.settings, {**self._base, "phases": absent}, self.problems)
+        scope = Scope(self.reached, self.settings, {**self._base, "phases": absent}, self.problems)
         material = self.workflow.material
         if material is not None:
             check_material(scope, material, scope.value(material))
@@ -196,7 +202,7 @@ class WorkflowCheck:
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
-        scope = Scope(self.checker, self.settings, self._base, self.problems)
+        scope = Scope(self.reached, self.settings, self._base, self.problems)
         if workflow.preamble is not None:
             scope.prompt(workflow.preamble)
         if workflow.repository is not None:
@@ -204,7 +210,7 @@ class WorkflowCheck:
             check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
-            Scope(self.checker, self.settings, before, self.problems, reads=self._read).value(workflow.hint)
+            Scope(self.reached, self.settings, before, self.problems, reads=self._read).value(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)
@@ -229,11 +235,11 @@ class WorkflowCheck:
 
     def _unused(self) -> None:
         """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
-        request = next((one for one in self.workflow.inputs if one.required), None)
+        request = self.workflow.first_input
         known = {"mode"} if self.settings.part("features") else set()
         optional = [one for one in self.workflow.inputs if one is not request and one.name not in known]
         if self.phases.keys() == self.workflow.phases.keys():
-            self.checker.unused += unread(optional, self._read)
+            self.unused += unread(optional, self._read)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.language.check.record_shapes import RecordPart
 from skillrun.language.files.kinds import VERBS, Keys, key, keys_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
@@ -30,6 +29,15 @@ class Row:
     then: Value | None = key("value", "the value that is chosen")
     at_least: Value | None = key("value", "the least value that may be chosen")
     because: Value | None = key("text", "the reason that is kept")
+
+
+@dataclass(frozen=True)
+class RecordPart:
+    """A part of what `record:` asks for: a shape that is written out, or the name of a template that has one."""
+
+    span: Span
+    shape: ShapeSpec | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +256,11 @@ class Workflow(File):
     phases: Mapping[str, PhaseUse] = key("phases", "the phases in their order", dict, required=True)
     help: str
     preamble: Template | None
+
+    @property
+    def first_input(self) -> Field | None:
+        """The first required input: what the command takes without a flag, and the request that prompts begin with."""
+        return next((field for field in self.inputs if field.required), None)
 
     def ancestors(self, name: str) -> frozenset[str]:
         """Every phase that has ended when `name` starts."""

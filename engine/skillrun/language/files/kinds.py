@@ -82,7 +82,6 @@ class Verb:
     """A verb of the language: what its own value takes, the keys beside it, and the fields its id gives."""
 
     main: Key
-    doc: str
     keys: Keys = field(default_factory=_keys)
     gives: tuple[str, ...] = ()
     section: bool = False
@@ -99,7 +98,6 @@ _AT_MOST: Final = Key("value", "a number, or the name of a breaker whose limit i
 VERBS: Final[Mapping[str, Verb]] = {
     "agent": Verb(
         Key("value", "a member or a list of members"),
-        "one or several members answer the step's section",
         _keys(
             output=_OUTPUT,
             schema=_SCHEMA,
@@ -118,7 +116,6 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "panel": Verb(
         Key("value", "the members, in order or by seat"),
-        "seats members in a protocol",
         _keys(
             protocol=Key("text", "the protocol's name", required=True),
             with_=_WITH,
@@ -132,7 +129,6 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "ask": Verb(
         Key("value", "a question, or a list of them"),
-        "puts questions to the person",
         _keys(
             choices=Key("value", "the answers to choose from"),
             multiple=Key("boolean", "whether several may be chosen"),
@@ -149,7 +145,6 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "read": Verb(
         Key("text", "a file or a pattern"),
-        "reads files",
         _keys(
             from_=Key("text", "`project`, or the slug of another run"),
             shape=Key("shape", "the shape of the frontmatter"),
@@ -158,13 +153,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "find": Verb(
         Key("value", "paths or patterns, or records with a `path`"),
-        "looks whether paths are in the workflow's repository",
         _keys(show=Key("integer", "gives their text, too: so many lines of all together", least=1)),
         gives=("found", "missing", "withheld", "texts", "left_out"),
     ),
     "write": Verb(
         Key("text", "the artifact's path"),
-        "writes an artifact without a model",
         _keys(
             template=Key("text", "the template to use instead of the step's section"),
             frontmatter=Key("mapping", "the artifact's frontmatter"),
@@ -175,25 +168,21 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "say": Verb(
         Key("text", "the line"),
-        "tells the user, and keeps it in the record",
         _keys(level=Key("choice", "a warning also goes into the summary", values=("info", "warn"))),
     ),
-    "set": Verb(Key("mapping", "names and their values, in order"), "sets state and local names"),
+    "set": Verb(Key("mapping", "names and their values, in order")),
     "decide": Verb(
         Key("rows", "the rows, each with `then`"),
-        "chooses by rules and keeps the reason",
         _keys(order=Key("value", "from the least to the most; the furthest holding row wins")),
         gives=("value", "because"),
     ),
     "repeat": Verb(
         Key("steps", "the steps of one pass"),
-        "runs steps until a condition holds",
         _keys(until=Key("condition", "stop after the pass in which this holds"), at_most=_AT_MOST),
         gives=("times", "exhausted"),
     ),
     "each": Verb(
         Key("value", "the list"),
-        "runs steps for every item of a list, some at a time",
         _keys(
             steps=Key("steps", "the steps for one item", required=True),
             as_=Key("id", "what an item is called; `item` without it"),
@@ -203,11 +192,10 @@ VERBS: Final[Mapping[str, Verb]] = {
         ),
         gives=("done", "failed", "degraded"),
     ),
-    "run": Verb(Key("target", "the workflow"), "runs another workflow in this run", _keys(with_=_WITH)),
-    "goto": Verb(Key("target", "an earlier phase, or this one"), "goes back in a new round", _keys(at_most=_AT_MOST)),
+    "run": Verb(Key("target", "the workflow"), _keys(with_=_WITH)),
+    "goto": Verb(Key("target", "an earlier phase, or this one"), _keys(at_most=_AT_MOST)),
     "stop": Verb(
         Key("choice", "how the run ends", values=("failed", "completed")),
-        "ends the run",
         _keys(reason=Key("text", "why")),
     ),
 }

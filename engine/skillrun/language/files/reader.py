@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from skillrun.language.check.record_shapes import RecordPart
 from skillrun.language.files.definitions import (
     CHECK_KEYS,
     PHASE_USE_KEYS,
@@ -20,6 +19,7 @@ from skillrun.language.files.definitions import (
     VERB_KEYS,
     Check,
     PhaseUse,
+    RecordPart,
     Reference,
     Row,
     Seats,

@@ -13,7 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from skillrun.language.files.definitions import SKILL_KINDS, AgentSkill, Phase, Protocol, Role, TextFile, Workflow
+from skillrun.language.files.definitions import (
+    SKILL_KINDS,
+    AgentSkill,
+    Phase,
+    Protocol,
+    RecordPart,
+    Role,
+    TextFile,
+    Workflow,
+)
 from skillrun.language.files.parse import (
     Bank,
     check_kind,
@@ -37,6 +46,7 @@ from skillrun.language.text.document import parse_config, parse_document, parse_
 from skillrun.language.text.opening import leads_out
 from skillrun.language.text.reading import leading_out, read_source
 from skillrun.language.text.source import MAX_BYTES, MAX_PROSE, Document, Source, plain
+from skillrun.language.types.picoschema import ShapeSpec
 
 T = TypeVar("T")
 
@@ -132,6 +142,11 @@ class Library:
     def text(self, name: str, kind: str = "template") -> TextFile | None:
         """A reference or template by `area/name`."""
         return self._parsed(f"skills/{name}.md", name, kind, parse_text)
+
+    def record_shape(self, part: RecordPart) -> ShapeSpec | None:
+        """The shape that a part of `record:` is; None where the template that it names has none."""
+        text = self.text(part.name) if part.name else None
+        return part.shape or (text.output if text is not None else None)
 
     def bank(self, name: str) -> Bank | None:
         return self._parsed(f"skills/{name}.md", name, "questions", parse_bank)

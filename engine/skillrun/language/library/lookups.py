@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.language.check.record_shapes import RecordPart
-from skillrun.language.files.definitions import SKILL_KINDS, Role, TextFile, Workflow
+from skillrun.language.files.definitions import SKILL_KINDS, RecordPart, Role, TextFile, Workflow
 from skillrun.language.files.kinds import TOOLS
 from skillrun.language.files.parse import Bank
 from skillrun.language.library.configuration import check_switches
@@ -25,9 +24,12 @@ from skillrun.language.types.picoschema import ShapeSpec
 from skillrun.language.types.types import ANY, BOOLEAN, Fact, Type, merged, of_value, record
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settings:
-    """A workflow's config as its templates see it, and as it is in each mode; `data` is None where nobody knows it."""
+    """A workflow's config as its templates see it, and as it is in each mode; `data` is None where nobody knows it.
+
+    Equal to itself alone.
+    """
 
     data: Mapping[str, Any] | None = None
     layers: tuple[source.Mapping, ...] = ()
@@ -142,7 +144,7 @@ class Lookups:
         text = self.text(part.name, part.span, "template") if part.name else None
         if text is not None and text.output is None:
             self.problems.report(part.span, "shape", f"the template `{part.name}` has no `output`", "give it a shape")
-        return part.found(self.library)
+        return self.library.record_shape(part)
 
     def bank(self, name: str, span: Span) -> Bank | None:
         return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None

@@ -200,12 +200,18 @@ def extreme(largest: bool) -> Callable[..., Any]:
     return first_of
 
 
-def unique(value: Any, case_sensitive: bool = False, attribute: Any = None) -> list[Any]:
-    """The items without those that equal an earlier one, or whose field does."""
+def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep: str = "first") -> list[Any]:
+    """The items of which none equals another, or whose fields do not: of those that do the first, or the last."""
+    if keep not in _KEPT:
+        raise Fault(f"`keep` is `{printed(keep)}`", f"allowed: {', '.join(_KEPT)}")
+    pairs = keyed(value, attribute, case_sensitive)[:: _KEPT[keep]]
     kept: dict[tuple[Any, ...], Any] = {}
-    for key, one in keyed(value, attribute, case_sensitive):
+    for key, one in pairs:
         kept.setdefault(_mark(key), one)
-    return list(kept.values())
+    return list(kept.values())[:: _KEPT[keep]]
+
+
+_KEPT: Final = {"first": 1, "last": -1}  # and which way the items are walked
 
 
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
@@ -147,11 +147,22 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     if isinstance(text, Absent):
         return {}
     searched = printed(text)
-    found = {
-        name: distinct_words(hit for pattern in several for hit in search(pattern, searched))
-        for name, several in named(patterns).items()
-    }
+    found = {name: _distinct_hits(searched, several) for name, several in named(patterns).items()}
     return {name: hits for name, hits in found.items() if hits}
+
+
+def hits(text: Any, patterns: Any) -> list[str]:
+    """The distinct hits of regular expressions in the text, in the order in which they stand there.
+
+    Case does not matter. Only the beginning of a long text is searched.
+    """
+    if isinstance(text, Absent):
+        return []
+    return _distinct_hits(printed(text), [pattern for several in named(patterns).values() for pattern in several])
+
+
+def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
+    return distinct_words(hit for pattern in patterns for hit in search(pattern, text))
 
 
 def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idle: Any = ()) -> list[dict[str, Any]]:

@@ -151,6 +151,14 @@ def defaulted(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     return merged([types[0].present(), *types[1:2]])
 
 
+def unique_items(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    """`unique`: the items that it is given."""
+    keep = keyword(node, "keep")
+    if keep not in (None, "first", "last"):
+        inferring.report(node, "arguments", f"`keep` is `{keep}`", allowed(("first", "last")))
+    return same_items(inferring, node, types)
+
+
 def pairs(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """A list of pairs, each of a key and its value."""
     by = keyword(node, "by")

@@ -69,6 +69,15 @@ OWN: Final[Mapping[str, Entry]] = {
             "flood is only compared for the same words"
         ),
     ),
+    "hits": Entry(
+        functions.hits,
+        list_of(TEXT),
+        use="both",
+        takes="a text",
+        patterns=1,
+        written=("hits(patterns)",),
+        line="all that the regular expressions [hit](#patterns) in a text, each once; case is ignored",
+    ),
     "matches": Entry(
         functions.matches,
         gives.hits,

@@ -117,7 +117,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     ),
     "replace": Entry(filters.replace, gives.text, group="texts"),
     "sort": Entry(filters.sort, gives.same_items, takes="a list", group="lists"),
-    "unique": Entry(filters.unique, gives.same_items, takes="a list", group="lists"),
+    "unique": Entry(filters.unique, gives.unique_items, takes="a list", group="lists"),
     "abs": Entry(filters.absolute, NUMBER, numbers=(0,), group="numbers"),
     "capitalize": Entry(text_filter(str.capitalize), gives.text, group="texts"),
     "count": Entry(filters.length, NUMBER, takes="a list or text", group="lists"),

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from skillrun.models.messages import REFUSED_KINDS, ModelError, Reply, Request, Usage
-from skillrun.runtime.calls.limits import Held
 from skillrun.runtime.events import CallEnded, CallStarted
+from skillrun.runtime.limits import Held
 from skillrun.runtime.prompt.context import size_of
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.checkpoints import reached
@@ -27,7 +27,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
     run = phase.run
     fingerprint = request.fingerprint()
-    phase.prompts += 1
+    phase.account.prompts.made += 1
     from_journal = run.answers(address)
     known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:

@@ -48,7 +48,7 @@ class Recorded:
 
 def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     """The tool, where something on record is not in the prompt that was made last; nothing otherwise."""
-    dropped = {str(one["record"].get("id")) for one in phase.context_dropped}
+    dropped = {str(one["record"].get("id")) for one in phase.account.prompts.dropped}
     if not any(one.standing or one.id in dropped for one in recorded(phase)):
         return ()
     from skillrun.tools.repository import specs

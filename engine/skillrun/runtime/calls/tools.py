@@ -15,10 +15,11 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.events import Notice
-from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.run import PhaseRun, Run
 
 if TYPE_CHECKING:
-    from skillrun.runtime.calls.seating import Seated
+    from skillrun.runtime.seating import Seated
     from skillrun.tools.readable import Readable
     from skillrun.tools.repository import Repository
 

@@ -12,19 +12,22 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from skillrun.language.check.record_shapes import ANSWERS, answers, is_read, key_of, merged, only
+from skillrun.language.check.record_reads import is_read, key_of
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.language.files.places import unmarked
 from skillrun.language.replies.attached import last_block, take_off
+from skillrun.language.replies.record_schemas import ANSWERS, answers, merged, only
 from skillrun.language.replies.values import parse_reply
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import untrusted
 from skillrun.language.types.schemas import Dropped, Shape, ShapeError, shown
 from skillrun.language.types.skeletons import notes, skeleton
+from skillrun.runtime.account import Recorded
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.beginning import template
-from skillrun.runtime.run import Frame, PhaseRun, Recorded, Run
+from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.records_yaml import as_yaml, plain_data
 
 LONGEST_ID: Final = 80
@@ -67,7 +70,7 @@ def attachment(step: Step, frame: Frame) -> Attachment | None:
     """What is asked for beside the step's document: what somebody reads, and answers where there are points."""
     points = _points(step, frame)
     library = frame.run.program.library
-    specs = [spec for part in step.record if (spec := part.found(library)) is not None]
+    specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
     schema = merged(spec.resolve(frame.names).schema for spec in specs)
     read = frame.run.program.recorded.get(key_of(step), frozenset())
     phase = _for_the_phase(frame.open)
@@ -234,9 +237,9 @@ def put_on_record(
     """
     where, over = _where(step, frame), frozenset(paths)
     fields = frozenset(asked.shape.schema["properties"]) & set(RECORD_KEYS)
-    kept = {key: one for key, one in frame.open.recorded.items() if key != where and not one.paths & over}
+    kept = {key: one for key, one in frame.open.account.recorded.items() if key != where and not one.paths & over}
     told = tuple(apart(records, f"{frame.open.name.upper()}-"))
-    frame.open.recorded = {**kept, where: Recorded(told, fields, over)}
+    frame.open.account.recorded = {**kept, where: Recorded(told, fields, over)}
 
 
 def apart(
@@ -277,7 +280,7 @@ def _first_id(step: Step, frame: Frame) -> str:
     """The first id of its own that a step gives: behind those that others have given in the phase."""
     phase, where = frame.open, _where(step, frame)
     start = f"{phase.name.upper()}-"
-    others = (one for key, step in phase.recorded.items() if key != where for one in step.records)
+    others = (one for key, step in phase.account.recorded.items() if key != where for one in step.records)
     entries = (entry for one in others for name in RECORD_KEYS[1:] for entry in one.get(name) or [])
     ids = (_id_of(entry).removeprefix(start) for entry in entries)
     return f"{start}{1 + max((int(one) for one in ids if one.isdecimal() and len(one) < 6), default=0)}"
@@ -295,7 +298,7 @@ def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, recor
         more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
         text = f"{step.id}: {member} has not answered {', '.join(silent[:MOST_NAMED])}{more}"
     frame.open.warn(text)
-    frame.open.degrade(text)
+    frame.open.account.degrade(text)
 
 
 def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
@@ -305,14 +308,14 @@ def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
     together; of entries with the same id the later counts.
     """
     found: dict[str, Any] = {}
-    for step in phase.recorded.values():
+    for step in phase.account.recorded.values():
         if told := " ".join(one["summary"] for one in step.records if isinstance(one.get("summary"), str)).strip():
             found["summary"] = told
-    for one in (record for step in phase.recorded.values() for record in step.records):
+    for one in (record for step in phase.account.recorded.values() for record in step.records):
         for name in RECORD_KEYS[1:]:
             if isinstance(one.get(name), list):
                 found[name] = _together(found.get(name, []), one[name])
-    asked = frozenset[str]().union(*(step.asked for step in phase.recorded.values()))
+    asked = frozenset[str]().union(*(step.asked for step in phase.account.recorded.values()))
     return found, asked
 
 

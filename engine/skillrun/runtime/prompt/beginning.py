@@ -140,10 +140,10 @@ def _on_record(phase: PhaseRun, names: Mapping[str, Any]) -> str:
 
 def shared_by_all(phase: PhaseRun) -> Opening:
     """The opening of a phase's prompts; made again only when its state has changed."""
-    if phase.opening is None or phase.opening[0] != phase.version:
-        phase.opening = (phase.version, _opening(phase))
-    found: Opening = phase.opening[1]
-    return found
+    if phase.made.opening is None:
+        phase.made.opening = _opening(phase)
+    opening: Opening = phase.made.opening
+    return opening
 
 
 def worth_caching(phase: PhaseRun) -> bool:
@@ -208,8 +208,7 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
 
 def original_request(phase: PhaseRun) -> str:
     """The workflow's first required input, word for word, JSON in a legible form; empty where it has none."""
-    fields = phase.run.program.workflow.inputs
-    first = next((field for field in fields if field.required), None)
+    first = phase.run.program.workflow.first_input
     return legible(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 

@@ -15,8 +15,9 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import ABSENT
 from skillrun.models.messages import Block, Message, Request, ToolSpec
-from skillrun.runtime.calls.seating import Seated
+from skillrun.runtime.account import Longest
 from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.beginning import (
     DOCUMENTS,
     RECORD,
@@ -29,10 +30,11 @@ from skillrun.runtime.prompt.beginning import (
     template,
 )
 from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, fitted
-from skillrun.runtime.run import Frame, PhaseRun, Run
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.seating import Seated
 
 if TYPE_CHECKING:
-    from skillrun.models.catalogue import Resolved
+    from skillrun.models.entries import Resolved
 
 LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
 REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
@@ -55,9 +57,9 @@ def request_for(frame: Frame, step: Step, seated: Seated, said: Said, *, shared:
     Raises StepFailed when it does not fit the model's window.
     """
     phase = frame.open
-    speaker = phase.speakers.get(seated.id)
+    speaker = phase.made.speakers.get(seated.id)
     if speaker is None:
-        speaker = phase.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
+        speaker = phase.made.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
     role = Block(speaker, cache=persistent(frame, step), part="role")  # where it goes on, it goes on from there
     return request_in(_asking(frame, step, seated, said), said.task, said.material, (role,), shared=shared)
 
@@ -144,7 +146,7 @@ def request_in(
         if not room:
             raise _too_large(asking, asking.size(opening.system, _messages(shown, handed, ending)))
     messages = _messages(shown, handed, ending)
-    phase.context_dropped = shown.dropped
+    phase.account.prompts.dropped = shown.dropped
     _put_on_record(asking, (*opening.system, *messages[0].blocks), [*shown.left_out, *handed.left_out])
     return Request(resolved.model, opening.system, messages, room, schema=schema)
 
@@ -182,9 +184,9 @@ def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftO
     """Note what a prompt is made of, and what it does not hold, for the summary; the longest of a step's counts."""
     phase, named = asking.phase, [block for block in blocks if block.part]
     length = sum(len(block.text) for block in named)
-    if length > phase.longest.get(asking.step, 0):
-        phase.longest[asking.step] = length
-        phase.parts[asking.step] = {block.part: _tokens(block.text) for block in named}
+    prompts = phase.account.prompts
+    if prompts.is_longest(asking.step, length):
+        prompts.longest[asking.step] = Longest(length, {block.part: _tokens(block.text) for block in named})
     for one in left_out:
         phase.leave_out(asking.step, one.title, one.tokens, str(one))
 

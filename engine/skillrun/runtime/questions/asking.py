@@ -20,19 +20,21 @@ from skillrun.people.answers import (
     answered,
     choices_of,
     notes_of,
-    shown,
+    on_one_line,
     with_more,
 )
 from skillrun.people.form import UnclearAnswers, write_form
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.terminal import Kept, Left
 from skillrun.runtime.breakers import Limit
+from skillrun.runtime.clock import moment
 from skillrun.runtime.errors import StoppedByPerson, Waiting
 from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
-from skillrun.runtime.questions.forms import Reading, moment, phrases_of, reading, record_of, revised, settled
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.next_step import RESUME_RUN, NextStep, Resume
+from skillrun.runtime.questions.forms import Reading, phrases_of, reading, record_of, revised, settled
 from skillrun.runtime.store.bodies import AnswerBody
 from skillrun.runtime.store.files import digest
 
@@ -80,7 +82,7 @@ async def put(
     run, person = frame.run, frame.run.session.person
     where = f"{address}@{frame.open.rounds}"
     fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
-    asking = Asking(
+    asking = Questions(
         address.partition("/")[2],
         frame.open.title,
         tuple(questions),
@@ -130,7 +132,7 @@ def _told(frame: Frame, body: AnswerBody) -> Told:
     return told
 
 
-def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> AnswerBody:
+def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> AnswerBody:
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
     answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
@@ -145,7 +147,7 @@ def _body(frame: Frame, asking: Asking, given: Given, form: str | None) -> Answe
 
 
 async def _brought_up_to_date(
-    frame: Frame, asking: Asking, known: AnswerBody, where: str, fingerprint: str
+    frame: Frame, asking: Questions, known: AnswerBody, where: str, fingerprint: str
 ) -> AnswerBody:
     """The answers with what the person has changed in the form since it was read, while the phase is open."""
     if not known.get("form"):
@@ -167,7 +169,9 @@ async def _brought_up_to_date(
     return body
 
 
-def _kept_on_the_way(frame: Frame, asking: Asking, where: str, fingerprint: str) -> tuple[Asking, Mapping[str, object]]:
+def _kept_on_the_way(
+    frame: Frame, asking: Questions, where: str, fingerprint: str
+) -> tuple[Questions, Mapping[str, object]]:
     """The same, with what the person answered before they paused, and when: each answer is on record as soon as it is
     given, and so is what was typed and not sent."""
     journal, address = frame.run.journal, f"{where}/given"
@@ -195,7 +199,7 @@ def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
     return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
 
 
-async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool) -> Given:
+async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bool) -> Given:
     """An answer for each question: from the form, prepared, from the person, or by default."""
     store = frame.run.store
     name = store.ledger.name(form) if form is not None else None
@@ -220,44 +224,45 @@ async def _given(frame: Frame, asking: Asking, form: str | None, *, leave: bool)
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(frame, asking.questions))
-    there = "go on with `skillrun resume RUN`" if frame.run.session.person.attended else "leave `--unattended` out"
-    raise Waiting(reason, f"{_how_to_answer(frame, asking.questions)}, or come to a terminal and {there}")
+    there = RESUME_RUN if frame.run.session.person.attended else "leave `--unattended` out"
+    raise Waiting(reason, NextStep.of(_how_to_answer(frame, asking.questions), ", or come to a terminal and ", there))
 
 
-def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> str:
+def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> NextStep:
     """What to put into a file of prepared answers, and what to type then."""
     lines = []
     for question in questions[:MOST_NAMED]:
-        first, *others = [*map(shown, choices_of(question)), "…"]
+        first, *others = [*map(on_one_line, choices_of(question)), "…"]
         others = [one for one in others if one != "…"]
         lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
     file = frame.run.session.person.typed.get("--answers", ANSWERS)
-    return f"put {' and '.join(lines)} into {file} and type `skillrun resume RUN --answers {file}`"
+    return NextStep.of(f"put {' and '.join(lines)} into {file} and type ", Resume(f"--answers {file}"))
 
 
 def unfitting(unfit: PreparedUnfit) -> Waiting:
     """The end of the process at a prepared answer that its question does not take: the question stays open."""
-    way = f"mend it there, and type `skillrun resume RUN --answers {quote(unfit.path)}`"
-    return Waiting(unfit.message, f"{unfit.next_step}; {way}".removeprefix("; "))
+    first = f"{unfit.next_step}; " if unfit.next_step else ""
+    again = Resume(f"--answers {quote(unfit.path)}")
+    return Waiting(unfit.message, NextStep.of(first, "mend it there, and type ", again))
 
 
 def _choices(question: Question) -> str:
     """What may be answered, for who is not shown the choices."""
     choices = choices_of(question)
-    return f" ({', '.join(map(shown, choices))})" if choices else ""
+    return f" ({', '.join(map(on_one_line, choices))})" if choices else ""
 
 
-async def paused(frame: Frame, reason: str, next_step: str) -> Waiting:
+async def paused(frame: Frame, reason: str, next_step: str | NextStep) -> Waiting:
     """The end of the process until the person has done something outside; that it was here is on record."""
     phase = frame.open
     if frame.run.journal.find("note", phase.pause_address, "") is None:
         await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
-    return Waiting(reason, next_step, "exit")
+    return Waiting(reason, NextStep.of(next_step), "exit")
 
 
 async def _asked_again(
-    frame: Frame, asking: Asking, form: Reading, before: Mapping[int, QuestionRecord] = MappingProxyType({})
+    frame: Frame, asking: Questions, form: Reading, before: Mapping[int, QuestionRecord] = MappingProxyType({})
 ) -> Given | None:
     """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
 
@@ -297,7 +302,7 @@ async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, ca
     Raises StoppedByPerson. What was decided before the run has failed does not count when it is resumed.
     """
     phase = frame.open
-    number = max(phase.tries.get(where, 0), phase.forgiven(where)) + 1
+    number = max(phase.attempts.tries.get(where, 0), phase.forgiven(where)) + 1
     ways = _ways(limit, can_go_on=can_go_on)
     default = next((words for words, way in ways.items() if way == (GO_ON if can_go_on else GIVE_UP)), [*ways][-1])
     question: Question = {"id": "retry", "text": reason, "choices": [*ways], "default": default, "once": True}
@@ -311,7 +316,7 @@ async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, ca
     answers = asked["answers"]
     answer = ways.get(str(answers[0].get("answer")), GO_ON) if answers else GO_ON
     if answer != GO_ON:
-        phase.tries[where] = number
+        phase.attempts.tries[where] = number
     if answer == GIVE_UP:
         raise StoppedByPerson(f"stopped here: {reason}")
     return bool(answer == RETRY)

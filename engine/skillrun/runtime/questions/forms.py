@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final, cast
 
 from skillrun.language.text.border import clean
@@ -26,6 +25,7 @@ from skillrun.people.answers import (
 from skillrun.people.form import Filled, UnclearAnswers, read_form
 from skillrun.people.meaning import is_undecided
 from skillrun.people.phrases import Phrases
+from skillrun.runtime.clock import moment
 from skillrun.runtime.events import Notice
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.bodies import AnswerBody, FormBody
@@ -80,11 +80,6 @@ def record_of(question: Question, given: Answer, phrases: Phrases) -> QuestionRe
     more = {**given, "answered_by": who}.items()
     own = {key: value for key, value in more if key in OWN_KEYS and value not in (None, "")}
     return cast(QuestionRecord, {**record, **own})
-
-
-def moment() -> str:
-    """Now, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _decided(question: Question, given: Answer, phrases: Phrases) -> Answer:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun.language.files.definitions import Step
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps import (
     agent,
     ask,

@@ -11,12 +11,15 @@ from typing import Any
 from skillrun.language.files.definitions import Prompt, Step
 from skillrun.language.types.schemas import Shape
 from skillrun.models.messages import ToolSpec
+from skillrun.runtime.calls.asked import Answer, Asked
 from skillrun.runtime.calls.lookup import tool_for
-from skillrun.runtime.calls.member import Answer, Asked, answer, tell_dropped
+from skillrun.runtime.calls.member import answer
 from skillrun.runtime.calls.reads import merged
-from skillrun.runtime.calls.seating import Seated, seat_all
 from skillrun.runtime.calls.tools import tools_of
-from skillrun.runtime.errors import PARTIAL, AgentFailed, StepFailed
+from skillrun.runtime.calls.values import tell_dropped
+from skillrun.runtime.errors import AgentFailed, StepFailed
+from skillrun.runtime.frame import Frame, Task
+from skillrun.runtime.next_step import NextStep
 from skillrun.runtime.prompt.attached import (
     Attachment,
     attachment,
@@ -28,12 +31,13 @@ from skillrun.runtime.prompt.attached import (
 from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
 from skillrun.runtime.prompt.context import Said, conversation, persistent, request_for, request_going_on
 from skillrun.runtime.prompt.material import Piece
-from skillrun.runtime.run import Frame
 from skillrun.runtime.scope import frame_names
+from skillrun.runtime.seating import Seated, seat_all
+from skillrun.runtime.steps.partial import Partial
 from skillrun.runtime.steps.writing import put_reply
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
     """`.text`, `.data`, `.record`, `.points`, `.path`, `.replies`, `.dropped`, `.degraded`.
 
     Asks only who has not answered yet.
@@ -55,7 +59,8 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     if len(good) < least:
         reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
         ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)
-        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, next(ways, ""))
+        way = NextStep.read(next(ways, ""))
+        raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, way)
     for one in good:
         if answers[one.id].dropped:
             tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
@@ -65,7 +70,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     if record is not None:
         result |= _with_records(step, frame, record, several, good, answers, result.get("path", ()))
     if missing:
-        result[PARTIAL] = [f"{one.id}: {answers[one.id].reason}" for one in missing]
+        return Partial(result, [f"{one.id}: {answers[one.id].reason}" for one in missing])
     return result
 
 
@@ -154,14 +159,15 @@ def _said(
     prompt = frame.prompts.get(step.id or "")
     ends = frame.run.resolve(seated.member.model or seated.role.model).records
     task = prompt.template.render_text(names) if prompt is not None else ""
-    pieces = [*_with_task(frame, prompt, member), *pieces_of(frame.run, step.material, names)]
+    pieces = [*_with_task(frame.task, prompt, member), *pieces_of(frame.run, step.material, names)]
     return Said(task_with(step, frame, task, record, ends=ends), schema, pieces, tools)
 
 
-def _with_task(frame: Frame, prompt: Prompt | None, member: Mapping[str, Any]) -> list[Piece]:
+def _with_task(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[Piece]:
     """What came with a protocol's task; it goes wherever the task goes."""
-    taken = prompt is not None and prompt.template.mentions("task") and frame.task_material is not None
-    return frame.task_material(member) if taken and frame.task_material is not None else []
+    if task is None or prompt is None or not prompt.template.mentions("task"):
+        return []
+    return pieces_of(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
 async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], object] = bool) -> Answer:
@@ -171,19 +177,19 @@ async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], o
     there will be none.
     """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    found: Answer | None = phase.answers.get(key) or phase.vain.get(key)
+    found: Answer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
     while found is None:
-        attempt = phase.tries.get(key, 0) + 1
+        attempt = phase.attempts.tries.get(key, 0) + 1
         came = await answer(phase, asked, attempt, responded)
         if not came.refused:
-            phase.tries[key] = attempt
+            phase.attempts.tries[key] = attempt
         if came.ok or came.refused or attempt > phase.forgiven(key):
             found = came
     responded()
     if found.vain:
-        phase.vain[key] = found
+        phase.attempts.vain[key] = found
     if found.ok:
-        phase.answers[key] = found
+        phase.attempts.answers[key] = found
         if persistent(frame, step):
             frame.sessions.setdefault(asked.member, {})[frame.at(step)] = found.messages
     return found

@@ -9,15 +9,15 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import shown
 from skillrun.people.answers import Question
-from skillrun.people.person import Asking
+from skillrun.people.person import Questions
 from skillrun.people.prepared import PreparedUnfit
 from skillrun.people.wording import one_stop
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Answered, Said
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
 from skillrun.runtime.questions.brought import late, passed_over, place
 from skillrun.runtime.questions.forms import phrases_of, record_of
-from skillrun.runtime.run import Frame
 from skillrun.runtime.store.files import digest
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
@@ -37,7 +37,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     computed = any(value is not None and value.computed for value in own)
     enough = frame.text(step, "enough")
     told = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
-    frame.open.asked.extend(question["id"] for question in questions)
+    frame.open.account.asked.extend(question["id"] for question in questions)
     first = told["answers"][0].get("answer")
     return dict(told) if first is None else {**told, "answer": first}
 
@@ -96,7 +96,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     if not found and default is not None:
         asked: Question = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
         asked["choices"], asked["means"] = [THERE, GO_ON], {str(default): GO_ON}
-        asking = Asking(frame.at(step).partition("/")[2], frame.open.title, (asked,))
+        asking = Questions(frame.at(step).partition("/")[2], frame.open.title, (asked,))
         try:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
@@ -123,5 +123,5 @@ def _given(record: dict[str, Any]) -> dict[str, Any]:
 
 def _warn(frame: Frame, lines: list[str]) -> None:
     for text in lines:
-        frame.open.warnings.append(text)
+        frame.open.account.warnings.append(text)
         frame.run.emit(Said(frame.open.name, text, "warn"))

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from skillrun.language.files.definitions import Step
-from skillrun.language.library.given import projected
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import ABSENT
-from skillrun.language.types.fields import coerce
+from skillrun.language.types.fields import Field, coerce
+from skillrun.language.types.given import projected
+from skillrun.language.types.types import identifier
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.scope import frame_names
 
 
 async def act(step: Step, frame: Frame) -> None:
-    from skillrun.runtime.scope import frame_names
-
-    declared = (
-        {field.name.replace("-", "_"): field for field in frame.run.program.workflow.state}
-        if frame.task is None
-        else {}
-    )
-    for name, value in (step.main.entries if step.main and step.main.entries else {}).items():
-        found = value.evaluate(frame_names(frame))
-        field = declared.get(name.replace("-", "_"))
+    own = frame.run.program.workflow.state if frame.task is None else ()  # a protocol has no state
+    declared = {identifier(field.name): field for field in own}
+    for name, entry in (step.main.entries if step.main and step.main.entries else {}).items():
+        value = entry.evaluate(frame_names(frame))
+        field = declared.get(identifier(name))
         if field is None:
-            frame.bind(name, found)
+            frame.bind(name, value)
             continue
-        if isinstance(found, Absent):
+        if isinstance(value, Absent):
             frame.open.state[field.name] = ABSENT
-            frame.open.sets[field.name] = None
+            frame.open.account.sets[field.name] = None
         else:
-            coerced = coerce(
-                field,
-                projected(field, found),
-                {"config": frame.names.get("config"), "inputs": frame.names.get("inputs")},
-            )
-            if coerced.error:
-                raise StepFailed(
-                    f"state.{coerced.error.removeprefix('`')}".replace("state.", "`state.", 1), frame.at(step)
-                )
-            for text in coerced.warnings:
-                frame.open.warn(text)
-            frame.open.state[field.name] = coerced.value
-            frame.open.sets[field.name] = coerced.value
-        frame.open.version += 1
+            value = _coerced(step, frame, field, value)
+            frame.open.state[field.name] = frame.open.account.sets[field.name] = value
+        frame.open.made.opening = None
         if field.name == "mode":
             features = frame.run.features(frame.open.state)
             frame.names["features"].update({name: feature.on for name, feature in features.items()})
             frame.names["config"].update(frame.run.config(frame.open.state))
+
+
+def _coerced(step: Step, frame: Frame, field: Field, value: Any) -> Any:
+    """The value as the field's type, with warnings told. Raises StepFailed."""
+    names = {"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}
+    value = projected(field, value)
+    coerced = coerce(field, value, names)
+    if coerced.error:
+        raise StepFailed(coerce(field, value, names, f"state.{field.name}").error, frame.at(step))
+    for text in coerced.warnings:
+        frame.open.warn(text)
+    return coerced.value

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skillrun.language.files.kinds import RECORD_KEYS
+from skillrun.runtime.account import Account, Recorded
 from skillrun.runtime.breakers import Breakers
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.attached import apart
-from skillrun.runtime.run import Frame, PhaseRun, Recorded, Spent
 from skillrun.runtime.scope import with_functions
+from skillrun.runtime.spent import Spent
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,15 @@ class Fork:
     recorded: Mapping[str, Recorded]
     answers: int
     asked: frozenset[str]
-    earlier: Spent
+    spent: Spent
 
     @classmethod
     def of(cls, frame: Frame) -> Fork:
         phase, answers = frame.open, len(frame.names["run"]["answers"])
-        asked = phase.asked_before | frozenset(phase.asked)
-        return cls(dict(phase.recorded), answers, asked, phase.earlier + phase.spent)
+        before, account = phase.before, phase.account
+        return cls(
+            dict(account.recorded), answers, before.asked | frozenset(account.asked), before.spent + account.spent
+        )
 
 
 def branch_of(
@@ -48,24 +52,12 @@ def branch_of(
         phase,
         names={**phase.names, "run": run},
         breakers=Breakers(frame.names["config"].get("breakers") or {}),
-        asked_before=fork.asked,
-        earlier=fork.earlier,
-        spent=Spent(),
-        sets={},
-        artifacts=[],
-        warnings=[],
-        degraded=[],
-        asked=[],
-        context_dropped=[],
-        parts={},
-        longest={},
-        left_out={},
-        dropped={},
-        recorded=dict(fork.recorded),
-        vain=dict(phase.vain),
+        before=replace(phase.before, asked=fork.asked, spent=fork.spent),
+        account=Account(recorded=dict(fork.recorded)),
+        attempts=replace(phase.attempts, vain=dict(phase.attempts.vain)),
+        made=replace(phase.made),
         items={},
         marked=marked,
-        prompts=0,
     )
     sessions = {member: dict(said) for member, said in frame.sessions.items()}
     inner = replace(frame, open=branch, address=address, names={}, sessions=sessions, degraded=[])
@@ -77,25 +69,18 @@ def branch_of(
 
 def take_over(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> None:
     """Put what a branch has on record on that of the phase; what a failed item says of its documents does not count."""
-    phase, branch = frame.open, inner.open
-    mark = f"{branch.marked}: "
-    _add(phase.warnings, (one if one.startswith(mark) else mark + one for one in branch.warnings))
-    _add(phase.degraded, (one if one.startswith(mark) else mark + one for one in branch.degraded))
-    _add(phase.artifacts, branch.artifacts)
-    _add(phase.asked, branch.asked)
-    for step, length in branch.longest.items():
-        if length > phase.longest.get(step, 0):
-            phase.longest[step], phase.parts[step] = length, branch.parts[step]
-    for key, one in branch.left_out.items():
-        phase.left_out[key] = max(phase.left_out.get(key, (0, "")), one)
-    phase.dropped.update(branch.dropped)
-    if branch.prompts:
-        phase.context_dropped = branch.context_dropped
-    phase.prompts += branch.prompts
-    phase.spent += branch.spent
-    phase.vain.update(branch.vain)
+    phase, mark = frame.open, f"{inner.open.marked}: "
+    account, branch = phase.account, inner.open.account
+    _add(account.warnings, (text if text.startswith(mark) else mark + text for text in branch.warnings))
+    _add(account.degraded, (text if text.startswith(mark) else mark + text for text in branch.degraded))
+    _add(account.artifacts, branch.artifacts)
+    _add(account.asked, branch.asked)
+    account.dropped.update(branch.dropped)
+    account.prompts.add(branch.prompts)
+    account.spent += branch.spent
+    phase.attempts.vain.update(inner.open.attempts.vain)
     if succeeded:
-        phase.recorded = _records(phase, branch, fork.recorded)
+        account.recorded = _records(f"{phase.name.upper()}-", account.recorded, branch.recorded, fork.recorded)
     frame.degraded.extend(inner.degraded)
     phase.tell_usage()
 
@@ -115,17 +100,20 @@ def _add(there: list[Any], more: Iterable[Any]) -> None:
             there.append(one)
 
 
-def _records(phase: PhaseRun, branch: PhaseRun, before: Mapping[str, Recorded]) -> dict[str, Recorded]:
-    """What the steps have on record with that of a branch: behind what other items gave, with ids of its own."""
-    gone = {key for key in before if branch.recorded.get(key) is not before[key]}
-    found = {key: one for key, one in phase.recorded.items() if key not in gone or one is not before[key]}
-    new = {key: one for key, one in branch.recorded.items() if one is not before.get(key)}
-    told = iter(apart(_all(new.values()), f"{phase.name.upper()}-", _ids(found.values())))
-    for key, one in new.items():
-        records = tuple(next(told) for _ in one.records)
-        same = found.get(key, Recorded((), frozenset()))
-        found[key] = Recorded((*same.records, *records), same.asked | one.asked, same.paths | one.paths)
-    return found
+def _records(
+    start: str, known: Mapping[str, Recorded], given: Mapping[str, Recorded], before: Mapping[str, Recorded]
+) -> dict[str, Recorded]:
+    """What the steps have on record with what a branch has given: behind what other items gave, with ids of its own,
+    which begin with `start`. `before` is what was on record where the branch left."""
+    gone = {key for key in before if given.get(key) is not before[key]}
+    kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
+    new = {key: step for key, step in given.items() if step is not before.get(key)}
+    told = iter(apart(_all(new.values()), start, _ids(kept.values())))
+    for key, step in new.items():
+        records = tuple(next(told) for _ in step.records)
+        same = kept.get(key, Recorded((), frozenset()))
+        kept[key] = Recorded((*same.records, *records), same.asked | step.asked, same.paths | step.paths)
+    return kept
 
 
 def _all(recorded: Iterable[Recorded]) -> Iterator[Mapping[str, Any]]:

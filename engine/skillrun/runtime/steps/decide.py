@@ -7,7 +7,7 @@ from typing import Any
 from skillrun.language.files.definitions import Row, Step
 from skillrun.language.templates.absent import Absent
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names, truth
 
 

@@ -11,13 +11,16 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.files.places import items_of as items_within
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.errors import PARTIAL, EachFailed, StepFailed, Stopped, Waiting
+from skillrun.language.types.types import identifier
+from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, items_of
+from skillrun.runtime.steps.partial import Partial
 from skillrun.runtime.store.records_yaml import plain_data
 
 AT_ONCE: Final = 5  # items at a time, where a step does not say
@@ -31,7 +34,7 @@ class Tried:
     item: Item
     inner: Frame
     reason: str = ""
-    next_step: str = ""
+    next_step: NextStep = NOTHING
     waiting: Waiting | None = None
 
     @property
@@ -47,7 +50,7 @@ class Kept:
     done: dict[str, Tried]
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
     """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
     address, phase = frame.at(step), frame.open
     items = items_of(step, frame)
@@ -76,13 +79,11 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     }
     reasons = [f"{one.item.id}: {one.reason}" for one in failed.values()]
     if len(kept.done) < least:
-        way = next((one.next_step for one in failed.values() if one.next_step), "")
+        way = next((one.next_step for one in failed.values() if one.next_step), NOTHING)
         told = _told(reasons) if reasons else f"at least {least} have to"
         message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({told})"
         raise EachFailed(message, address, result, way)
-    if failed:
-        result[PARTIAL] = [_told(reasons)]
-    return result
+    return Partial(result, [_told(reasons)]) if failed else result
 
 
 def _told(reasons: list[str]) -> str:
@@ -91,13 +92,13 @@ def _told(reasons: list[str]) -> str:
 
 
 def _name(step: Step) -> str:
-    return step.item.replace("-", "_")
+    return identifier(step.item)
 
 
 def _given(step: Step, tried: Tried) -> dict[str, Any]:
     """An item that is done, with what its steps gave."""
     names = tried.inner.names
-    found = {name: names[name] for name in locals_of(step.steps) if not isinstance(names[name], Absent)}
+    found = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
     return {**found, "id": tried.item.id, _name(step): tried.item.value}
 
 
@@ -117,7 +118,7 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of
                 ending.set()
                 raise
         ended += tried.waiting is None
-        if tried.waiting is None and (tried.reason or tried.inner.open.prompts):
+        if tried.waiting is None and (tried.reason or tried.inner.open.account.prompts.made):
             status = "done" if tried.done else "failed"
             frame.run.emit(ItemEnded(frame.open.name, step.id or step.verb, item.id, status, ended, of, tried.reason))
         return tried
@@ -130,14 +131,12 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of
 
 
 async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
-    from skillrun.runtime.evaluate import evaluate
-
     names = {_name(step): item.value}
     marked = f"{step.id or step.verb} {item.id}"
-    inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps))
+    inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps).names)
     try:
         for one in step.steps:
-            await evaluate(one, inner)
+            await inner.evaluate(one)
     except StepFailed as failure:
         return Tried(item, inner, failure.reason, failure.next_step)
     except Stopped as stopped:
@@ -159,8 +158,9 @@ def _check_apart(step: Step, frame: Frame, several: Iterable[Tried]) -> None:
     """Raises StepFailed where two items write one file: which of them it holds would be a matter of time."""
     writers: dict[str, str] = {}
     for one in several:
-        for path in one.inner.open.artifacts:
+        for path in one.inner.open.account.artifacts:
             first = writers.setdefault(path, one.item.id)
             if first != one.item.id:
                 reason = f"`{step.id or step.verb}`: {first} and {one.item.id} both write {shown(plain_data(path))}"
-                raise StepFailed(reason, frame.at(step), "let the file's name have the item's id in it")
+                way = NextStep.of("let the file's name have the item's id in it")
+                raise StepFailed(reason, frame.at(step), way)

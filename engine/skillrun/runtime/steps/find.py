@@ -17,7 +17,8 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.calls.tools import opened_repository
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame, Run
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.run import Run
 from skillrun.runtime.steps.looked import looked
 from skillrun.tools.excerpts import Range, excerpts
 from skillrun.tools.paths import PathRefused

@@ -6,8 +6,8 @@ from skillrun.language.files.definitions import Step
 from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import Back
 from skillrun.runtime.events import Tripped
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import offer_retry
-from skillrun.runtime.run import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:
@@ -27,6 +27,4 @@ async def act(step: Step, frame: Frame) -> None:
     if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_go_on=True):
         raise Back(step.text, key)
     if step.otherwise is not None:
-        from skillrun.runtime.evaluate import evaluate
-
-        await evaluate(step.otherwise, frame)
+        await frame.evaluate(step.otherwise)

@@ -14,7 +14,8 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import slug
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.next_step import NextStep
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.records_yaml import plain_data
 
@@ -44,7 +45,7 @@ def items_of(step: Step, frame: Frame) -> list[Item]:
         raise StepFailed(f"`each` is {shown(plain_data(given))}; expected a list", frame.at(step))
     name, most = step.id or step.verb, int((frame.run.program.engine.get("limits") or {}).get("items", MOST))
     if len(given) > most:
-        way = "take fewer, such as `| top(…)`, or raise `limits.items` in config/skillrun.yaml"
+        way = NextStep.of("take fewer, such as `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
         raise StepFailed(f"`{name}` has {len(given):,} items; one list has at most {most:,}", frame.at(step), way)
     written = [(_written(one), _id(one, step.by or "id"), one) for one in given]
     different = {text: (known, one) for text, known, one in written}

@@ -9,7 +9,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.store.files import digest
 
 Look = Callable[[], Awaitable[dict[str, Any]]]
@@ -20,14 +20,14 @@ async def looked(step: Step, frame: Frame, question: str, look: Look) -> dict[st
     phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
     fingerprint = digest(question)
     key = f"{where} {fingerprint}"
-    while key not in phase.answers:
-        attempt = phase.tries[key] = phase.tries.get(key, 0) + 1
+    while key not in phase.attempts.answers:
+        attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1
         found = await _attempt(frame, f"{where}.{attempt}", fingerprint, look)
         if "error" not in found:
-            phase.answers[key] = found
+            phase.attempts.answers[key] = found
         elif attempt > phase.forgiven(key):
             raise StepFailed(found["error"], frame.at(step))
-    known: dict[str, Any] = phase.answers[key]
+    known: dict[str, Any] = phase.attempts.answers[key]
     return known
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.files.definitions import Protocol, Step
-from skillrun.language.library.given import given_values
-from skillrun.runtime.calls.seating import seat_all
+from skillrun.language.templates.absent import Absent
+from skillrun.language.types.given import given_values
 from skillrun.runtime.errors import StepFailed, Stopped
-from skillrun.runtime.prompt.beginning import pieces_of
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame, Task
 from skillrun.runtime.scope import frame_names, new_frame
+from skillrun.runtime.seating import seat_all
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -33,41 +33,23 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         frame.at(step),
         protocol,
         names,
-        task=_task(step, frame),
-        task_material=lambda member: pieces_of(frame.run, step.material, frame_names(frame, member)),
-        task_shape=frame.shape(step),
+        frame.evaluator,
+        task=Task(step, frame, frame.shape(step)),
         fresh=frame.fresh or frame.value(step, "fresh", False) is True,
         criteria=frame.text(step, "criteria") or frame.criteria,
         in_turn=frame.in_turn,
     )
-    from skillrun.runtime.evaluate import evaluate
-
     try:
         for one in protocol.steps:
-            await evaluate(one, inner)
+            await inner.evaluate(one)
     except Stopped as stopped:
         raise StepFailed(stopped.reason or f"`{name}` stopped", frame.at(step)) from None
     names = frame_names(inner)
-    outputs = {key: value for key, one in protocol.outputs.items() if _there(value := one.evaluate(names))}
+    outputs = {name: value.evaluate(names) for name, value in protocol.outputs.items()}
+    outputs = {name: value for name, value in outputs.items() if not isinstance(value, Absent)}
     outputs["degraded"] = bool(inner.degraded) or bool(outputs.get("degraded"))
     frame.degraded.extend(inner.degraded)
     return outputs
-
-
-def _there(value: Any) -> bool:
-    from skillrun.language.templates.absent import Absent
-
-    return not isinstance(value, Absent)
-
-
-def _task(step: Step, frame: Frame) -> Any:
-    """The calling step's section, rendered for whoever reads it."""
-    prompt = frame.prompts.get(step.id or "")
-
-    def task(member: Mapping[str, Any]) -> str:
-        return prompt.template.render_text(frame_names(frame, member)).strip() if prompt is not None else ""
-
-    return task
 
 
 def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, Any]:

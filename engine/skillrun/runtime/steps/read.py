@@ -10,7 +10,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape, shown
 from skillrun.runtime.calls.tools import below, opened_project, secret_names, typed_paths, typed_place
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.looked import looked
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from skillrun.runtime.store.run_store import RunStore

@@ -6,29 +6,25 @@ from typing import Any
 
 from skillrun.language.files.definitions import Step
 from skillrun.runtime.events import Tripped
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import offer_retry
-from skillrun.runtime.run import Frame
-from skillrun.runtime.scope import frame_names, truth
+from skillrun.runtime.scope import frame_names, locals_of, truth
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
     """`.times`, and `.exhausted` when the cap ended it. At the cap, a breaker that asks offers another pass."""
-    from skillrun.runtime.evaluate import evaluate
-
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
-            await evaluate(inner, frame)
+            await frame.evaluate(inner)
         return {"times": 1, "exhausted": False}
     most = frame.cap(step)
-    ids = [one.id.replace("-", "_") for inner in step.steps for one in inner.walk() if one.id]
-    locals_set = [
-        name.replace("-", "_")
-        for inner in step.steps
-        for one in inner.walk()
-        if one.verb == "set" and one.main
-        for name in one.main.entries or {}
-    ]
-    outer_address, outer_pass = frame.address, frame.names.get("pass")
+    with frame.scoped("pass"):
+        return await _passes(step, frame, most)
+
+
+async def _passes(step: Step, frame: Frame, most: int) -> dict[str, Any]:
+    """The passes, until the condition holds or there are no more; each sees what the one before has come to."""
+    bound = locals_of(step.steps)
     previous: dict[str, Any] = {}
     times, done = 0, False
     while not done:
@@ -36,21 +32,14 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
             break
         times += 1
         frame.names["pass"] = {"index": times, "previous": previous}
-        for name in ids:
+        for name in bound.ids:
             frame.names.pop(name, None)
-        frame.absent(ids)
-        frame.address = f"{outer_address}/{step.id or 'repeat'}#{times}"
-        try:
+        frame.absent(bound.ids)
+        with frame.below(f"{step.id or 'repeat'}#{times}"):
             for inner in step.steps:
-                await evaluate(inner, frame)
-        finally:
-            frame.address = outer_address
+                await frame.evaluate(inner)
         done = step.until is not None and truth(step.until.render(frame_names(frame)))
-        previous = {name: frame.names[name] for name in (*ids, *locals_set) if name in frame.names}
-    if outer_pass is None:
-        frame.names.pop("pass", None)
-    else:
-        frame.names["pass"] = outer_pass
+        previous = {name: frame.names[name] for name in (*bound.ids, *bound.names) if name in frame.names}
     return {"times": times, "exhausted": not done and step.until is not None}
 
 

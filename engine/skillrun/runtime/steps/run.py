@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.files.definitions import Step
-from skillrun.language.library.given import given_values
+from skillrun.language.types.given import given_values
 from skillrun.runtime.errors import StepFailed, Waiting
-from skillrun.runtime.run import Frame, PhaseRun, Run, Spent
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import degraded_of, record_of
-
-if TYPE_CHECKING:
-    from skillrun.runtime.interpreter import Scheduler
 
 
 async def act(step: Step, frame: Frame) -> dict[str, Any]:
@@ -24,8 +23,6 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 
     What its phases warned of and asked, and what they went on without, is in the summary of the phase around it.
     """
-    from skillrun.runtime.interpreter import Scheduler
-
     outer, address = frame.run, frame.at(step)
     program = outer.program.inline.get(step.text) or check_workflow(outer.program.library, step.text)
     if program is None:
@@ -57,43 +54,40 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         inline=address,
         within=frame.open,
     )
-    scheduler = Scheduler(inner, final=False)
+    evaluation = frame.evaluator.workflow(inner)
     try:
-        outcome = await scheduler.run()
+        outcome = await evaluation.run()
     finally:
-        _hand_over(frame, inner, scheduler)
+        _hand_over(frame, inner, evaluation.failed)
     if outcome.status == "waiting":
-        pause = next((one.pause for one in scheduler.ended.values() if one.pause), "interactive")
-        raise Waiting(outcome.reason, outcome.next_step, pause)
+        raise Waiting(outcome.reason, outcome.next_step, evaluation.pause or "interactive")
     if outcome.status != "completed":
         raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
     return dict(outcome.outputs)
 
 
-def _hand_over(frame: Frame, inner: Run, scheduler: Scheduler) -> None:
+def _hand_over(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
     """Put what the phases of an inline workflow have on record on that of the phase around it."""
-    phase = frame.open
+    phase, account = frame.open, frame.open.account
     ended = inner.store.summaries.all(inner.state.round, inner.program.workflow.phases)
-    phase.spent += Spent.of(ended)
-    phase.prompts += sum(1 for summary in ended if summary.usage.get("calls"))
-    left = [_record_of(one.left) for one in scheduler.ended.values() if one.left is not None]
+    account.spent += Spent.of(ended)
+    account.prompts.made += sum(1 for summary in ended if summary.usage.get("calls"))
     at = inner.inline.removeprefix(f"{phase.address()}/")
-    for record in (*ended, *left):
+    for record in (*ended, *map(_record_of, failed)):
         again = f" (round {record.round})" if record.round > 1 else ""
         place, flags = f"{at}/{record.phase}{again}", record.flags
-        phase.warnings.extend(
-            text for each in record.quality_warnings if (text := f"{place}: {each}") not in phase.warnings
-        )
+        warnings = (f"{place}: {text}" for text in record.quality_warnings)
+        account.warnings.extend(text for text in warnings if text not in account.warnings)
         if flags.get("degraded"):
-            phase.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
+            account.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
             frame.degraded.append(place)
         if isinstance(dropped := flags.get("dropped"), int) and dropped:
-            phase.dropped[place] = dropped
-        phase.asked.extend(one for one in record.asked if one not in phase.asked)
+            account.dropped[place] = dropped
+        account.asked.extend(question for question in record.asked if question not in account.asked)
 
 
 def _record_of(failed: PhaseRun) -> Summary:
     """What a phase that has failed would have had as its summary."""
     return record_of(failed, "failed").having(
-        flags=degraded_of(failed), quality_warnings=failed.warnings, asked=failed.asked
+        flags=degraded_of(failed), quality_warnings=failed.account.warnings, asked=failed.account.asked
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from skillrun.language.files.definitions import Step
 from skillrun.people.wording import one_stop
 from skillrun.runtime.events import Said
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:
     text = one_stop(" ".join(frame.text(step).split()))
     level = frame.text(step, "level", "info")
-    if level == "warn" and text not in frame.open.warnings:
-        frame.open.warnings.append(text)
+    if level == "warn" and text not in frame.open.account.warnings:
+        frame.open.account.warnings.append(text)
     frame.run.emit(Said(frame.open.name, text, level))

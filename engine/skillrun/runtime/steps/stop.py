@@ -7,7 +7,7 @@ from skillrun.language.files.kinds import VERBS
 from skillrun.language.text.diagnostics import allowed
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import StepFailed, Stopped
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 
 
 async def act(step: Step, frame: Frame) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from skillrun.language.files.definitions import Step
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.steps.writing import put_text
 from skillrun.runtime.store.records_yaml import to_frontmatter

@@ -11,8 +11,9 @@ from skillrun.language.types.schemas import shown
 from skillrun.people.answers import Question
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Wrote
+from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import put
-from skillrun.runtime.run import Frame, PhaseRun
+from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import overwritten
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.ledger import Written

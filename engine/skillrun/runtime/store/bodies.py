@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired
 
+from typing_extensions import TypedDict
+
+from skillrun.language.types import records
+from skillrun.language.types.records import Number, Whole, closed, opened
 from skillrun.models.messages import Stop
 from skillrun.people.answers import Answer, QuestionRecord
-from skillrun.runtime.store import field_types
-from skillrun.runtime.store.field_types import closed
 
 Verdict = Literal["found", "missing", "withheld"]
 
@@ -25,10 +27,10 @@ class CallBody(TypedDict):
 
 @closed
 class UsageBody(TypedDict, total=False):
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
+    input: Whole
+    output: Whole
+    cache_read: Whole
+    cache_write: Whole
 
 
 @closed
@@ -38,10 +40,10 @@ class ReplyBody(TypedDict):
     text: str
     calls: list[CallBody]
     usage: UsageBody
-    price: float | None
+    price: Number | None
     stop: NotRequired[Stop]
     model: NotRequired[str]
-    seconds: NotRequired[float]
+    seconds: NotRequired[Number]
 
 
 @closed
@@ -55,15 +57,17 @@ class FailedBody(TypedDict):
     given_up: NotRequired[bool]
 
 
+@opened
 class TriedBody(TypedDict, total=False):
     """An attempt of a call that got no reply."""
 
     kind: str
     message: str
     next_step: str
-    attempt: int
+    attempt: Whole
 
 
+@opened
 class ToolBody(TypedDict, total=False):
     """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
 
@@ -90,6 +94,7 @@ class FormBody(TypedDict):
     why: list[list[str]]
 
 
+@opened
 class AnswerBody(TypedDict):
     """The answers to the questions of one step, each with its question."""
 
@@ -99,13 +104,15 @@ class AnswerBody(TypedDict):
     enough: NotRequired[bool]
 
 
+@opened
 class VoidBody(TypedDict):
     """The attempts of a phase in a round that do not count any more."""
 
-    round: int
-    tries: dict[str, int]
+    round: Whole
+    tries: dict[str, Whole]
 
 
+@opened
 class NoteBody(TypedDict, total=False):
     text: str
     reason: str
@@ -126,7 +133,7 @@ BODIES: Final[Mapping[str, type]] = {
 def fits(kind: str, body: object) -> bool:
     """Whether a run can have written a record of this kind with this body."""
     record = BODIES.get(kind)
-    return isinstance(body, dict) and (record is None or (field_types.fits(record, body) and _agrees(kind, body)))
+    return isinstance(body, dict) and (record is None or (records.fits(record, body) and _agrees(kind, body)))
 
 
 def _agrees(kind: str, body: Mapping[str, Any]) -> bool:

@@ -23,8 +23,8 @@ from skillrun.language.text.scalars import is_number, plain_value
 from skillrun.language.text.source import Mapping as Nodes
 from skillrun.language.text.source import Node, Sequence, Source, Span, plain
 from skillrun.language.text.yaml import parse_yaml
+from skillrun.language.types.records import misfits, required, words_of
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.field_types import misfits, required, words_of
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.calls.limits import budgets
+from skillrun.runtime.budgets import budgets
 from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.records_yaml import readable
 from skillrun.runtime.store.state import State

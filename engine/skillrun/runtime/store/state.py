@@ -8,17 +8,18 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
+from annotated_types import Interval
+
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable
+from skillrun.language.types.records import Number, Whole, is_whole, required
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.field_types import is_whole, required
+from skillrun.runtime.outcome import Status
 from skillrun.runtime.store.records_yaml import RunFile, plain_data, rendered, to_frontmatter
 
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
 MOST_ROUNDS: Final = 10_000
-ROUNDS: Final = range(1, MOST_ROUNDS + 1)
 RESTORE: Final = "restore the file; the journal beside it is untouched"
-STATUSES: Final = ("running", "waiting", "completed", "failed", "interrupted")
 
 
 @dataclass
@@ -29,24 +30,24 @@ class State:
     started_at: str
     inputs: dict[str, object]
     state: dict[str, object]
-    status: Annotated[str, STATUSES] = "running"
+    status: Status = "running"
     phase: list[str] = field(default_factory=list)
-    round: Annotated[int, ROUNDS] = 1
+    round: Annotated[int, Interval(ge=1, le=MOST_ROUNDS)] = 1
     reason: str = ""
     features: dict[str, str] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     environment: str = "terminal"
-    backs: dict[str, int] = field(default_factory=dict)
+    backs: dict[str, Whole] = field(default_factory=dict)
     going: dict[str, str] = field(default_factory=dict)
     estimate: dict[str, object] | None = None
     files: dict[str, str] = field(default_factory=dict)
-    budget: dict[str, float] = field(default_factory=dict)
+    budget: dict[str, Number] = field(default_factory=dict)
     project: str = ""
     override: str = ""
     typed: list[str] = field(default_factory=list)  # inputs that the user typed and that are paths
     share: bool = False
     seal: str = ""
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Whole = SCHEMA_VERSION
 
 
 def to_text(state: State, log: Iterable[str]) -> str:

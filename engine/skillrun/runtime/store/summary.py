@@ -7,31 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal
 
+from annotated_types import Interval
+from typing_extensions import TypedDict
+
+from skillrun.language.types.records import Number, Whole, checks_of, opened
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.field_types import checks_of
 from skillrun.runtime.store.recorded import is_artifact
-from skillrun.runtime.store.state import ROUNDS
+from skillrun.runtime.store.state import MOST_ROUNDS
 
-Count = Annotated[int, range(ROUNDS.stop)]
+Count = Annotated[int, Interval(ge=0, le=MOST_ROUNDS)]
 WAITS: Final = "needs-user-input"
 """The status of a phase that waits for a person."""
 NEEDED: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
 """What every summary says that a run has written."""
 
 
+@opened
 class UsageRecord(TypedDict, total=False):
     """What a phase has used; see `runtime.run.Spent`."""
 
-    calls: float
-    input: float
-    output: float
-    cache_read: float
-    cache_write: float
-    price: float | None
-    replayed: float
-    kept: float
+    calls: Number
+    input: Number
+    output: Number
+    cache_read: Number
+    cache_write: Number
+    price: Number | None
+    replayed: Number
+    kept: Number
 
 
 TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...]] = (
@@ -42,6 +46,7 @@ TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...
 )
 
 
+@opened
 class Goto(TypedDict):
     """Where a phase goes back to, and the step that said so."""
 
@@ -67,7 +72,7 @@ class Summary:
     open_questions: Sequence[Mapping[str, object]] = ()
     risks_identified: Sequence[Mapping[str, object]] = ()
     quality_warnings: Sequence[str] = ()
-    prompts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    prompts: Mapping[str, Mapping[str, Whole]] = field(default_factory=dict)
     left_out: Sequence[str] = ()
     asked: Sequence[str] = ()
     outputs: Mapping[str, object] = field(default_factory=dict)
@@ -128,11 +133,11 @@ def read_summary(data: Mapping[str, object]) -> tuple[Summary, Wrong]:
                 for at, name in enumerate(value)
                 if not is_artifact(name)
             ]
-        elif key not in FIELDS or FIELDS[key](value):
+        elif key not in FIELDS or checks_of(Summary)[key](value):
             kept[key] = value
         else:
             wrong.append(((key,), f"`{key}` is {shown(value)}, and that is not what a run writes there"))
     return Summary.of(kept), wrong
 
 
-FIELDS: Final = {name: check for name, check in checks_of(Summary).items() if name != "record"}
+FIELDS: Final = frozenset(Summary.__dataclass_fields__) - {"record"}

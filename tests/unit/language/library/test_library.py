@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.check.program import check_library, check_workflow
+from skillrun.language.check.checker import check_library, check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 

@@ -163,6 +163,7 @@ def test_computing_and_concatenating_with_it_are_errors(written: str) -> None:
         ("dedupe", []),
         ("top(3)", []),
         ("mean", {}),
+        ("hits(['a'])", []),
         ("matches(['a'])", {}),
         ("latest", []),
         ("overlap('a')", 0.0),
@@ -191,9 +192,15 @@ def test_text_and_number_filters_leave_it_absent_so_that_it_cannot_slip_into_a_p
 
 def test_no_filter_breaks_on_it() -> None:
     arguments = dict.fromkeys(["section", "overlap", "groupby", "selectattr", "rejectattr"], "('a')")
-    arguments |= {"replace": "('a', 'b')", "map": "('upper')", "matches": "(['a'])", "convergence": "({})"}
+    arguments |= {
+        "replace": "('a', 'b')",
+        "map": "('upper')",
+        "hits": "(['a'])",
+        "matches": "(['a'])",
+        "convergence": "({})",
+    }
     arguments |= {"clip": "(3)", "top": "(3)", "links_between": "('a', 'b')", "new_in": "([], 'a')", "amended": "([])"}
-    arguments |= dict.fromkeys(["hits_in", "ids_in"], "(['a'])")
+    arguments |= dict.fromkeys(["hits", "hits_in", "ids_in"], "(['a'])")
     for name in FILTERS:
         found = rendered(f"{{{{ x.gone | {name}{arguments.get(name, '')} }}}}", x={})
         assert not (found["text"] if name == "amended" else found), name

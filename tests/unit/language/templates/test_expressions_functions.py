@@ -60,6 +60,9 @@ RECORDS = [{"n": "b", "s": 2}, {"n": "A", "s": 3}, {"n": "c", "s": 2}]
         ("[3, 1, 2] | max", 3),
         ("['a', 'A', 'b', 1, 1.0, true, [1], [1]] | unique", ["a", "b", 1, True, [1]]),
         ("r | unique(attribute='s') | map(attribute='n')", ["b", "A"]),
+        ("['a', 'A', 'b', 1, 1.0, true] | unique(keep='last')", ["A", "b", 1.0, True]),
+        ("['a', 'A', 'b', 'a'] | unique(true, keep='last')", ["A", "b", "a"]),
+        ("r | unique(attribute='s', keep='last') | map(attribute='n')", ["A", "c"]),
         ("r | groupby('s')", [[2, [RECORDS[0], RECORDS[2]]], [3, [RECORDS[1]]]]),
         ("r | selectattr('s', 'eq', 2) | map(attribute='n')", ["b", "c"]),
         ("r | rejectattr('n', 'in', ['b']) | map(attribute='n')", ["A", "c"]),
@@ -215,6 +218,28 @@ def test_matches_gives_names_with_their_hits() -> None:
     assert rendered("matches(t, c) | list", **names) == ["billing", "auth"]
     assert rendered("matches(t, c) | length >= 2", **names) is True
     assert rendered("t | matches(['stripe+', 'paypal'])", **names) == {"stripe+": ["Stripe"]}
+
+
+@given(st.lists(st.sampled_from(["a", "b", "A", 1, 2])))
+def test_the_last_of_equal_items_are_the_first_from_behind(items: list[Any]) -> None:
+    kept = rendered("x | unique(true, keep='last')", x=items)
+    assert kept == rendered("x | reverse | unique(true) | reverse", x=items)
+    assert rendered("x | unique(true, keep='last')", x=kept) == kept
+    assert sorted(map(str, kept)) == sorted(map(str, rendered("x | unique(true)", x=items)))
+
+
+def test_hits_are_those_of_all_patterns_each_once() -> None:
+    text = "Auth for Stripe invoices, stripe and an Invoice"
+    assert rendered("hits(t, 'stripe')", t=text) == ["Stripe"]
+    assert rendered("t | hits(['invoice', 'auth'])", t=text) == ["Auth", "invoice"]
+    assert rendered("hits(t, {'a': 'auth', 'b': ['for', 'and']})", t=text) == ["Auth", "for", "and"]
+    assert rendered("hits(t, 'xyz')", t=text) == []
+
+
+@given(st.text("abAB, ", max_size=20), st.lists(st.sampled_from(["a", "ab+", "b|a", r"\bb"]), min_size=1, max_size=3))
+def test_hits_are_what_matches_finds_by_a_name(text: str, patterns: list[str]) -> None:
+    named = rendered("matches(t, {'x': p}).x | default([], true)", t=text, p=patterns)
+    assert rendered("hits(t, p)", t=text, p=patterns) == named
 
 
 def test_a_pattern_that_is_none_is_an_error() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.runtime.calls.door import OnRecord
-from skillrun.runtime.calls.limits import Held, Limits
+from skillrun.runtime.limits import Held, Limits
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.journal import Journal, JournalUnwritable
 from skillrun.runtime.store.memory import MemoryJournal

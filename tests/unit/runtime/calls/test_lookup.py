@@ -20,7 +20,8 @@ def phase(*summaries: dict[str, Any], dropped: tuple[str, ...] = ()) -> Any:
     text = SimpleNamespace(document=SimpleNamespace(sections=[section]))
     library = SimpleNamespace(text=lambda _name: text)
     run = SimpleNamespace(program=SimpleNamespace(library=library))
-    return SimpleNamespace(names={"phases": phases}, context_dropped=gone, run=run)
+    account = SimpleNamespace(prompts=SimpleNamespace(dropped=gone))
+    return SimpleNamespace(names={"phases": phases}, account=account, run=run)
 
 
 def decided(name: Any, **more: Any) -> dict[str, Any]:

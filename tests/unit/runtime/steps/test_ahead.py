@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.check.program import check_workflow
+from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
@@ -18,7 +18,7 @@ from skillrun.models.messages import UNTOLD, Attempts, ErrorKind, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
-from skillrun.runtime.interpreter import Outcome
+from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.journal import SqliteJournal
 

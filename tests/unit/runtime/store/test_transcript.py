@@ -6,9 +6,9 @@ from dataclasses import fields
 
 import pytest
 
+from skillrun.language.types.records import checks_of
 from skillrun.runtime.events import Event, Events, Notice
 from skillrun.runtime.store.disk.transcript import KINDS
-from skillrun.runtime.store.field_types import checks_of
 
 
 @pytest.mark.parametrize("kind", KINDS)

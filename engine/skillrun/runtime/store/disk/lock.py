@@ -13,12 +13,12 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.clock import moment
 from skillrun.runtime.store.disk.atomic import tree_of, write_atomic
 from skillrun.runtime.store.lease import RunLost
 from skillrun.tools.paths import PathRefused
@@ -204,7 +204,7 @@ def _self() -> dict[str, object]:
     return {
         "pid": os.getpid(),
         "host": platform.node(),
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started_at": moment(),
         "command": sys.argv,
     }
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.language.check.program import Program
-from skillrun.language.library.given import given_values
 from skillrun.language.text.diagnostics import SkillrunError, allowed
 from skillrun.language.text.source import MAX_BYTES
+from skillrun.language.types.given import given_values
+from skillrun.language.types.records import is_whole
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.verification import JOURNAL
-from skillrun.runtime.store.field_types import is_whole
 from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import MOST_ROUNDS, SCHEMA_VERSION, STATE
 from skillrun.tools.tree import Tree

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.records import checks_of, is_text
 from skillrun.runtime import events as kinds
 from skillrun.runtime.events import Event
 from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.field_types import checks_of, is_text
 from skillrun.tools.tree import Tree
 
 Record = dict[str, Any]

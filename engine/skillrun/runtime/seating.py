@@ -9,10 +9,10 @@ from typing import Any
 
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.files.definitions import Role
-from skillrun.language.library.given import model_of
+from skillrun.language.library.named import model_of
 from skillrun.language.types.fields import Member, MemberError, parse_member
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.run import Frame
+from skillrun.runtime.frame import Frame
 
 
 @dataclass(frozen=True)

@@ -11,32 +11,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from skillrun.language.library.library import Library
-from skillrun.language.text.source import plain
 from skillrun.models.messages import Usage
+from skillrun.runtime.budgets import NAMES, WORDS
 from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.next_step import NextStep, Resume
 from skillrun.runtime.store.journal import Journal
-
-NAMES: Final = ("calls", "tokens", "price", "minutes")
-WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
-
-
-def budgets(library: Library) -> dict[str, float]:
-    """What a run may spend without a flag, by name. A project may lower what the user and the library say."""
-    config = library.config("skillrun")
-    layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
-    own: dict[str, float] = {}
-    projects: dict[str, float] = {}
-    for root, layer in layers:  # the strongest first
-        written = plain(layer).get("budgets") or {}
-        found = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
-        if root == "project":
-            projects = found
-        else:
-            own = {**found, **own}
-    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
 
 
 @dataclass
@@ -133,7 +114,7 @@ class Limits:
     def _minutes(self) -> float:
         return (time.monotonic() - self._started) / 60
 
-    def next_step(self) -> str:
+    def next_step(self) -> NextStep:
         """The command that goes on with the run, with limits that leave room for as much again and for what was kept
         back."""
         raised = []
@@ -141,8 +122,7 @@ class Limits:
             limit, spent = self.budget[name], self.spent[name] if name != "minutes" else 0
             kept_back = self._kept_back if name == "calls" else 0
             raised.append(f"{name}={_number(name, max(2 * max(limit, spent), spent + kept_back) or 1)}")
-        more = f" --budget {','.join(raised)}" if raised else ""
-        return f"go on with `skillrun resume RUN{more}`"
+        return NextStep.of("go on with ", Resume(f"--budget {','.join(raised)}" if raised else ""))
 
     async def _turn(self, held: Held) -> Held:
         waiting = Waiting(held)
@@ -189,7 +169,7 @@ class Limits:
         """What is said of a call that is kept back."""
         self._kept_back += 1
         spent = [_counted(name, self.budget[name]) for name in self._over()]
-        return BudgetSpent(f"the budget of {' and '.join(spent)} is spent", self.next_step())
+        return BudgetSpent(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
 
     def _add(self, usage: Usage, price: float | None) -> None:
         self.spent["tokens"] += usage.input + usage.output

@@ -1,0 +1,36 @@
+"""Who is there to answer a run's questions, as the options say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skillrun.people.person import Person
+    from skillrun.people.prepared import Prepared
+
+
+@dataclass(frozen=True)
+class Presence:
+    """`--unattended`, `--interactive` and `--answers`."""
+
+    unattended: bool
+    interactive: bool
+    answers: Path | None
+
+    def prepared(self) -> Prepared:
+        """The prepared answers, none of them taken yet. Raises SkillrunError when they cannot be read."""
+        from skillrun.people.prepared import Prepared, read_answers
+
+        return read_answers(self.answers) if self.answers else Prepared()
+
+    def person(self, around: Callable[[], AbstractContextManager[object]] = nullcontext) -> Person:
+        """Who answers; `around` is entered while somebody is asked. Raises SkillrunError."""
+        from skillrun.people.person import open_person
+
+        return open_person(
+            unattended=self.unattended, answers=self.answers, interactive=self.interactive, around=around
+        )

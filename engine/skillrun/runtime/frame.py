@@ -1,0 +1,172 @@
+"""Where steps are evaluated: the names that their templates read, their sections, and the address of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from skillrun.language.files.definitions import Prompt, Step
+from skillrun.language.templates.expressions import ABSENT, Absent
+from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.types import identifier
+from skillrun.language.types.written_schemas import written_shape
+from skillrun.models.messages import Message
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.outcome import Outcome
+from skillrun.runtime.run import PhaseRun, Run
+
+
+class Evaluator(Protocol):
+    """Evaluates what a step has inside of it."""
+
+    def step(self, step: Step, frame: Frame) -> Awaitable[None]:
+        """Evaluate a step in a frame. Raises StepFailed when it fails and nothing stands in for it."""
+        ...
+
+    def workflow(self, run: Run) -> InlineRun:
+        """A workflow that runs inside a phase."""
+        ...
+
+
+class InlineRun(Protocol):
+    """The run of a workflow inside a phase."""
+
+    async def run(self) -> Outcome:
+        """Evaluate it from its first phase, over the journal."""
+        ...
+
+    @property
+    def pause(self) -> str:
+        """How the phase waits that is the first to wait: empty where none does."""
+        ...
+
+    @property
+    def failed(self) -> list[PhaseRun]:
+        """The phases that have failed for good, and so have no summary."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the step of a panel asks for; the steps of its protocol render it, in its frame, for whoever reads it."""
+
+    step: Step
+    frame: Frame
+    shape: Shape | None
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """The section of the step."""
+        return self.frame.prompts.get(self.step.id or "")
+
+
+@dataclass
+class Frame:
+    """Where steps are evaluated: names, sections, and the address that their calls get."""
+
+    open: PhaseRun
+    address: str
+    names: dict[str, Any]
+    prompts: Mapping[str, Prompt]
+    evaluator: Evaluator
+    task: Task | None = None
+    fresh: bool = False
+    criteria: str = ""
+    in_turn: bool = False
+    sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
+    degraded: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        return self.open.run
+
+    def evaluate(self, step: Step) -> Awaitable[None]:
+        """Evaluate a step here, and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
+        return self.evaluator.step(step, self)
+
+    @contextmanager
+    def below(self, part: str) -> Iterator[None]:
+        """What is evaluated here has its addresses below this one's `part`."""
+        outer = self.address
+        self.address = f"{outer}/{part}"
+        try:
+            yield
+        finally:
+            self.address = outer
+
+    @contextmanager
+    def scoped(self, name: str) -> Iterator[None]:
+        """What is bound to the name here is forgotten after."""
+        missing = object()
+        outer = self.names.get(name, missing)
+        try:
+            yield
+        finally:
+            if outer is missing:
+                self.names.pop(name, None)
+            else:
+                self.names[name] = outer
+
+    def absent(self, names: Iterable[str]) -> None:
+        """Start with these names absent: nothing has bound them yet."""
+        self.names.update(dict.fromkeys(names, ABSENT))
+
+    def bind(self, name: str | None, value: Any) -> None:
+        if name is not None:
+            self.names[identifier(name)] = value
+
+    def at(self, step: Step) -> str:
+        """The address of a step; one without an id is known by its verb."""
+        return f"{self.address}/{step.id or step.verb}"
+
+    def value(self, step: Step, name: str, fallback: Any = ABSENT) -> Any:
+        """The value of a step's key, rendered."""
+        value = step.values.get(name)
+        return fallback if value is None else value.evaluate(self.names)
+
+    def main(self, step: Step) -> Any:
+        assert step.main is not None
+        return step.main.evaluate(self.names)
+
+    def text(self, step: Step, name: str = "", fallback: str = "") -> str:
+        """The verb's own value, or that of a key, as a text. Raises RenderError where it is absent."""
+        value = step.values.get(name) if name else step.main
+        return fallback if value is None else value.text(self.names)
+
+    def shape(self, step: Step) -> Shape | None:
+        """The shape that a step's reply must have, with its templates rendered."""
+        if step.schema is not None:
+            return written_shape(step.schema)
+        spec = step.output
+        if spec is not None and spec.name:
+            text = self.run.program.library.text(spec.name)
+            spec = text.output if text is not None else None
+        if spec is None:
+            return None
+        if spec.task:
+            return self.task.shape if self.task is not None else None
+        return spec.resolve(self.names)
+
+    def breaker(self, step: Step) -> str | None:
+        """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
+        value = self.value(step, "at_most", step.retry)
+        return value if isinstance(value, str) and not value.isdigit() else None
+
+    def whole(self, step: Step, name: str, fallback: int, expected: str = "a whole number") -> int:
+        """The whole number that a key holds, perhaps as a text. Raises StepFailed where it holds none."""
+        value = self.value(step, name, fallback)
+        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
+        if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
+            raise StepFailed(f"`{name}` is {shown(value)}; expected {expected}", self.at(step))
+        return int(number)
+
+    def cap(self, step: Step) -> int:
+        """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
+        name = self.breaker(step)
+        if name is not None:
+            if not self.open.breakers.known(name):
+                raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
+            return self.open.breakers.limit(name).limit
+        return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")

@@ -1,0 +1,47 @@
+"""What a run is given: checked, with everything that is wrong with it said at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillrun.language.check.program import Program
+from skillrun.language.files.definitions import Workflow
+from skillrun.language.library.named import unknown_names
+from skillrun.language.text.border import clean
+from skillrun.language.text.diagnostics import UsageError
+from skillrun.language.types.fields import Field
+from skillrun.language.types.given import given_values
+
+
+def checked_inputs(
+    program: Program, given: Mapping[str, Any], project: Path | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
+    values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
+    for one in path_inputs(program.workflow):
+        if one.name in values:
+            path = (project or Path.cwd()) / values[one.name]
+            if not path.exists():
+                errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
+    first = program.workflow.first_input
+    if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
+        errors.append(f"`{first.name}` is empty")
+    errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
+    errors += unknown_names(program.library, program.workflow, values)
+    if errors:
+        raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
+    return clean(values), warnings
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value can be written; bytes of a command line that are not UTF-8 come as lone surrogates."""
+    return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+
+
+def path_inputs(workflow: Workflow) -> list[Field]:
+    """The inputs that name one file or folder."""
+    return [field for field in workflow.inputs if field.type.word == "path"]

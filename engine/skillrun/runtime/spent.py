@@ -1,0 +1,50 @@
+"""What calls have used: how many, their tokens and their price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillrun.models.messages import Usage
+from skillrun.runtime.store.summary import TOKENS, Summary
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Calls, tokens and price; the price is None once that of one call is unknown.
+
+    `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
+    `kept` are the tokens that calls which go on with a conversation found in a provider's cache.
+    """
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    price: float | None = 0.0
+    replayed: int = 0
+    kept: int = 0
+
+    @classmethod
+    def of(cls, summaries: Iterable[Summary]) -> Spent:
+        """What these summaries have recorded."""
+        total = cls()
+        for summary in summaries:
+            used = summary.usage
+            usage = Usage(*(int(used.get(key, 0)) for key in TOKENS))
+            calls, replayed, kept = int(used.get("calls", 0)), int(used.get("replayed", 0)), int(used.get("kept", 0))
+            total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
+        return total
+
+    def __add__(self, other: Spent) -> Spent:
+        price = None if self.price is None or other.price is None else self.price + other.price
+        again, kept = self.replayed + other.replayed, self.kept + other.kept
+        return Spent(self.calls + other.calls, self.usage + other.usage, price, again, kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        price = None if self.price is None else round(self.price, 6)
+        more = {name: number for name in ("replayed", "kept") if (number := getattr(self, name))}
+        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **more}
+
+    def told(self) -> dict[str, Any]:
+        """As templates see it."""
+        return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}
