@@ -48,7 +48,7 @@ EMBEDDED: Final = (
 )
 
 
-async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
+async def begin(session: Session, inputs: Mapping[str, object], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
     folder = new_folder(runs, name, shared=state.share)
@@ -95,7 +95,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, said=said)
 
 
-async def again(session: Session, run_folder: Tree | Path, journal: Journal, inputs: dict[str, Any]) -> Outcome:
+async def again(session: Session, run_folder: Tree | Path, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.
@@ -112,7 +112,7 @@ async def again(session: Session, run_folder: Tree | Path, journal: Journal, inp
     return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
 
 
-async def rehearse(session: Session, inputs: dict[str, Any], *, base: Path | None = None) -> Outcome:
+async def rehearse(session: Session, inputs: Mapping[str, object], *, base: Path | None = None) -> Outcome:
     """Walk a run through in a temporary folder, keeping nothing: over the journal of `base`, or from nothing."""
     with scratch() as folder:
         if base is not None:
@@ -138,7 +138,7 @@ def _project(session: Session, path: Path, state: State) -> str:
     return str(session.project) if here or not Path(state.project).is_dir() else state.project
 
 
-def initial_state(session: Session, inputs: dict[str, Any]) -> State:
+def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
     program = session.program
     values, errors, _ = given_values(program.workflow.state, {}, {"config": program.config, "inputs": inputs})
     if errors:
@@ -146,7 +146,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
     return State(
         workflow=program.workflow.name,
         started_at=moment(),
-        inputs=inputs,
+        inputs=dict(inputs),
         state=values,
         environment=environment(session.environ),
         files=files_of(program),
