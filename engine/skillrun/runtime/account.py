@@ -69,7 +69,7 @@ class Account:
     """What a phase has come to so far."""
 
     spent: Spent = field(default_factory=Spent)
-    sets: dict[str, Any] = field(default_factory=dict)
+    sets: dict[str, object] = field(default_factory=dict)
     artifacts: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.next_step import NOTHING, NextStep
+from skillrun.runtime.results import EachResult, Failure, MemberReply
 
 
 class StepFailed(Exception):
@@ -15,7 +16,7 @@ class StepFailed(Exception):
 
     kind = "failed"
     """Why: what became of the reply or of the call of a member, or else just this."""
-    replies: Sequence[dict[str, Any]] = ()
+    replies: Sequence[MemberReply] = ()
 
     def __init__(self, reason: str, address: str = "", next_step: NextStep = NOTHING) -> None:
         super().__init__(reason)
@@ -24,26 +25,28 @@ class StepFailed(Exception):
         self.next_step = next_step
 
 
-def told_of(failure: StepFailed) -> dict[str, Any]:
+def told_of(failure: StepFailed) -> Failure:
     """`failure`, as `otherwise` sees it; `text` is the reply of the first member that failed, as it came."""
-    failed = (one for one in failure.replies if one["status"] != "success")
-    text = {"text": one["text"]} if (one := next(failed, {})).get("text") else {}
-    return {"kind": failure.kind, "reason": failure.reason, **text, "replies": list(failure.replies)}
+    reply = next((one for one in failure.replies if one["status"] != "success"), None)
+    replies = list(failure.replies)
+    if reply is not None and (text := reply.get("text")):
+        return {"kind": failure.kind, "reason": failure.reason, "text": text, "replies": replies}
+    return {"kind": failure.kind, "reason": failure.reason, "replies": replies}
 
 
 class AgentFailed(StepFailed):
     """Too few members answered; what they said is kept."""
 
-    def __init__(self, reason: str, address: str, replies: list[dict[str, Any]], next_step: NextStep = NOTHING) -> None:
+    def __init__(self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NOTHING) -> None:
         super().__init__(reason, address, next_step)
         self.replies = replies
-        self.kind = next((one["kind"] for one in replies if one["status"] != "success"), self.kind)
+        self.kind = next((one.get("kind", self.kind) for one in replies if one["status"] != "success"), self.kind)
 
 
 class EachFailed(StepFailed):
     """Too few items succeeded; what the step gives all the same is kept."""
 
-    def __init__(self, reason: str, address: str, result: dict[str, Any], next_step: NextStep = NOTHING) -> None:
+    def __init__(self, reason: str, address: str, result: EachResult, next_step: NextStep = NOTHING) -> None:
         super().__init__(reason, address, next_step)
         self.result = result
 

@@ -13,7 +13,7 @@ PHASES: Final = ("phase", "source", "target")  # the fields that name one
 
 @dataclass(frozen=True)
 class Event:
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"event": type(self).__name__, **vars(self)}
 
     def within(self, place: str) -> Event:

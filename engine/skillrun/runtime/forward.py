@@ -30,7 +30,7 @@ async def brought_forward(program: Program, store: RunStore) -> tuple[State, lis
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
             past.append(store.summaries.ended(name) or Summary())
-    sets: dict[str, Any] = {}
+    sets: dict[str, object] = {}
     for summary in past:
         sets |= summary.set
     names: dict[str, Any] = {"config": program.config}

@@ -19,7 +19,7 @@ from skillrun.language.types.given import given_values
 
 def checked_inputs(
     program: Program, given: Mapping[str, Any], project: Path | None = None
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, object], list[str]]:
     """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
     for one in path_inputs(program.workflow):

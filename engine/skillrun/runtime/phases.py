@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from skillrun.language.files.definitions import PhaseUse, Step
 from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
@@ -66,7 +66,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: Phase
     return ended
 
 
-def _state(run: Run, use: PhaseUse) -> dict[str, Any]:
+def _state(run: Run, use: PhaseUse) -> dict[str, object]:
     """A copy of the state for a phase to work on; a lost one sees what it saw then."""
     return state_before(run, use) if use.name in run.lost else dict(run.state.state)
 

@@ -7,7 +7,7 @@ Where the journal knows nothing of it, its artifacts speak for it; where there a
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.files.definitions import PhaseUse
 from skillrun.language.text.diagnostics import SkillrunError
@@ -74,7 +74,7 @@ def lost(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
     return {name for name in workflow.phases if name not in done and later & (set(workflow.followers(name)) - {name})}
 
 
-def state_before(run: Run, use: PhaseUse) -> dict[str, Any]:
+def state_before(run: Run, use: PhaseUse) -> dict[str, object]:
     """The state that a phase of this round began with: the defaults, and what the phases before it set."""
     names = {"config": run.program.config, "inputs": run.state.inputs}
     state, _, _ = given_values(run.program.workflow.state, {}, names)

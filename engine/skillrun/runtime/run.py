@@ -203,7 +203,7 @@ class PhaseRun:
     name: str
     phase: Phase
     round: int
-    state: dict[str, Any]
+    state: dict[str, object]
     names: dict[str, Any]
     breakers: Breakers
     before: Before

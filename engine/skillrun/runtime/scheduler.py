@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError
@@ -270,7 +270,7 @@ class Scheduler:
         return Outcome("completed", outputs=workflow_outputs(run))
 
 
-def workflow_outputs(run: Run) -> dict[str, Any]:
+def workflow_outputs(run: Run) -> dict[str, object]:
     found = run.store.summaries.of(run.program.workflow.phases)
     phases = {name: phase_value(run, one) for name, one in found.items() if one.status == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}

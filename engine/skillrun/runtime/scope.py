@@ -45,7 +45,7 @@ def past(run: Run, use: PhaseUse) -> list[Summary]:
     return sorted(found, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
 
 
-def open_phase(run: Run, use: PhaseUse, state: dict[str, Any], previous: PhaseRun | None = None) -> PhaseRun:
+def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
     """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
     workflow, before, over = run.program.workflow, summaries_before(run, use), past(run, use)
     completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
@@ -111,7 +111,7 @@ def overwritten(run: Run, phase: str, name: str) -> str:
     return f"{run.inline or run.program.workflow.name}/{phase}@{rounds}/{name}"
 
 
-def base_names(run: Run, state: dict[str, Any]) -> dict[str, Any]:
+def base_names(run: Run, state: dict[str, object]) -> dict[str, Any]:
     """What templates of the workflow see, whatever the phase."""
     names: dict[str, Any] = {
         "name": run.name,
@@ -224,10 +224,10 @@ def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
     return others
 
 
-def _bank(frame: Frame) -> Callable[..., list[dict[str, Any]]]:
+def _bank(frame: Frame) -> Callable[..., list[dict[str, object]]]:
     """The first questions of a group that this run has not asked yet."""
 
-    def bank(name: str, group: str, n: int = 3) -> list[dict[str, Any]]:
+    def bank(name: str, group: str, n: int = 3) -> list[dict[str, object]]:
         groups = frame.run.program.library.bank(name) or {}
         asked = frame.open.before.asked | set(frame.open.account.asked)
         return [dict(question) for question in groups.get(str(group), []) if question["id"] not in asked][:n]

@@ -56,7 +56,7 @@ def seat(frame: Frame, written: Any) -> Seated:
     if member.variant and lens is None:
         raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
     resolved = frame.run.resolve(member.model or role.model)
-    names: dict[str, Any] = {"id": member.id, "role": member.role, "model": resolved.short}
+    names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short}
     if member.variant:
         names |= {"variant": member.variant, "lens": lens}
     found = map(frame.run.program.library.agent_skill, role.skills)

@@ -44,7 +44,7 @@ EMBEDDED: Final = (
 )
 
 
-async def begin(session: Session, inputs: dict[str, Any], runs: Path, name: str) -> Outcome:
+async def begin(session: Session, inputs: Mapping[str, object], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
     folder = RunFolder.new(runs, name, shared=state.share)
@@ -90,7 +90,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, said=said)
 
 
-async def again(session: Session, folder: RunFolder, journal: Journal, inputs: dict[str, Any]) -> Outcome:
+async def again(session: Session, folder: RunFolder, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.
@@ -106,7 +106,7 @@ async def again(session: Session, folder: RunFolder, journal: Journal, inputs: d
     return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
 
 
-async def rehearse(session: Session, inputs: dict[str, Any], *, base: RunFolder | None = None) -> Outcome:
+async def rehearse(session: Session, inputs: Mapping[str, object], *, base: RunFolder | None = None) -> Outcome:
     """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing."""
     files, journal = MemoryFiles(runs=session.runs), MemoryJournal()
     if base is not None:
@@ -131,7 +131,7 @@ def _project(session: Session, path: Path, state: State) -> str:
     return str(session.project) if here or not Path(state.project).is_dir() else state.project
 
 
-def initial_state(session: Session, inputs: dict[str, Any]) -> State:
+def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
     program = session.program
     values, errors, _ = given_values(program.workflow.state, {}, {"config": program.config, "inputs": inputs})
     if errors:
@@ -139,7 +139,7 @@ def initial_state(session: Session, inputs: dict[str, Any]) -> State:
     return State(
         workflow=program.workflow.name,
         started_at=moment(),
-        inputs=inputs,
+        inputs=dict(inputs),
         state=values,
         environment=environment(session.environ),
         files=files_of(program),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from skillrun.models.messages import Usage
-from skillrun.runtime.store.summary import TOKENS, Summary
+from skillrun.runtime.store.summary import TOKENS, Summary, UsageRecord
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,17 @@ class Spent:
         again, kept = self.replayed + other.replayed, self.kept + other.kept
         return Spent(self.calls + other.calls, self.usage + other.usage, price, again, kept)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> UsageRecord:
         price = None if self.price is None else round(self.price, 6)
-        more = {name: number for name in ("replayed", "kept") if (number := getattr(self, name))}
-        return {"calls": self.calls, **self.usage.to_dict(), "price": price, **more}
+        used = self.usage
+        record: UsageRecord = {"calls": self.calls, "input": used.input, "output": used.output}
+        record["cache_read"], record["cache_write"], record["price"] = used.cache_read, used.cache_write, price
+        if self.replayed:
+            record["replayed"] = self.replayed
+        if self.kept:
+            record["kept"] = self.kept
+        return record
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """As templates see it."""
         return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}

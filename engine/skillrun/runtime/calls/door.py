@@ -9,7 +9,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from skillrun.models.messages import REFUSED_KINDS, ModelError, Reply, Request, Usage
 from skillrun.runtime.events import CallEnded, CallStarted
@@ -105,7 +105,7 @@ class OnRecord:
             self.phase.run.refused[model] = error
         await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
 
-    async def _tried(self, body: dict[str, Any]) -> None:
+    async def _tried(self, body: dict[str, object]) -> None:
         await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
 
 

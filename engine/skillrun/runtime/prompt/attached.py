@@ -161,7 +161,7 @@ def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str
     return template(run, "system/record-again", {**_form(asked), "errors": wrong})
 
 
-def _form(asked: Attachment) -> dict[str, Any]:
+def _form(asked: Attachment) -> dict[str, object]:
     schema = merged([asked.shape.schema, *([answers()] if asked.points else [])])  # their ids stand with the points
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
@@ -196,7 +196,7 @@ def mended(asked: Attachment, first: Taken, text: str) -> Taken:
     return Taken(first.document, value, tuple(_unanswered(asked, value)), tuple(dropped))
 
 
-def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
     """A record that was asked for again because of its points: what the second reply leaves out, the first one said."""
     again = {one["id"] for one in second[ANSWERS]}
     told = [one for one in first[ANSWERS] if one["id"] not in again]
@@ -212,11 +212,11 @@ def _unanswered(asked: Attachment, record: Any) -> Iterable[ShapeError]:
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
 
 
-def point_answers(asked: Attachment | None, record: Any, member: str) -> list[dict[str, Any]]:
+def point_answers(asked: Attachment | None, record: Any, member: str) -> list[Mapping[str, object]]:
     """Every point, with what the author says was done; without where it says nothing, or two things."""
     if asked is None:
         return []
-    given: dict[str, list[dict[str, Any]]] = {}
+    given: dict[str, list[dict[str, object]]] = {}
     for one in record[ANSWERS] if record is not None and asked.points else ():
         given.setdefault(one["id"], []).append({"member": member, "done": one["done"], "how": one["how"]})
     return [

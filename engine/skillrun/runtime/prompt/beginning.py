@@ -114,7 +114,7 @@ class Opening:
             gone = sum(record_cost(one["record"]) for one in known["dropped"])
             held = sum(record_cost(one) for kind in KINDS for one in known[kind])
             left_out.append(LeftOut("what is on record", gone, gone + held, tuple(dropped)))
-        names: dict[str, Any] = {
+        names: dict[str, object] = {
             **{kind: known[kind] for kind in KINDS},
             "dropped": dropped[:MOST_NAMED],
             "more_dropped": len(dropped[MOST_NAMED:]),

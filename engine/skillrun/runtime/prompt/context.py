@@ -208,7 +208,7 @@ def conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...
     return earlier[-1] if earlier else ()
 
 
-def _speaker(frame: Frame, seated: Seated) -> dict[str, Any]:
+def _speaker(frame: Frame, seated: Seated) -> dict[str, object]:
     skills = []
     for name in seated.role.skills:
         skill = frame.run.program.library.agent_skill(name)

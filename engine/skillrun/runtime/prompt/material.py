@@ -118,7 +118,7 @@ class Piece:
         return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
 
 
-def _told(headings: Sequence[str]) -> dict[str, Any]:
+def _told(headings: Sequence[str]) -> dict[str, object]:
     """What the template reads of the headings below which something is left out: the first of them, fenced."""
     names = [in_line(one) for one in headings[:MOST_TOLD]]
     return {"sections": untrusted("\n".join(names)) if names else "", "more_sections": len(headings[MOST_TOLD:])}

@@ -31,13 +31,14 @@ from skillrun.runtime.prompt.attached import (
 from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
 from skillrun.runtime.prompt.context import Said, conversation, persistent, request_for, request_going_on
 from skillrun.runtime.prompt.material import Piece
+from skillrun.runtime.results import AgentResult, Item, MemberReply, RecordResult, Spoken
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.seating import Seated, seat_all
 from skillrun.runtime.steps.partial import Partial
 from skillrun.runtime.steps.writing import put_reply
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
+async def act(step: Step, frame: Frame) -> AgentResult | Partial:
     """`.text`, `.data`, `.record`, `.points`, `.path`, `.replies`, `.dropped`, `.degraded`.
 
     Asks only who has not answered yet.
@@ -65,10 +66,10 @@ async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
         if answers[one.id].dropped:
             tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
     result = _result(several, good, answers, replies)
-    result["dropped"] = [{"member": one["member"], **each} for one in replies for each in one["dropped"]]
     await _write(step, frame, good, answers, result)
     if record is not None:
-        result |= _with_records(step, frame, record, several, good, answers, result.get("path", ()))
+        records = _with_records(step, frame, record, several, good, answers, result.get("path", ()))
+        result = {**result, **records}
     if missing:
         return Partial(result, [f"{one.id}: {answers[one.id].reason}" for one in missing])
     return result
@@ -203,7 +204,7 @@ def _with_records(
     good: list[Seated],
     answers: Mapping[str, Answer],
     paths: str | Iterable[str],
-) -> dict[str, Any]:
+) -> RecordResult:
     """What the id gives of the records, which are kept for the phase; what is missing of them is said."""
     records = {one.id: answers[one.id].record for one in good}
     for one in good:
@@ -211,7 +212,7 @@ def _with_records(
             tell_missing(step, frame, one.id, record, records[one.id], answers[one.id].lacking)
     there = [one for one in records.values() if one is not None]
     put_on_record(step, frame, record, there, [paths] if isinstance(paths, str) else paths)
-    result: dict[str, Any] = {}
+    result: RecordResult = {}
     if several or there:
         result["record"] = there if several else there[0]
     if record.points:
@@ -219,9 +220,9 @@ def _with_records(
     return result
 
 
-def _reply(one: Seated, found: Answer, record: Attachment | None) -> dict[str, Any]:
-    reply: dict[str, Any] = {"member": one.id, "status": found.status}
-    reply["reads"] = [lines.to_dict() for lines in merged(found.reads)]
+def _reply(one: Seated, found: Answer, record: Attachment | None) -> MemberReply:
+    reads = [lines.to_dict() for lines in merged(found.reads)]
+    reply: Spoken = {"member": one.id, "status": found.status, "reads": reads}
     if found.text:
         reply["text"] = found.text
     if found.data is not None:
@@ -231,25 +232,28 @@ def _reply(one: Seated, found: Answer, record: Attachment | None) -> dict[str, A
     if record is not None and record.points and found.ok:
         reply["points"] = point_answers(record, found.record, one.id)
     if found.reason:
-        reply |= {"reason": found.reason, "kind": found.kind or found.status}
-    reply["dropped"] = [dict(vars(one)) for one in found.dropped]
-    return reply
+        reply["reason"], reply["kind"] = found.reason, found.kind or found.status
+    return {**reply, "dropped": [dict(vars(one)) for one in found.dropped]}
 
 
 def _result(
-    several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[dict[str, Any]]
-) -> dict[str, Any]:
+    several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[MemberReply]
+) -> AgentResult:
+    dropped: list[Item] = [{"member": one["member"], **each} for one in replies for each in one["dropped"]]
     if not several:
         only = answers[good[0].id]
-        result: dict[str, Any] = {"text": only.text, "replies": replies, "degraded": False}
-        return result if only.data is None else {**result, "data": only.data}
+        result: AgentResult = {"text": only.text, "replies": replies, "degraded": False}
+        if only.data is not None:
+            result["data"] = only.data
+        result["dropped"] = dropped
+        return result
     text = "\n\n".join(f"{one.id}:\n\n{answers[one.id].text}" for one in good)
     data = [answers[one.id].data for one in good if answers[one.id].data is not None]
-    return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies)}
+    return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies), "dropped": dropped}
 
 
 async def _write(
-    step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, Answer], result: dict[str, Any]
+    step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, Answer], result: AgentResult
 ) -> None:
     value = step.values.get("writes")
     if value is None:

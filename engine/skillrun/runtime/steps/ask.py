@@ -18,13 +18,14 @@ from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
 from skillrun.runtime.questions.brought import late, passed_over, place
 from skillrun.runtime.questions.forms import phrases_of, record_of
+from skillrun.runtime.store.bodies import ToolBody
 from skillrun.runtime.store.files import digest
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
 THERE: Final = "the files are there"
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     """`.answers`, the records with their answers, `.answer`, the first one's, and the `.notes` of a form."""
     if "files" in step.values:
         return await _wait_for_files(step, frame)
@@ -75,7 +76,7 @@ def _words(step: Step, frame: Frame, asked: Any) -> str:
     return one_stop(str(asked))
 
 
-async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
+async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     """The files that were there when there were any; more of them do not change what has been asked since.
 
     A step with a default can do without: a person who comes back without files is asked. What lies beside the files
@@ -83,7 +84,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     """
     pattern = frame.text(step, "files")
     where = f"{frame.at(step)}@{frame.open.rounds}"
-    known = frame.run.journal.find("tool", where, digest(pattern))
+    known = cast("ToolBody | None", frame.run.journal.find("tool", where, digest(pattern)))
     if known is not None and frame.run.session.keeps_reads:
         _warn(frame, [*known.get("passed_over", []), *late(frame.run, pattern, known.get("files") or [])])
         return _given(known)
@@ -111,13 +112,14 @@ async def _wait_for_files(step: Step, frame: Frame) -> dict[str, Any]:
     if not found:
         hint = f"put files that match `{pattern}` into {frame.run.store.place()}"
         raise await paused(frame, frame.text(step), hint)
-    result: dict[str, Any] = {"answers": [], "answer": ", ".join(found), "pattern": pattern, "files": files}
-    result |= {"passed_over": beside} if beside else {}
-    await frame.run.journal.record("tool", where, digest(pattern), result)
+    result: ToolBody = {"answers": [], "answer": ", ".join(found), "pattern": pattern, "files": files}
+    if beside:
+        result["passed_over"] = beside
+    await frame.run.journal.record("tool", where, digest(pattern), dict(result))
     return _given(result)
 
 
-def _given(record: dict[str, Any]) -> dict[str, Any]:
+def _given(record: ToolBody) -> Mapping[str, object]:
     return {key: value for key, value in record.items() if key in ("answers", "answer")}
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from skillrun.language.files.definitions import Row, Step
 from skillrun.language.templates.absent import Absent
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.results import Decision
 from skillrun.runtime.scope import frame_names, truth
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Decision:
     """`.value` and `.because`. Without `order` the first row that holds; with it the one furthest along."""
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and truth(row.when.render(names))]
@@ -26,12 +28,12 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
 
 
 def _furthest(
-    step: Step, order: list[Any], holding: list[Row], default: Row | None, names: dict[str, Any]
-) -> dict[str, Any]:
+    step: Step, order: list[Any], holding: list[Row], default: Row | None, names: Mapping[str, Any]
+) -> Decision:
     """The furthest of the rows that hold; where all of them only set a floor, the row without `when` counts too."""
     if not any(row.then is not None for row in holding) and default is not None:
         holding = [*holding, default]
-    best: tuple[int, dict[str, Any]] | None = None
+    best: tuple[int, Decision] | None = None
     for row in holding:
         result = _chosen(row, row.then or row.at_least, names)
         if "value" not in result:
@@ -44,9 +46,9 @@ def _furthest(
     return best[1] if best else {}
 
 
-def _chosen(row: Row, value: Any, names: dict[str, Any]) -> dict[str, Any]:
+def _chosen(row: Row, value: Any, names: Mapping[str, Any]) -> Decision:
     chosen = value.evaluate(names) if value is not None else None
-    result: dict[str, Any] = {} if chosen is None or isinstance(chosen, Absent) else {"value": chosen}
+    result: Decision = {} if chosen is None or isinstance(chosen, Absent) else {"value": chosen}
     because = row.because.evaluate(names) if row.because is not None else None
     if because is not None and not isinstance(because, Absent):
         result["because"] = because

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.places import items_of as items_within
@@ -17,6 +17,7 @@ from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import NOTHING, NextStep
+from skillrun.runtime.results import EachResult
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, items_of
@@ -50,7 +51,7 @@ class Kept:
     done: dict[str, Tried]
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
+async def act(step: Step, frame: Frame) -> EachResult | Partial:
     """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
     address, phase = frame.at(step), frame.open
     items = items_of(step, frame)
@@ -68,7 +69,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any] | Partial:
         raise _waiting(one.waiting for one in tried if one.waiting)
     failed = {one.item.key: one for one in tried if not one.done}
     _check_apart(step, frame, [*kept.done.values(), *failed.values()])
-    result: dict[str, Any] = {
+    result: EachResult = {
         "done": [_given(step, kept.done[one.key]) for one in items if one.key in kept.done],
         "failed": [
             {"id": one.id, _name(step): one.value, "reason": failed[one.key].reason}
@@ -95,7 +96,7 @@ def _name(step: Step) -> str:
     return identifier(step.item)
 
 
-def _given(step: Step, tried: Tried) -> dict[str, Any]:
+def _given(step: Step, tried: Tried) -> Mapping[str, object]:
     """An item that is done, with what its steps gave."""
     names = tried.inner.names
     found = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}

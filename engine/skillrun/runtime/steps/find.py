@@ -20,6 +20,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import Run
 from skillrun.runtime.steps.looked import looked
+from skillrun.runtime.store.bodies import ToolBody
 from skillrun.tools.excerpts import Range, excerpts
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.readable import SECONDS, Readable, Withheld
@@ -45,7 +46,7 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
         raise StepFailed(f"`find` looks for at most {MOST:,} paths, and here are {len(wanted):,}", frame.at(step))
     folder = str(frame.open.names["repository"])
 
-    async def look() -> dict[str, Any]:
+    async def look() -> ToolBody:
         return await asyncio.to_thread(_look, frame.run, folder, wanted, places, most)
 
     question = ["find", folder, wanted] if most is None else ["find", folder, wanted, list(places.items()), most]
@@ -97,9 +98,7 @@ def _range(value: Any) -> Range | None:
     return (first, last) if 1 <= first <= last else None
 
 
-def _look(
-    run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[Range]], most: int | None
-) -> dict[str, Any]:
+def _look(run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[Range]], most: int | None) -> ToolBody:
     """What is to be said of each path, and so many lines of them. Raises SkillrunError without a repository, and where
     it takes too long."""
     if not folder:

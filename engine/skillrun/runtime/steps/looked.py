@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import cast
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.store.bodies import ToolBody
 from skillrun.runtime.store.files import digest
 
-Look = Callable[[], Awaitable[dict[str, Any]]]
+Look = Callable[[], Awaitable[ToolBody]]
 
 
-async def looked(step: Step, frame: Frame, question: str, look: Look) -> dict[str, Any]:
+async def looked(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
     """What `look` finds for a question, or has found. Raises StepFailed where it raises SkillrunError."""
     phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
     fingerprint = digest(question)
@@ -27,21 +28,19 @@ async def looked(step: Step, frame: Frame, question: str, look: Look) -> dict[st
             phase.attempts.answers[key] = found
         elif attempt > phase.forgiven(key):
             raise StepFailed(found["error"], frame.at(step))
-    known: dict[str, Any] = phase.attempts.answers[key]
-    return known
+    return cast(ToolBody, phase.attempts.answers[key])
 
 
-async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> dict[str, Any]:
+async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> ToolBody:
     """What was found, or an `error`: what was not there is missing again when the phase is resumed."""
     journal = frame.run.journal
-    known = journal.find("tool", address, fingerprint)
+    known = cast("ToolBody | None", journal.find("tool", address, fingerprint))
     if known is not None and frame.run.session.keeps_reads:
         return known
     try:
-        found = clean(await look())
+        found: ToolBody = clean(await look())
     except SkillrunError as error:
         found = {"error": str(error)}
     if known != found:
-        await journal.record("tool", address, fingerprint, found)
-    result: dict[str, Any] = found
-    return result
+        await journal.record("tool", address, fingerprint, dict(found))
+    return found

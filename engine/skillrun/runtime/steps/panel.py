@@ -14,7 +14,7 @@ from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.runtime.seating import seat_all
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     """The protocol's outputs, and `.degraded`. What it stops with fails the step."""
     name = frame.text(step, "protocol")
     protocol = frame.run.program.library.protocol(name)
@@ -52,7 +52,7 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
     return outputs
 
 
-def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, Any]:
+def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, object]:
     """The protocol's inputs; what it does not know is an error, or is dropped where its name is computed."""
     known = {one.name for one in protocol.inputs}
     taken = {name: value for name, value in given.items() if strict or name in known}
@@ -64,7 +64,7 @@ def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, stric
     return values
 
 
-async def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, Any]:
+async def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, object]:
     """Named seats hold members in their written form; a range of seats gives the list of members."""
     seats = protocol.seats
     if isinstance(value, Mapping):

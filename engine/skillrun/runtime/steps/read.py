@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.diagnostics import SkillrunError
@@ -12,6 +13,7 @@ from skillrun.language.types.schemas import Shape, shown
 from skillrun.runtime.calls.tools import below, opened_project, secret_names, typed_paths, typed_place
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.looked import looked
+from skillrun.runtime.store.bodies import ToolBody
 from skillrun.runtime.store.records_yaml import from_frontmatter
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.tools.paths import PathRefused, checked_slug
@@ -22,13 +24,13 @@ from skillrun.tools.wildcards import NoPattern, wildcard
 MOST: Final = 5_000_000  # bytes that one step reads
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     """`.text` of all files, `.data` (frontmatter), `.files`, `.documents`; a resumed phase reads the same again."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
     shape = frame.shape(step)
 
-    async def look() -> dict[str, Any]:
+    async def look() -> ToolBody:
         # What other folders hold may take a while, for which the other branches of a run need not stand still.
         files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
         return _read(files, shape)
@@ -105,7 +107,7 @@ def _left(name: str, content: bytes, left: int) -> int:
     return left - len(content)
 
 
-def _told(found: dict[str, Any]) -> dict[str, Any]:
+def _told(found: ToolBody) -> Mapping[str, object]:
     """What the step's id gives. Journals of before hold one text, whatever files it was made of."""
     names, texts = found.get("files", []), found.get("texts")
     if texts is None:
@@ -115,7 +117,7 @@ def _told(found: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "text": "\n\n".join(texts), "documents": documents}
 
 
-def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> dict[str, Any]:
+def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
     """What the journal keeps of the files."""
     texts, records = [], []
     for name, content in files:
@@ -129,7 +131,7 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> dict[str, Any]
             raise SkillrunError(f"{name} has not the shape asked for: {wrong}")
         records.append(data)
         texts.append(body)
-    result: dict[str, Any] = {"texts": texts, "files": [name for name, _ in files]}
+    result: ToolBody = {"texts": texts, "files": [name for name, _ in files]}
     if records:
         result["data"] = records[0] if len(records) == 1 else records
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from skillrun.language.files.definitions import Step
 from skillrun.runtime.events import Tripped
@@ -11,7 +11,7 @@ from skillrun.runtime.questions.asking import offer_retry
 from skillrun.runtime.scope import frame_names, locals_of, truth
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     """`.times`, and `.exhausted` when the cap ended it. At the cap, a breaker that asks offers another pass."""
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
@@ -22,10 +22,10 @@ async def act(step: Step, frame: Frame) -> dict[str, Any]:
         return await _passes(step, frame, most)
 
 
-async def _passes(step: Step, frame: Frame, most: int) -> dict[str, Any]:
+async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
     """The passes, until the condition holds or there are no more; each sees what the one before has come to."""
     bound = locals_of(step.steps)
-    previous: dict[str, Any] = {}
+    previous: dict[str, object] = {}
     times, done = 0, False
     while not done:
         if times >= most and not await _once_more(step, frame, times):

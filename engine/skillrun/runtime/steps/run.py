@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.files.definitions import Step
@@ -18,7 +17,7 @@ from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import degraded_of, record_of
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     """The workflow's outputs. It is always evaluated from its first phase, over the journal.
 
     What its phases warned of and asked, and what they went on without, is in the summary of the phase around it.

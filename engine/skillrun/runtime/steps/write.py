@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from skillrun.language.files.definitions import Step
 from skillrun.runtime.errors import StepFailed
@@ -12,7 +12,7 @@ from skillrun.runtime.steps.writing import put_text
 from skillrun.runtime.store.records_yaml import to_frontmatter
 
 
-async def act(step: Step, frame: Frame) -> dict[str, Any]:
+async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     path = frame.text(step)
     names = frame_names(frame)
     name = frame.text(step, "template")

@@ -82,6 +82,10 @@ class ToolBody(TypedDict, total=False):
     paths: dict[str, Verdict]
     excerpts: dict[str, str]
     left_out: list[str]
+    data: object
+    answer: object
+    pattern: object
+    passed_over: list[str]
 
 
 @closed
