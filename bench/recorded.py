@@ -12,7 +12,7 @@ from typing import Any
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.records_yaml import as_yaml
+from skillrun.runtime.store.frontmatter import as_yaml
 
 
 def rules(run: Path) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import time
 
 import skillrun.runtime.session  # noqa: F401 (what is loaded anyway does not count)
 from skillrun.language.types import records
-from skillrun.runtime.store.bodies import BODIES
+from skillrun.runtime.store.journal_bodies import BODIES
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 

@@ -29,7 +29,7 @@ from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
 MEMBERS: Final = ("keeper", "breaker")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from skillrun.runtime.store.seal import own_key
 from tests.property.runs import folder
 

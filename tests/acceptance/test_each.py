@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 
 Call = Callable[..., Any]
 

@@ -15,7 +15,7 @@ import pytest
 from skillrun.runtime.store.disk.folder import stored
 from skillrun.runtime.store.disk.journal import read_journal
 from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 
 Call = Callable[..., Any]
 SCRIPTED = ("--model", "scripted:default")

@@ -35,8 +35,8 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.records_yaml import from_frontmatter
 from tests.property.workflows import Workflows
 
 NAME = "run"

@@ -24,7 +24,7 @@ from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin
 from skillrun.runtime.store.disk.opening import base_slug, is_run, new_slug
-from skillrun.runtime.store.records_yaml import legible
+from skillrun.runtime.store.frontmatter import legible
 from skillrun.runtime.store.run_store import called
 
 

@@ -14,10 +14,10 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.spent import Spent
+from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.disk.transcript import KINDS, Record
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.recorded import is_artifact
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary

@@ -19,7 +19,7 @@ from skillrun.runtime.prompt.beginning import pieces_of
 from skillrun.runtime.prompt.context import Asking, request_in
 from skillrun.runtime.prompt.material import Piece
 from skillrun.runtime.run import PhaseRun
-from skillrun.runtime.store.records_yaml import plain_data
+from skillrun.runtime.store.frontmatter import plain_data
 from skillrun.runtime.store.summary import Summary
 
 FINAL: Final = ("completed", "skipped", "failed")

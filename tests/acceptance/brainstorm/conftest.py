@@ -18,7 +18,7 @@ from prompt_toolkit.output import DummyOutput
 from skillrun.cli.main import main
 from skillrun.people import person, terminal
 from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from tests.acceptance.conftest import Done
 
 TOPIC = "Neighbours share their tools"

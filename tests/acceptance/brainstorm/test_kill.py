@@ -25,7 +25,7 @@ from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from skillrun.runtime.store.seal import own_key
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
 

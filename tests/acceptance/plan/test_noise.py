@@ -11,7 +11,7 @@ import pytest
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from tests.acceptance.plan.conftest import Plan, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
 from tests.acceptance.plan.test_windows import in_window

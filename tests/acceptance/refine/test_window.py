@@ -11,7 +11,7 @@ import pytest
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Resolved
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
 
 REPLY = 1500  # tokens of the longest reply

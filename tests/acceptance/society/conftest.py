@@ -15,7 +15,7 @@ import pytest
 
 from skillrun.cli.main import main
 from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
 from tests.acceptance.conftest import Done
 
 REQUEST = "Let `export` write at most 500 rows to a file"

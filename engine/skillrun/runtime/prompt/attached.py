@@ -28,7 +28,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.prompt.beginning import template
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.store.records_yaml import as_yaml, plain_data
+from skillrun.runtime.store.frontmatter import as_yaml, plain_data
 
 LONGEST_ID: Final = 80
 MOST_NAMED: Final = 8  # of the points that a warning names

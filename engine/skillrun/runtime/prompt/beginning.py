@@ -18,7 +18,7 @@ from skillrun.models.messages import Block
 from skillrun.runtime.prompt.fitting import Outline, Shortened, outline
 from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.store.records_yaml import legible
+from skillrun.runtime.store.frontmatter import legible
 
 CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_RECORD: Final = 500  # tokens of what is on record

@@ -16,7 +16,7 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.values import printed
 from skillrun.runtime.prompt.fitting import LEFT_OUT, Outline, highest, outline
-from skillrun.runtime.store.records_yaml import as_yaml
+from skillrun.runtime.store.frontmatter import as_yaml
 
 WHOLE: Final = 1 << 40
 NAMED: Final = -1  # of the piece only its title stands, and how much it had

@@ -35,8 +35,8 @@ from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import RESUME_RUN, NextStep, Resume
 from skillrun.runtime.questions.forms import Reading, phrases_of, reading, record_of, revised, settled
-from skillrun.runtime.store.bodies import AnswerBody
 from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.journal_bodies import AnswerBody
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
 ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint

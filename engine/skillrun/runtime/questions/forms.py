@@ -28,10 +28,10 @@ from skillrun.people.phrases import Phrases
 from skillrun.runtime.clock import moment
 from skillrun.runtime.events import Notice
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.store.bodies import AnswerBody, FormBody
+from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal import Entry
-from skillrun.runtime.store.recorded import is_artifact
+from skillrun.runtime.store.journal_bodies import AnswerBody, FormBody
 
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 

@@ -18,8 +18,8 @@ from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
 from skillrun.runtime.questions.brought import late, passed_over, place
 from skillrun.runtime.questions.forms import phrases_of, record_of
-from skillrun.runtime.store.bodies import ToolBody
 from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.journal_bodies import ToolBody
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
 THERE: Final = "the files are there"

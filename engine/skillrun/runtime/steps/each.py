@@ -22,7 +22,7 @@ from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, items_of
 from skillrun.runtime.steps.partial import Partial
-from skillrun.runtime.store.records_yaml import plain_data
+from skillrun.runtime.store.frontmatter import plain_data
 
 AT_ONCE: Final = 5  # items at a time, where a step does not say
 MOST_NAMED: Final = 8  # failed items in a reason

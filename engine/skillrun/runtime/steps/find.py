@@ -20,7 +20,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import Run
 from skillrun.runtime.steps.looked import looked
-from skillrun.runtime.store.bodies import ToolBody
+from skillrun.runtime.store.journal_bodies import ToolBody
 from skillrun.tools.excerpts import Range, excerpts
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.readable import SECONDS, Readable, Withheld

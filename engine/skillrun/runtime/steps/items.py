@@ -17,7 +17,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import NextStep
 from skillrun.runtime.store.files import digest
-from skillrun.runtime.store.records_yaml import plain_data
+from skillrun.runtime.store.frontmatter import plain_data
 
 MOST: Final = 200  # items of one list, where `limits` does not say
 LONGEST: Final = 40  # characters of a key

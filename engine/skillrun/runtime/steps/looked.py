@@ -10,8 +10,8 @@ from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.store.bodies import ToolBody
 from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.journal_bodies import ToolBody
 
 Look = Callable[[], Awaitable[ToolBody]]
 

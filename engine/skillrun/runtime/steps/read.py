@@ -13,8 +13,8 @@ from skillrun.language.types.schemas import Shape, shown
 from skillrun.runtime.calls.tools import below, opened_project, secret_names, typed_paths, typed_place
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.looked import looked
-from skillrun.runtime.store.bodies import ToolBody
-from skillrun.runtime.store.records_yaml import from_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.runtime.store.journal_bodies import ToolBody
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.readable import SECONDS, Readable, parts_of

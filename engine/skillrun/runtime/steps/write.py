@@ -9,7 +9,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.steps.writing import put_text
-from skillrun.runtime.store.records_yaml import to_frontmatter
+from skillrun.runtime.store.frontmatter import to_frontmatter
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:

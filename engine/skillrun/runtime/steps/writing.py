@@ -15,10 +15,10 @@ from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import put
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import overwritten
+from skillrun.runtime.store.artifact_names import names_beside
 from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.frontmatter import to_frontmatter
 from skillrun.runtime.store.ledger import Written
-from skillrun.runtime.store.recorded import names_beside
-from skillrun.runtime.store.records_yaml import to_frontmatter
 from skillrun.tools.paths import PathRefused
 
 IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})

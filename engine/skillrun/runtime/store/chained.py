@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.checkpoints import reached
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import KINDS, Entry, Fits, JournalDamaged, JournalUnwritable, Kind
+from skillrun.runtime.store.journal import KINDS, Body, Entry, Fits, JournalDamaged, JournalUnwritable, Kind
 from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.records import TEXT, Row, body_from_bytes, body_to_bytes, chained, packed, unpacked
+from skillrun.runtime.store.rows import TEXT, Row, body_from_bytes, body_to_bytes, chained, packed, unpacked
 
 KEPT: Final = (
     "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
@@ -27,7 +27,7 @@ _HAD: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
 """What has come from outside and would have to be asked for again; kept also when the journal could not be written."""
 
 
-def anything(_kind: str, _body: dict[str, Any]) -> bool:
+def anything(_kind: str, _body: Body) -> bool:
     return True
 
 
@@ -72,7 +72,7 @@ class ChainedJournal(ABC):
         """Commit what is pending."""
         self._flush()
 
-    async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+    async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
         """Append a record; see `Journal`."""
         self._append(kind, address, fingerprint, body)
         commit = self._commits
@@ -104,7 +104,7 @@ class ChainedJournal(ABC):
             kept = f"{lost} answer{'s' if lost > 1 else ''} that came could not be kept: what was asked is asked again"
         return JournalUnwritable(f"the journal could not be written ({self._failure}); {kept}", ROOM)
 
-    def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
+    def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
         """The body of the latest such record, as it was put in."""
         seq = self._index.latest.get((kind, address, fingerprint))
         return None if seq is None else self._entry(seq).body
@@ -126,7 +126,7 @@ class ChainedJournal(ABC):
     def empty(self) -> bool:
         return not self._index.count
 
-    def _append(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+    def _append(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
         assert kind in KINDS, kind
         if kind not in _HAD or self._torn:
             self.check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillrun.runtime.store.records import NO_CHAIN, TEXT, Row
+from skillrun.runtime.store.rows import NO_CHAIN, TEXT, Row
 
 
 class Index:

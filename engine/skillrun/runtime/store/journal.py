@@ -14,7 +14,10 @@ from skillrun.language.text.diagnostics import SkillrunError
 Kind = Literal["sent", "tried", "reply", "failed", "tool", "answer", "wrote", "void", "note", "summary"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-Fits = Callable[[str, dict[str, Any]], bool]
+Body = dict[str, Any]
+"""A JSON object, by the kind of its record one of `journal_bodies.py`."""
+
+Fits = Callable[[str, Body], bool]
 """Whether a body is one that a run writes in a record of this kind: a journal may come from anybody."""
 
 
@@ -32,7 +35,7 @@ class Entry(NamedTuple):
     seq: int
     address: str
     fingerprint: str
-    body: dict[str, Any]
+    body: Body
 
 
 class Journal(Protocol):
@@ -46,7 +49,7 @@ class Journal(Protocol):
     doubt: str
     """What its reader has to know of it; empty for one that is known to be whole."""
 
-    async def record(self, kind: Kind, address: str, fingerprint: str, body: dict[str, Any]) -> None:
+    async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
         """Append a record; on return it is as durable as this journal makes it.
 
         Records that are appended in one turn of the event loop become durable together, all or none.
@@ -68,7 +71,7 @@ class Journal(Protocol):
         """
         ...
 
-    def find(self, kind: Kind, address: str, fingerprint: str) -> dict[str, Any] | None:
+    def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
         """The body of the latest such record, as it was put in. Raises JournalDamaged where no run has written it."""
         ...
 

@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 from skillrun.language.text.border import clean
 from skillrun.language.types.schemas import shown
+from skillrun.runtime.store.artifact_names import SUMMARIES, artifact, is_artifact, names_beside
 from skillrun.runtime.store.files import FileChanged, Files, content_of, digest
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.recorded import SUMMARIES, artifact, is_artifact, names_beside
 from skillrun.tools.paths import PathRefused
 
 Written = Literal["written", "same", "kept", "conflict"]

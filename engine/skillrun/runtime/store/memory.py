@@ -16,7 +16,7 @@ from skillrun.runtime.store.files import LARGEST, check_other, encoded
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import Fits, JournalDamaged
 from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.records import Row
+from skillrun.runtime.store.rows import Row
 from skillrun.tools.matching import matching
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST, Guard, Kind, Tree

@@ -12,10 +12,10 @@ from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import MAX_BYTES
+from skillrun.runtime.store.artifact_names import SUMMARIES
 from skillrun.runtime.store.files import Files, content_of, folders
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.ledger import Ledger, Refusals
-from skillrun.runtime.store.recorded import SUMMARIES
 from skillrun.runtime.store.state import STATE, State, from_text, to_text
 from skillrun.runtime.store.summaries import InlineSummaries, Summaries, SummaryFiles, rounds_of
 from skillrun.tools.paths import PathRefused

@@ -25,7 +25,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.budgets import budgets
 from skillrun.runtime.store.disk.atomic import write_atomic
-from skillrun.runtime.store.records_yaml import readable
+from skillrun.runtime.store.frontmatter import readable
 from skillrun.runtime.store.state import State
 from skillrun.tools.owner import is_own
 from skillrun.tools.tree import PRIVATE, Tree

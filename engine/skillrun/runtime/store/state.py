@@ -14,7 +14,7 @@ from skillrun.language.text.diagnostics import Problems, SkillrunError, printabl
 from skillrun.language.types.records import Number, Whole, is_whole, required
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.outcome import Status
-from skillrun.runtime.store.records_yaml import RunFile, plain_data, rendered, to_frontmatter
+from skillrun.runtime.store.frontmatter import RunFile, plain_data, rendered, to_frontmatter
 
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"

@@ -11,11 +11,11 @@ from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import MAX_BYTES
+from skillrun.runtime.store.artifact_names import SUMMARIES
 from skillrun.runtime.store.files import Files, content_of, digest
+from skillrun.runtime.store.frontmatter import RunFile, from_frontmatter, to_frontmatter
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.ledger import Refusals
-from skillrun.runtime.store.recorded import SUMMARIES
-from skillrun.runtime.store.records_yaml import RunFile, from_frontmatter, to_frontmatter
 from skillrun.runtime.store.summary import Past, Summary, read_summary
 from skillrun.tools.paths import PathRefused
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from skillrun.language.types.records import Number, Whole, checks_of, opened
 from skillrun.language.types.schemas import shown
-from skillrun.runtime.store.recorded import is_artifact
+from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.state import MOST_ROUNDS
 
 Count = Annotated[int, Interval(ge=0, le=MOST_ROUNDS)]

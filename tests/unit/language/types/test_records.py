@@ -11,8 +11,8 @@ from annotated_types import Interval
 from typing_extensions import TypedDict
 
 from skillrun.language.types.records import Number, Whole, checks_of, closed, fits, misfits, opened, required, words_of
-from skillrun.runtime.store.bodies import BODIES
 from skillrun.runtime.store.journal import KINDS
+from skillrun.runtime.store.journal_bodies import BODIES
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 

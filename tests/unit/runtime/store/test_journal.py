@@ -18,7 +18,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
 from skillrun.runtime.store.journal import Journal, JournalUnwritable, Kind
-from skillrun.runtime.store.records import packed, unpacked
+from skillrun.runtime.store.rows import packed, unpacked
 
 ALL: tuple[Kind, ...] = get_args(Kind)
 Record = tuple[Kind, str, str, dict[str, Any]]

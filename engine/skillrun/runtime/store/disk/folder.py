@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from skillrun.runtime.store.artifact_names import SUMMARIES
 from skillrun.runtime.store.disk.atomic import folder_mode, move, sweep, tree_of, write_atomic, write_new
 from skillrun.runtime.store.files import LARGEST, check_other, folders
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.recorded import SUMMARIES
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import STATE
 from skillrun.runtime.store.summaries import ROUND

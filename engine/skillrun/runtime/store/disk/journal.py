@@ -30,7 +30,7 @@ from skillrun.runtime.store.disk.verification import (
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import Fits, JournalDamaged
 from skillrun.runtime.store.memory import MemoryJournal
-from skillrun.runtime.store.records import TEXT, Row
+from skillrun.runtime.store.rows import TEXT, Row
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 

@@ -17,7 +17,7 @@ from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.verification import JOURNAL
-from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import MOST_ROUNDS, SCHEMA_VERSION, STATE
 from skillrun.tools.tree import Tree
 

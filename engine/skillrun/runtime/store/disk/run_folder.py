@@ -10,7 +10,6 @@ from typing import Any, Final, Self
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import file_trouble
-from skillrun.runtime.store.bodies import fits
 from skillrun.runtime.store.chained import KEPT
 from skillrun.runtime.store.disk.atomic import share
 from skillrun.runtime.store.disk.folder import FolderFiles, check_folder
@@ -22,6 +21,7 @@ from skillrun.runtime.store.disk.transcript import Record, Transcript, events
 from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, sound
 from skillrun.runtime.store.files import LARGEST, Files, folders
 from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.journal_bodies import fits
 from skillrun.runtime.store.memory import MemoryJournal
 from skillrun.runtime.store.run_store import RunStore, called
 from skillrun.runtime.store.state import STATE, State

@@ -19,7 +19,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.chained import KEPT
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import JournalDamaged
-from skillrun.runtime.store.records import NO_CHAIN, Row, chained
+from skillrun.runtime.store.rows import NO_CHAIN, Row, chained
 from skillrun.tools.tree import Tree
 
 JOURNAL: Final = ".run/journal.db"

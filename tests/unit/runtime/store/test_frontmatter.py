@@ -20,7 +20,7 @@ from skillrun.runtime.events import Said
 from skillrun.runtime.store.disk.folder import FolderFiles, stored
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.transcript import Transcript
-from skillrun.runtime.store.records_yaml import from_frontmatter, to_frontmatter
+from skillrun.runtime.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 from skillrun.tools.tree import Tree

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.runtime.store.records import body_from_bytes, body_to_bytes, chained
+from skillrun.runtime.store.rows import body_from_bytes, body_to_bytes, chained
 
 CHARACTERS = st.characters(exclude_categories=())  # half surrogate pairs and control characters too
 STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(

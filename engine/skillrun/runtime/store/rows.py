@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from skillrun.runtime.store.journal import Body
+
 TEXT = "text"
 NO_CHAIN = bytes(32)
 
@@ -39,12 +41,12 @@ def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: by
     return hashlib.sha256(b"".join((previous, struct.pack(">4Q", *map(len, fields)), *fields))).digest()
 
 
-def body_to_bytes(body: dict[str, Any], number_of: Callable[[bytes], int]) -> bytes:
+def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
     """Compact JSON in the body's own key order, which templates see; `number_of` stores a text and gives its number."""
     return _bytes(_encode(_folded(body, number_of)))
 
 
-def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, Any]:
+def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
     """What `body_to_bytes` was given. Raises ValueError for what it has not written."""
     length = 0
 
@@ -60,7 +62,7 @@ def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> dict[str, A
             return "".join(parts)
         return {key.removeprefix(_MARK): value for key, value in mapping.items()}
 
-    body: dict[str, Any] = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)
+    body: Body = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)
     return body
 
 
