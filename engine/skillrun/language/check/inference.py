@@ -13,14 +13,7 @@ from jinja2 import nodes
 
 from skillrun.language.check.expression_types import Expressions
 from skillrun.language.check.facts import beginnings, denied
-from skillrun.language.types.types import (
-    ANY,
-    NOTHING,
-    TEXT,
-    Facts,
-    Type,
-    merged,
-)
+from skillrun.language.types.types import ANY, NOTHING, TEXT, Facts, Type, merged
 
 
 @dataclass

@@ -13,13 +13,7 @@ from skillrun.language.templates.expressions import Template
 from skillrun.language.templates.interpreter import written
 from skillrun.language.text.diagnostics import Problems, Severity
 from skillrun.language.text.source import Span
-from skillrun.language.types.types import (
-    NEVER,
-    NOTHING,
-    Fact,
-    Facts,
-    Type,
-)
+from skillrun.language.types.types import NEVER, NOTHING, Fact, Facts, Type
 
 
 @dataclass

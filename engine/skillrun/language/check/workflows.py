@@ -17,7 +17,7 @@ from skillrun.language.check.habits import unread
 from skillrun.language.check.names import base_names, history_type, phase_type
 from skillrun.language.check.program import Ask, Nested
 from skillrun.language.check.scope import Place, Reached, Scope
-from skillrun.language.check.verbs import check_material, check_step, check_steps
+from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
 from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.language.files.kinds import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes
