@@ -162,5 +162,5 @@ def _report(result: Turn, differences: dict[str, list[str]], seconds: float, out
     )
     if outcome.status == "failed":
         out.line(f"next: {hanging(str(outcome.next_step))}")
-    told = {"status": outcome.status, "reason": outcome.reason, "reused": result.reused, "asked": result.asked}
-    out.data({**told, "changed": sorted(changed)})
+    ended = {"status": outcome.status, "reason": outcome.reason, "reused": result.reused, "asked": result.asked}
+    out.data({**ended, "changed": sorted(changed)})

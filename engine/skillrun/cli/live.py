@@ -125,15 +125,15 @@ class PlainView:
         self._asked: dict[str, str] = {}  # questions without an answer, by their address
 
     def heard(self, event: Event) -> None:
-        told = event.to_dict()
-        line = line_of(told) if told["event"] != "RunEnded" else ""
+        record = event.to_dict()
+        line = line_of(record) if record["event"] != "RunEnded" else ""
         if isinstance(event, Asked):
             self._asked[event.address] = line
             return
         if isinstance(event, Answered) and (asked := self._asked.pop(event.address, "")):
             self._put(asked)
         if isinstance(event, PhaseEnded) and event.status == WAITS:
-            line = line_of({**told, "reason": ""})
+            line = line_of({**record, "reason": ""})
         if line:
             self._put(line)
 

@@ -54,20 +54,20 @@ class StandIn:
 
     async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
         """A default that is none is no answer here either: what a person decides is taken to be the first choice."""
-        for one in asking.questions:
-            if choices_of(one):
-                self.met[str(one["id"])] = choices_of(one)
-        return [self._answer(asking.key, one) for one in asking.questions]
+        for question in asking.questions:
+            if choices_of(question):
+                self.met[str(question["id"])] = choices_of(question)
+        return [self._answer(asking.key, question) for question in asking.questions]
 
     def _answer(self, key: str, question: Question) -> Answer:
         if question["id"] in self.told:
             return answered(self.told[question["id"]], answered_by=DEFAULT)
         default = default_of(question)
         chosen = default if default is not None else next(iter(choices_of(question)), "an answer")
-        found = None
+        answer = None
         with suppress(SkillrunError):  # what does not fit is said when the question is put
-            found = self.prepared.take(key, question)
-        return found or answered(chosen, answered_by=DEFAULT)
+            answer = self.prepared.take(key, question)
+        return answer or answered(chosen, answered_by=DEFAULT)
 
     def prepares(self, asking: Questions) -> bool:
         return all(self.prepared.ready(asking.key, question) for question in asking.questions)
@@ -117,11 +117,11 @@ class LongWinded(ScriptedGateway):
             return reply
         text = reply.text
         if request.schema is None:
-            found = last_block(text)
-            said = found.before if found is not None else text
-            record = text.removeprefix(said)
+            block = last_block(text)
+            document = block.before if block is not None else text
+            record = text.removeprefix(document)
             room = tokens - estimate_tokens(record) if known else tokens
-            text = "\n\n".join([said] * max(1, round(room / max(1, estimate_tokens(said))))) + record
+            text = "\n\n".join([document] * max(1, round(room / max(1, estimate_tokens(document))))) + record
         usage = Usage(reply.usage.input, tokens if known else estimate_tokens(text))
         return replace(reply, text=text, usage=usage, price=self.price(request.model, usage))
 
@@ -176,8 +176,8 @@ async def rehearsed(
             models.update(event.models)
 
     expected = Expectation.of(loaded.program)
-    said = expected if straight else Expectation({}, Size(0))
-    gateway = LongWinded(said, script, price=loaded.catalogue.price)
+    lengths = expected if straight else Expectation({}, Size(0))
+    gateway = LongWinded(lengths, script, price=loaded.catalogue.price)
     session = replace(
         loaded.session(gateway, person or StandIn(), heard),
         override=override,
@@ -206,11 +206,11 @@ async def rehearsed(
 def _by_each(calls: Iterable[tuple[str, Spent]]) -> dict[str, tuple[int, Spent]]:
     items: dict[str, set[str]] = {}
     spent: dict[str, Spent] = {}
-    for address, one in calls:
+    for address, more in calls:
         for place, item in eaches_of(address.partition("/")[2]):
             items.setdefault(place, set()).add(item)
-            spent[place] = spent.get(place, Spent()) + one
-    return {place: (len(found), spent[place]) for place, found in items.items()}
+            spent[place] = spent.get(place, Spent()) + more
+    return {place: (len(ids), spent[place]) for place, ids in items.items()}
 
 
 def _with_tools(loaded: Loaded, request: Request, size: Size) -> Spent:
@@ -237,20 +237,20 @@ async def estimated(
         return None
     person = StandIn(prepared=prepared())
 
-    async def told(stand_in: StandIn) -> dict[str, Any] | None:
+    async def rehearse_with(stand_in: StandIn) -> dict[str, Any] | None:
         with suppress(SkillrunError):  # what is wrong is said by the run itself, when it gets there
             return _told(await rehearsed(loaded, inputs, override, typed=typed, person=stand_in, straight=True))
         return None
 
-    found = await told(person)
+    estimate = await rehearse_with(person)
     answers: dict[str, dict[str, Any]] = {}
     for name, choices in person.met.items():
         if loaded.program.reads_name(f"run.estimate.answers.{identifier(name)}"):
             for choice in choices:
                 stand_in = StandIn({name: choice}, prepared())
-                if (one := await told(stand_in)) is not None:
-                    answers.setdefault(identifier(name), {})[str(choice)] = one
-    return {**found, **({"answers": answers} if answers else {})} if found is not None else None
+                if (chosen := await rehearse_with(stand_in)) is not None:
+                    answers.setdefault(identifier(name), {})[str(choice)] = chosen
+    return {**estimate, **({"answers": answers} if answers else {})} if estimate is not None else None
 
 
 def _told(rehearsal: Rehearsal) -> dict[str, Any] | None:
@@ -258,9 +258,9 @@ def _told(rehearsal: Rehearsal) -> dict[str, Any] | None:
         return None
     turns = rehearsal.turns
     phases = {name: _sum(spent, turns[name]) for name, spent in rehearsal.phases.items() if spent.calls}
-    found = {**_sum(rehearsal.total, sum(turns.values())), "steps": rehearsal.steps, "measured": rehearsal.measured}
+    totals = {**_sum(rehearsal.total, sum(turns.values())), "steps": rehearsal.steps, "measured": rehearsal.measured}
     eaches = {place: {"items": items, **_of_one(spent, items)} for place, (items, spent) in rehearsal.eaches.items()}
-    return {**found, "phases": phases, **({"each": eaches} if eaches else {})}
+    return {**totals, "phases": phases, **({"each": eaches} if eaches else {})}
 
 
 def _of_one(spent: Spent, items: int) -> dict[str, Any]:
@@ -288,8 +288,8 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
     for line in table(["phase", "calls", "tokens in", "tokens out", "price"], rows, right=(1, 2, 3, 4)):
         out.line(line)
     for place, (items, spent) in rehearsal.eaches.items():
-        one = _of_one(spent, items)
-        what = f"{one['calls']:g} calls, {one['tokens']:,} tokens, {money(one['price'])}"
+        each = _of_one(spent, items)
+        what = f"{each['calls']:g} calls, {each['tokens']:,} tokens, {money(each['price'])}"
         out.line(f"for each of {counted(items, 'item')} in `{place}` (a real run may have more or fewer): about {what}")
     turns = sum(rehearsal.turns.values())
     if turns:

@@ -126,19 +126,19 @@ def _answered(job: Job, out: Output) -> bool:
 
 def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     """The last lines: the status, where the artifacts are, what it used, what to type next."""
-    told: dict[str, Any] = {"run": folder.name, "artifacts": []}
+    summary: dict[str, Any] = {"run": folder.name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
-        told = story(folder)
+        summary = story(folder)
     out.line()
     out.line(standing(outcome.status, outcome.reason))
-    for entry in told.get("degraded", ()):
+    for entry in summary.get("degraded", ()):
         out.line(f"degraded: {at(entry)}: {hanging(entry['text'])}")
     out.line(f"folder: {folder}")
-    for name in (*told["artifacts"], *told.get("forms", ())):
+    for name in (*summary["artifacts"], *summary.get("forms", ())):
         out.line(f"  {name}")
-    if "usage" in told:
-        out.line(spent(told["usage"]))
+    if "usage" in summary:
+        out.line(spent(summary["usage"]))
     show = f"`skillrun show {called(folder, Path.cwd())}` tells how it went"
     out.line(f"next: {hanging(str(outcome.next_step)) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
-    out.data({**told, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})
+    out.data({**summary, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

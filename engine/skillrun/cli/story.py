@@ -46,10 +46,10 @@ def story(folder: Path) -> Record:
 def _story(folder: RunFolder) -> Record:
     counted, paid, store = _from_journal(folder)
     state, _ = store.state.read()
-    told = _Told(folder)
+    transcript = _Told(folder)
     held = state.status == "running" and not folder.lease.is_held()
     status = "interrupted" if held else state.status
-    phases = _phases(store, state, status, told, paid)
+    phases = _phases(store, state, status, transcript, paid)
     if "usage" in counted and (again := sum(phase["usage"].get("replayed", 0) for phase in phases)):
         counted["usage"]["replayed"] = again
     recorded = (name for phase in phases for name in phase["artifacts"])
@@ -71,10 +71,10 @@ def _story(folder: RunFolder) -> Record:
         "estimate": state.estimate or {},
         "phases": phases,
         "happened": [
-            _of(phase, text) for phase in phases for text in told.lines.get((phase["phase"], phase["round"]), ())
+            _of(phase, text) for phase in phases for text in transcript.lines.get((phase["phase"], phase["round"]), ())
         ],
         "artifacts": artifacts,
-        "notices": list(told.notices),
+        "notices": list(transcript.notices),
         "forms": [name for name in counted.pop("forms", []) if store.ledger.has(name)],
         "warnings": [_of(phase, text) for phase in phases for text in phase["warnings"]],
         "left_out": [_of(phase, text) for phase in phases for text in phase["left_out"]],
@@ -128,20 +128,20 @@ class _Told:
             if event["event"] in HAPPENED or event.get("reason"):
                 again = {"replayed": False} if event["event"] == "Answered" else {}  # it was given, and is told once
                 lines = line_of({**event, **again}).split("\n")
-                told = [line.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for line in lines]
-                self.lines.setdefault(key, []).extend(filter(None, told))
+                texts = [line.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for line in lines]
+                self.lines.setdefault(key, []).extend(filter(None, texts))
 
 
-def _phases(store: RunStore, state: State, status: str, told: _Told, paid: Paid) -> list[Record]:
+def _phases(store: RunStore, state: State, status: str, transcript: _Told, paid: Paid) -> list[Record]:
     """Every phase of every round that has begun, in the order of the workflow; a failed or open one has no summary.
 
     What it used is what the journal says was paid for; its summary says so where there is no journal.
     """
     begun = [name for name in state.phase if SLUG.fullmatch(name)]
     unordered = [*store.summaries.phases(), *begun]  # without the transcript nothing tells an order
-    names = told.order or dict.fromkeys(unordered)
+    names = transcript.order or dict.fromkeys(unordered)
     current = {
-        name: _so_far(told, (name, state.round), status, store.summaries.told(name), is_open=name in begun)
+        name: _so_far(transcript, (name, state.round), status, store.summaries.told(name), is_open=name in begun)
         for name in names
     }
     records = []
@@ -155,8 +155,8 @@ def _phases(store: RunStore, state: State, status: str, told: _Told, paid: Paid)
                 continue
             number = int(summary.get("round", in_round))
             record = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
-            record |= {"round": number, "seconds": told.seconds[name, number]}
-            record["back"] = told.ended.get((name, number), {}).get("status") == "back"
+            record |= {"round": number, "seconds": transcript.seconds[name, number]}
+            record["back"] = transcript.ended.get((name, number), {}).get("status") == "back"
             record |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
             if (name, number) in paid:
                 again = record["usage"].get("replayed", 0)
@@ -164,16 +164,18 @@ def _phases(store: RunStore, state: State, status: str, told: _Told, paid: Paid)
             record |= {"warnings": summary.get("quality_warnings") or [], "artifacts": summary.get("artifacts") or []}
             record |= {"left_out": summary.get("left_out") or [], "prompts": summary.get("prompts") or {}}
             records.append(record)
-    places = {name: number for number, name in enumerate(told.order)}
+    places = {name: number for number, name in enumerate(transcript.order)}
     return sorted(records, key=lambda record: (record["round"], places.get(record["phase"], len(places))))
 
 
-def _so_far(told: _Told, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool) -> Record | None:
+def _so_far(
+    transcript: _Told, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool
+) -> Record | None:
     """What there is of a phase in this round. An open one stands as the run does, also where it has waited."""
-    before = summary is not None and (summary.is_over or key not in told.open)
-    if is_open and key not in told.ended and not before:
-        return {"status": status, **told.open.get(key, {})}
-    return {**told.ended.get(key, {}), **(summary.record if summary is not None else {})} or None
+    before = summary is not None and (summary.is_over or key not in transcript.open)
+    if is_open and key not in transcript.ended and not before:
+        return {"status": status, **transcript.open.get(key, {})}
+    return {**transcript.ended.get(key, {}), **(summary.record if summary is not None else {})} or None
 
 
 def _of(phase: Record, text: str) -> Record:

@@ -54,12 +54,12 @@ class Catalogue:
         """
 
         def named(kind: type[Any], part: str) -> dict[str, Any]:
-            found = {}
+            entries = {}
             for name, entry in config.get(part, {}).items():
                 if not entry.keys() <= TABLES[part].keys():
                     raise SkillrunError(f"models.yaml: `{part}.{name}` has a key that it cannot have")
-                found[name] = kind(name=name, **entry)
-            return found
+                entries[name] = kind(name=name, **entry)
+            return entries
 
         providers, intents = named(Provider, "providers"), named(Intent, "intents")
         for name, provider in providers.items():
@@ -108,18 +108,18 @@ class Catalogue:
         }
 
     def resolve(
-        self, name: str, environ: Mapping[str, str], override: str = "", found: live.ModelList | None = None
+        self, name: str, environ: Mapping[str, str], override: str = "", listed: live.ModelList | None = None
     ) -> Resolved:
         """What `name` means: a tier, an alias, an intent, `provider:model`, or a model's bare name.
 
-        `override` takes the place of every tier and alias. `found` is the list of models of the intent's provider;
+        `override` takes the place of every tier and alias. `listed` is the list of models of the intent's provider;
         without it an intent is its `fallback`. Raises `SkillrunError` for a name that means nothing.
         """
         last, why = self._followed(name, environ, override)
         if isinstance(last, Intent):
-            newest = found.newest(last.match) if found else None
+            newest = listed.newest(last.match) if listed else None
             model = f"{last.provider}:{newest or last.fallback}"
-            why.append(_why(last, newest, found))
+            why.append(_why(last, newest, listed))
         else:
             model = last
         provider = self.providers.get(model.partition(":")[0]) or Provider("scripted", "scripted")
@@ -140,18 +140,18 @@ class Catalogue:
     async def resolve_live(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
         """As `resolve`, with the provider's list of models, from `cache` for a day. The caller pins the result."""
         last, _ = self._followed(name, environ, override)
-        found = None
+        listed = None
         if isinstance(last, Intent):
             provider = self.providers[last.provider]
-            found = await live.fetch(provider, environ.get(provider.key, ""), cache)
-        return self.resolve(name, environ, override, found)
+            listed = await live.fetch(provider, environ.get(provider.key, ""), cache)
+        return self.resolve(name, environ, override, listed)
 
     def resolve_kept(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
         """As `resolve`, with the provider's list where it was fetched within a day; nobody is asked."""
         last, _ = self._followed(name, environ, override)
         provider = self.providers[last.provider] if isinstance(last, Intent) else None
-        found = live.kept(provider, cache) if provider is not None and not provider.barred else None
-        return self.resolve(name, environ, override, found)
+        listed = live.kept(provider, cache) if provider is not None and not provider.barred else None
+        return self.resolve(name, environ, override, listed)
 
     def _short(self, model: str) -> str:
         """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
@@ -247,12 +247,12 @@ class Catalogue:
         raise SkillrunError("no provider key is set and no embedded model is configured", f"Set one of {keys}.")
 
 
-def _why(intent: Intent, newest: str | None, found: live.ModelList | None) -> str:
-    if found is None:
+def _why(intent: Intent, newest: str | None, listed: live.ModelList | None) -> str:
+    if listed is None:
         return "the name in models.yaml"
     if newest:
-        return f"newest in {intent.provider}'s list of {found.day}"
-    missing = found.error or f"no name in the list of {intent.provider} is like {intent.match}"
+        return f"newest in {intent.provider}'s list of {listed.day}"
+    missing = listed.error or f"no name in the list of {intent.provider} is like {intent.match}"
     return f"the name in models.yaml, as {missing}"
 
 

@@ -97,15 +97,15 @@ async def _alone(folder: Path, progress: Progress) -> AsyncIterator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / ".lock")
-    told = False
+    waiting = False
     while True:
         try:
             lock.acquire(timeout=0)
             break
         except Timeout:
-            if not told:
+            if not waiting:
                 progress("another run is fetching it; waiting for that")
-            told = True
+            waiting = True
             await asyncio.sleep(0.2)
     try:
         yield

@@ -56,6 +56,6 @@ class Breakers:
 
 def _limit(entry: Mapping[str, Any]) -> Limit:
     then, choices = entry.get("then"), entry.get("choices")
-    words = {str(way): str(one) for way, one in choices.items()} if isinstance(choices, Mapping) else {}
+    words = {str(way): str(word) for way, word in choices.items()} if isinstance(choices, Mapping) else {}
     ask = str(entry.get("ask") or "")
     return Limit(int(entry.get("limit", 2)), then if then in ACTIONS else "fall back", ask, words)

@@ -19,9 +19,9 @@ def budgets(library: Library) -> dict[str, float]:
     projects: dict[str, float] = {}
     for root, layer in layers:  # the strongest first
         written = plain(layer).get("budgets") or {}
-        found = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
+        limits = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
         if root == "project":
-            projects = found
+            projects = limits
         else:
-            own = {**found, **own}
+            own = {**limits, **own}
     return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}

@@ -27,7 +27,7 @@ class StepFailed(Exception):
 
 def told_of(failure: StepFailed) -> Failure:
     """`failure`, as `otherwise` sees it; `text` is the reply of the first member that failed, as it came."""
-    reply = next((one for one in failure.replies if one["status"] != "success"), None)
+    reply = next((reply for reply in failure.replies if reply["status"] != "success"), None)
     replies = list(failure.replies)
     if reply is not None and (text := reply.get("text")):
         return {"kind": failure.kind, "reason": failure.reason, "text": text, "replies": replies}
@@ -40,7 +40,7 @@ class AgentFailed(StepFailed):
     def __init__(self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NOTHING) -> None:
         super().__init__(reason, address, next_step)
         self.replies = replies
-        self.kind = next((one.get("kind", self.kind) for one in replies if one["status"] != "success"), self.kind)
+        self.kind = next((reply.get("kind", self.kind) for reply in replies if reply["status"] != "success"), self.kind)
 
 
 class EachFailed(StepFailed):

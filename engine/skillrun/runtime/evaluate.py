@@ -178,8 +178,8 @@ def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
     raise tried.failure
 
 
-def _degraded(frame: Frame, name: str, because: str, said: str) -> None:
+def _degraded(frame: Frame, name: str, because: str, warning: str) -> None:
     """The flow goes on, and says so."""
     frame.degraded.append(name)
     frame.open.account.degrade(because)
-    frame.open.warn(said)
+    frame.open.warn(warning)

@@ -35,7 +35,7 @@ def tell_way_back(run: Run, phase: str, ahead: Iterable[str]) -> None:
     if not isinstance(phases, Mapping):
         return
     parts = [_figures(phases[name]) for name in ahead if isinstance(phases.get(name), Mapping)]
-    calls, turns, tokens = (sum(int(one[at] or 0) for one in parts) for at in range(3))
+    calls, turns, tokens = (sum(int(figures[at] or 0) for figures in parts) for at in range(3))
     prices = [price for *_, price in parts if price is not None]
     price = round(sum(prices), 2) if len(prices) == len(parts) else None
     run.emit(Expected(phase, "from here on", calls, turns, tokens, price))
@@ -45,15 +45,17 @@ def tell_items(run: Run, phase: str, place: str, number: int) -> None:
     """Say what the run comes to once it is known for how many items the `each` there is."""
     estimate: Figures = run.outermost.state.estimate or {}
     eaches = estimate.get("each")
-    one = eaches.get(place) if isinstance(eaches, Mapping) else None
-    if not isinstance(one, Mapping) or not is_whole(one.get("items")) or one["items"] == number:
+    item = eaches.get(place) if isinstance(eaches, Mapping) else None
+    if not isinstance(item, Mapping) or not is_whole(item.get("items")) or item["items"] == number:
         return
-    more = number - one["items"]
+    more = number - item["items"]
     calls, turns, tokens, price = _figures(estimate)
-    of_one = [float(one[key]) if is_number(one.get(key)) else 0.0 for key in ("calls", "tokens", "price")]
-    sums = max(0, calls + round(more * of_one[0])), max(0, tokens + round(more * of_one[1]))
-    known = round(max(0.0, price + more * of_one[2]), 2) if price is not None and is_number(one.get("price")) else None
-    because = f"as `{place.rpartition('/')[2]}` is for {number}, not {one['items']}"
+    of_item = [float(item[key]) if is_number(item.get(key)) else 0.0 for key in ("calls", "tokens", "price")]
+    sums = max(0, calls + round(more * of_item[0])), max(0, tokens + round(more * of_item[1]))
+    known = (
+        round(max(0.0, price + more * of_item[2]), 2) if price is not None and is_number(item.get("price")) else None
+    )
+    because = f"as `{place.rpartition('/')[2]}` is for {number}, not {item['items']}"
     run.emit(Expected(phase, because, sums[0], turns, sums[1], known))
 
 
@@ -61,12 +63,14 @@ def _with(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
     """The estimate for this answer, where there is one for each choice of its question."""
     answers = estimate.get("answers")
     choices = answers.get(str(answer.get("id")).replace("-", "_")) if isinstance(answers, Mapping) else None
-    found = choices.get(str(answer.get("answer"))) if isinstance(choices, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+    figures = choices.get(str(answer.get("answer"))) if isinstance(choices, Mapping) else None
+    return figures if isinstance(figures, Mapping) else None
 
 
-def _figures(one: Figures) -> tuple[int, int, int, float | None]:
+def _figures(figures: Figures) -> tuple[int, int, int, float | None]:
     """Calls, turns with tools, tokens and price; of a state that somebody has changed whatever is a number."""
-    calls, turns, tokens = (int(one[key]) if is_whole(one.get(key)) else 0 for key in ("calls", "turns", "tokens"))
-    price: Any = one.get("price")
+    calls, turns, tokens = (
+        int(figures[key]) if is_whole(figures.get(key)) else 0 for key in ("calls", "turns", "tokens")
+    )
+    price: Any = figures.get("price")
     return calls, turns, tokens, float(price) if is_number(price) else None

@@ -42,7 +42,7 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
     the first step of a phase that asks somebody, unless an answer or a reply before it has been made up.
     """
     folder = RunFolder.existing(runs, name)
-    found: list[WouldAsk] = []
+    calls: list[WouldAsk] = []
     known: set[str] = set()
     guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
     sure: set[str] = set()  # the phases that began before anything was
@@ -58,10 +58,10 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
             certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
             tokens, again = event.usage.get("input", 0), event.address in known
-            found.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
+            calls.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
     with closing(folder.journal_to_read()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
     await rehearse(quiet, {}, base=folder)
-    return found
+    return calls

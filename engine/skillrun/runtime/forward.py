@@ -26,7 +26,7 @@ async def brought_forward(program: Program, store: RunStore) -> tuple[State, lis
     await store.summaries.rename(names_now)
     state.phase = [names_now.get(name, name) for name in state.phase]
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
-    past = [summary for one in store.summaries.history(state.round) for summary in one.phases.values()]
+    past = [summary for earlier in store.summaries.history(state.round) for summary in earlier.phases.values()]
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
             past.append(store.summaries.ended(name) or Summary())
@@ -39,9 +39,9 @@ async def brought_forward(program: Program, store: RunStore) -> tuple[State, lis
     values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
     values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
     state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
-    told = fallen_back(workflow.inputs, state.inputs, names)
-    told += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
-    return state, log, list(dict.fromkeys(told))
+    notices = fallen_back(workflow.inputs, state.inputs, names)
+    notices += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
+    return state, log, list(dict.fromkeys(notices))
 
 
 def files_of(program: Program) -> dict[str, str]:

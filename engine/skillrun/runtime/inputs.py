@@ -22,11 +22,11 @@ def checked_inputs(
 ) -> tuple[dict[str, object], list[str]]:
     """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
-    for one in path_inputs(program.workflow):
-        if one.name in values:
-            path = (project or Path.cwd()) / values[one.name]
+    for field in path_inputs(program.workflow):
+        if field.name in values:
+            path = (project or Path.cwd()) / values[field.name]
             if not path.exists():
-                errors.append(f"`{one.name}` is `{values[one.name]}`, and there is nothing at {path}")
+                errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}")
     first = program.workflow.first_input
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")

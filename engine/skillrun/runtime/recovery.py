@@ -91,7 +91,7 @@ async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
     run, address = phase.run, phase.address()
     asks = any(step.verb in ("agent", "panel", "ask", "run") for step in phase.phase.walk())
     heard = (entry.address for kind in ("reply", "failed", "answer") for entry in run.journal.entries(kind))
-    if not asks or any(one.startswith(f"{address}/") for one in heard):
+    if not asks or any(place.startswith(f"{address}/") for place in heard):
         return None
     paths = dict.fromkeys(step.artifact.literal for step in phase.phase.walk() if step.artifact is not None)
     artifacts = [path for path in paths if isinstance(path, str) and run.store.ledger.text(path) is not None]

@@ -137,12 +137,12 @@ class Run:
         for name in names:
             if name not in models and session.cache is not None:
                 override = session.override or self.state.override
-                found = await session.catalogue.resolve_live(name, session.environ, session.cache, override)
+                resolved = await session.catalogue.resolve_live(name, session.environ, session.cache, override)
                 if name not in models:  # another branch of the run may have been quicker
-                    models[name] = found.model
+                    models[name] = resolved.model
                     self.outermost.save()
-                    if found.why and name not in session.catalogue.tiers:
-                        self.emit(Notice(f"{name}: {found.model} ({found.why})"))
+                    if resolved.why and name not in session.catalogue.tiers:
+                        self.emit(Notice(f"{name}: {resolved.model} ({resolved.why})"))
             self.resolve(name)
 
     @property
@@ -158,7 +158,7 @@ class Run:
         """Write `state.md`; an inline workflow has no state of its own there."""
         if not self.inline:
             switches = self.features(self.state.state).values()
-            self.state.features = {one.name: "on" if one.on else f"off, {one.because}" for one in switches}
+            self.state.features = {switch.name: "on" if switch.on else f"off, {switch.because}" for switch in switches}
             self.state.seal = seal_of(self.program, self.state, self.key) if self.key is not None else ""
             self.store.state.write(self.state, self.log)
 
@@ -245,9 +245,9 @@ class PhaseRun:
 
     def forgiven(self, key: str) -> int:
         """How many attempts do not count, because the run has failed on them and was resumed."""
-        found = self.run.forgiven.get(key, {})
+        counts = self.run.forgiven.get(key, {})
         outer = int(self.rounds.partition(".")[0])
-        return max((count for number, count in found.items() if number <= outer), default=0)
+        return max((count for number, count in counts.items() if number <= outer), default=0)
 
     def later(self) -> dict[str, str]:
         """What a record says of a round that is not the first."""

@@ -255,24 +255,24 @@ class Scheduler:
     def _outcome(self) -> Outcome:
         run = self.run_
         ended = {name: self.ended[name] for name in run.program.workflow.phases if name in self.ended}
-        for one in ended.values():
-            if one.status == "stopped":
-                return Outcome(one.ends, one.reason)
-        failed = [f"{name}: {one.reason}" for name, one in ended.items() if one.status == "failed"]
+        for phase in ended.values():
+            if phase.status == "stopped":
+                return Outcome(phase.ends, phase.reason)
+        failed = [f"{name}: {phase.reason}" for name, phase in ended.items() if phase.status == "failed"]
         if failed:
-            ways = (one.next_step for one in ended.values() if one.status == "failed" and one.next_step)
+            ways = (phase.next_step for phase in ended.values() if phase.status == "failed" and phase.next_step)
             return Outcome("failed", "; ".join(failed), next(ways, NOTHING).then_resume())
-        reason = "; ".join(dict.fromkeys(one.reason for one in ended.values()))  # phases side by side may all wait
-        for one in ended.values():
-            return Outcome("waiting", reason, one.next_step.then_resume(", ") if one.next_step else RESUME_RUN)
+        reason = "; ".join(dict.fromkeys(phase.reason for phase in ended.values()))  # phases side by side may all wait
+        for phase in ended.values():
+            return Outcome("waiting", reason, phase.next_step.then_resume(", ") if phase.next_step else RESUME_RUN)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
 
 
 def workflow_outputs(run: Run) -> dict[str, object]:
-    found = run.store.summaries.of(run.program.workflow.phases)
-    phases = {name: phase_value(run, one) for name, one in found.items() if one.status == "completed"}
+    summaries = run.store.summaries.of(run.program.workflow.phases)
+    phases = {name: phase_value(run, summary) for name, summary in summaries.items() if summary.status == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
     names["run"]["usage"] = spent_of(run).told()
     outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}

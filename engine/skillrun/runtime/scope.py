@@ -41,8 +41,8 @@ def past(run: Run, use: PhaseUse) -> list[Summary]:
     """The summaries of all that has certainly ended before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
-    found = run.store.summaries.all(run.state.round, summaries_before(run, use))
-    return sorted(found, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
+    summaries = run.store.summaries.all(run.state.round, summaries_before(run, use))
+    return sorted(summaries, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
@@ -51,7 +51,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: Phas
     completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
     names = base_names(run, state) | {
         "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
-        "history": [one.told() for one in run.store.summaries.history(run.state.round)],
+        "history": [earlier.told() for earlier in run.store.summaries.history(run.state.round)],
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
@@ -198,17 +198,17 @@ def _model(run: Run) -> Callable[[Any], Any]:
 
     def model(name: Any) -> Any:
         if isinstance(name, list):
-            return [model(one) for one in name]
+            return [model(each) for each in name]
         if isinstance(name, Absent):
             return name
         if not isinstance(name, str):
             raise Fault("`model` takes the name of a model, or a list of names")
         try:
-            found = run.resolve(name)
+            resolved = run.resolve(name)
         except SkillrunError as error:
             raise Fault(str(error), error.next_step) from None
-        shown = {key: getattr(found, key) for key in ("provider", "window", "tools")}
-        return {"name": name, "id": found.model, "model": found.short, **shown}
+        facts = {key: getattr(resolved, key) for key in ("provider", "window", "tools")}
+        return {"name": name, "id": resolved.model, "model": resolved.short, **facts}
 
     return model
 
@@ -216,10 +216,10 @@ def _model(run: Run) -> Callable[[Any], Any]:
 def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
     """The replies of the other members; all of them for a reader that is none of them."""
 
-    def others(said: Any) -> list[Any]:
-        replies = said.get("replies", []) if isinstance(said, Mapping) else said or []
-        heard = [one for one in replies if one.get("text") and one["status"] == "success"]
-        return [one for one in heard if member is None or one["member"] != member["id"]]
+    def others(result: Any) -> list[Any]:
+        replies = result.get("replies", []) if isinstance(result, Mapping) else result or []
+        usable = [reply for reply in replies if reply.get("text") and reply["status"] == "success"]
+        return [reply for reply in usable if member is None or reply["member"] != member["id"]]
 
     return others
 

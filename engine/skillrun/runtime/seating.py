@@ -36,9 +36,9 @@ def _tokens(text: str) -> int:
 async def seat_all(frame: Frame, several: list[Any]) -> list[Seated]:
     """The members that are named, in their order, on models that are settled. Raises StepFailed."""
     library = frame.run.program.library
-    ids = (one.get("id") if isinstance(one, Mapping) else one for one in several)
+    ids = (member.get("id") if isinstance(member, Mapping) else member for member in several)
     await frame.run.settle(name for written in ids for name in model_of(library, str(written)))
-    return [seat(frame, one) for one in several]
+    return [seat(frame, member) for member in several]
 
 
 def seat(frame: Frame, written: Any) -> Seated:
@@ -59,7 +59,7 @@ def seat(frame: Frame, written: Any) -> Seated:
     names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short}
     if member.variant:
         names |= {"variant": member.variant, "lens": lens}
-    found = map(frame.run.program.library.agent_skill, role.skills)
-    texts = (role.body, lens or "", *(skill.body for skill in found if skill is not None))
+    skills = map(frame.run.program.library.agent_skill, role.skills)
+    texts = (role.body, lens or "", *(skill.body for skill in skills if skill is not None))
     names |= {"lines": len(role.body.splitlines()), "tokens": _tokens("\n".join(texts)), "skills": list(role.skills)}
     return Seated(member, role, names)

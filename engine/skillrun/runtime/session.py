@@ -78,8 +78,8 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         store = folder.store(journal)
         written, _ = store.state.read()
         sealed = is_sealed(session.program, written, session.project)
-        state, log, told = await brought_forward(session.program, store)
-        said = told if sealed else [*told, *admitted(session, state)]
+        state, log, changes = await brought_forward(session.program, store)
+        notices = changes if sealed else [*changes, *admitted(session, state)]
         if sealed:
             state.project = _project(session, folder.path, state)
         state.share = state.share or shares(session)
@@ -87,7 +87,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         lost = journal.unanswered()
         for entry in journal.entries("answer"):
             session.person.asked_before(entry.address, entry.body.get("answers") or [])
-        return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, said=said)
+        return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, notices=notices)
 
 
 async def again(session: Session, folder: RunFolder, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
@@ -148,7 +148,7 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
         override=session.override,
         share=shares(session),
         estimate=dict(session.estimate) if session.estimate is not None else None,
-        typed=[one.name for one in path_inputs(program.workflow) if one.name in session.typed],
+        typed=[field.name for field in path_inputs(program.workflow) if field.name in session.typed],
     )
 
 
@@ -168,14 +168,14 @@ async def _evaluated(
     *,
     resumed: bool,
     lost: Iterable[tuple[str, str]] = (),
-    said: Iterable[str] = (),
+    notices: Iterable[str] = (),
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
     transcript = folder.transcript()
     run = _opened(session, folder.store(journal, shared=state.share), journal, state, log, transcript.heard)
     try:
-        said = [*filter(None, [journal.doubt]), *said]
-        for text in (*_sealing(run), *said):
+        notices = [*filter(None, [journal.doubt]), *notices]
+        for text in (*_sealing(run), *notices):
             run.emit(Notice(text, "warn"))
         run.store.refusals.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
         folder.settle_modes(shared=state.share)
@@ -231,12 +231,12 @@ def _opened(session: Session, store: RunStore, journal: Journal, state: State, l
 
 def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
     """How many attempts do not count any more, by what was asked and by the round in which the run failed on it."""
-    found: dict[str, dict[int, int]] = {}
+    counts: dict[str, dict[int, int]] = {}
     for entry in journal.entries("void"):
         number = entry.body["round"]
         for key, count in entry.body["tries"].items():
-            found.setdefault(key, {})[number] = max(count, found.get(key, {}).get(number, 0))
-    return found
+            counts.setdefault(key, {})[number] = max(count, counts.get(key, {}).get(number, 0))
+    return counts
 
 
 async def _pin(run: Run) -> None:
@@ -273,8 +273,8 @@ async def _interruptible(work: Any) -> Outcome:
             loop.add_signal_handler(number, task.cancel)
             caught.append(number)
     try:
-        found: Outcome = await task
-        return found
+        outcome: Outcome = await task
+        return outcome
     finally:
         for number in caught:
             loop.remove_signal_handler(number)

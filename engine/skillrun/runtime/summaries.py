@@ -30,12 +30,12 @@ MOST_NAMED: Final = 40  # artifacts
 
 def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
     """The phase's declared outputs; absent ones are left out."""
-    found = {}
+    outputs = {}
     for name, value in phase.phase.outputs.items():
-        one = value.evaluate(names)
-        if not isinstance(one, Absent) and one is not None:
-            found[name] = plain_data(one)
-    return found
+        data = value.evaluate(names)
+        if not isinstance(data, Absent) and data is not None:
+            outputs[name] = plain_data(data)
+    return outputs
 
 
 async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *, back: bool = False) -> Summary:
@@ -52,8 +52,8 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
         given["summary"] = outputs["summary"]
     recorded, asked = of_phase(phase) if status == "completed" else ({}, frozenset[str]())
     known = {**dict.fromkeys(asked), **recorded, **given}
-    told = await _told(phase, outputs, known) if read and prompts.made and status == "completed" else {}
-    told = {**told, **recorded, **given}
+    fields = await _told(phase, outputs, known) if read and prompts.made and status == "completed" else {}
+    fields = {**fields, **recorded, **given}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if _tells(value)}
     if account.degraded:
         flags = {**flags, "degraded": True}
@@ -63,10 +63,10 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
     if phase.name in phase.run.lost:
         flags["recovered"] = True
     summary: dict[str, object] = {"flags": flags}
-    if told.get("summary"):
-        summary["summary"] = told["summary"]
+    if fields.get("summary"):
+        summary["summary"] = fields["summary"]
     for key in SUMMARY_KEYS[1:]:
-        summary[key] = _records(told.get(key))
+        summary[key] = _records(fields.get(key))
     summary["quality_warnings"] = list(account.warnings)
     if prompts.dropped:
         summary["context_dropped"] = plain_data(prompts.dropped)
@@ -113,7 +113,7 @@ def degraded_of(phase: PhaseRun) -> dict[str, object]:
 
 
 def _records(value: Any) -> list[Any]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
     texts = ((path, phase.run.store.ledger.text(path)) for path in phase.account.artifacts)
     artifacts = [{"path": path, "text": body} for path, body in texts if body]
     known = phase.names["phases"].values()
-    questions = [question for one in known for question in one["summary"].get("open_questions") or []]
+    questions = [question for earlier in known for question in earlier["summary"].get("open_questions") or []]
     names = {
         "phase": phase.name,
         "description": phase.phase.description,
@@ -146,16 +146,16 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
     except RenderError as error:  # what the phase has come to is not lost for want of a record of it
         phase.account.degraded.append(f"summary: {error.message}")
         return {}
-    found = Answer("error", reason="not asked")
+    reply = Answer("error", reason="not asked")
     for attempt in (1, 2):
-        found = await answer(phase, asked, attempt)
-        if found.ok:
-            tell_dropped(phase, asked.address, asked.member, found.dropped)
-            return dict(found.data)
-        if found.vain:
+        reply = await answer(phase, asked, attempt)
+        if reply.ok:
+            tell_dropped(phase, asked.address, asked.member, reply.dropped)
+            return dict(reply.data)
+        if reply.vain:
             break
-    phase.account.degrade(f"summary: {found.reason}")
-    phase.warn(f"the summary is what the outputs say: {found.reason}")
+    phase.account.degrade(f"summary: {reply.reason}")
+    phase.warn(f"the summary is what the outputs say: {reply.reason}")
     return {}
 
 
@@ -173,6 +173,6 @@ def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) ->
 
 
 def _without(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    properties = {key: one for key, one in schema["properties"].items() if key not in given}
+    properties = {key: schema_of_key for key, schema_of_key in schema["properties"].items() if key not in given}
     required = [key for key in schema.get("required", []) if key in properties]
     return {**schema, "properties": properties, "required": required}

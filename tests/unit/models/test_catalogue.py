@@ -88,7 +88,7 @@ def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
         ("claude-opus-4-8", "claude-opus-5-5", "claude-opus-6-1-20270101", "claude-opus-6-1", "claude-haiku-9"),
         fetched=1_800_000_000,
     )
-    resolved = SHIPPED.resolve("strong", CLAUDE, found=listed)
+    resolved = SHIPPED.resolve("strong", CLAUDE, listed=listed)
     assert resolved.model == "anthropic:claude-opus-6-1"
     assert resolved.why == "latest Claude Opus; newest in anthropic's list of 2027-01-15"
     assert resolved.price is None
@@ -103,7 +103,7 @@ def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
     ],
 )
 def test_a_list_that_does_not_help_is_said_and_the_configured_name_is_used(listed: ModelList, said: str) -> None:
-    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, found=listed)
+    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, listed=listed)
     assert resolved.model == "anthropic:claude-opus-5-5"
     assert said in resolved.why
 

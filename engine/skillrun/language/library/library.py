@@ -169,7 +169,10 @@ class Library:
                 return self._models(named)
             roots, (*others, shipped) = (root for root, _ in named), (layer for _, layer in named)
             moves = moves_of(shipped, self.problems)
-            layers = (*(in_new_places(layer, moves, self.problems) for layer in others), without(shipped, WAS))
+            for layer in others:  # a copy of the whole file has them, too; those of the shipped one count
+                moves_of(layer, self.problems)
+            present = (without(layer, WAS) for layer in others)
+            layers = (*(in_new_places(layer, moves, self.problems) for layer in present), without(shipped, WAS))
             data, modes = merge_by_mode(layers, self.problems)
             return Config(name, data, layers, tuple(roots), modes)
         except GivenUp:

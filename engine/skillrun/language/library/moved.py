@@ -30,7 +30,7 @@ class _Found(NamedTuple):
 
 
 def moves_of(shipped: Mapping, problems: Problems) -> list[Move]:
-    """What the weakest layer of a config says of places of before."""
+    """What a layer of a config says of places of before; it is the weakest one that counts."""
     node = shipped.get(WAS)
     if node is not None and not isinstance(node, Mapping):
         problems.report(node.span, "type", f"`{WAS}` maps a key's place to the one that it had before")
@@ -57,8 +57,12 @@ def _moves(node: Mapping) -> Iterator[tuple[Move, Span]]:
 
 
 def _is_move(move: Move, span: Span, problems: Problems) -> bool:
+    if not all(move.old):
+        message = f"`{'.'.join(move.new)}` needs the place that it had before"
+        problems.report(span, "moved", message, "a name such as `hours`, or `lengths.<mode>` where it stood in many")
+        return False
     marks = [sorted(part for part in path if _stands_for_any(part)) for path in move]
-    if marks[0] != marks[1] or not all((*move.new, *move.old)) or len(set(marks[0])) < len(marks[0]):
+    if marks[0] != marks[1] or not all(move.new) or len(set(marks[0])) < len(marks[0]):
         message = f"`{'.'.join(move.old)}` does not say the same names as `{'.'.join(move.new)}`"
         problems.report(span, "moved", message, "each `<name>` stands once on both sides")
         return False

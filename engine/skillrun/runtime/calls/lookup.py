@@ -48,14 +48,14 @@ class Recorded:
 
 def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     """The tool, where something on record is not in the prompt that was made last; nothing otherwise."""
-    dropped = {str(one["record"].get("id")) for one in phase.account.prompts.dropped}
-    if not any(one.standing or one.id in dropped for one in recorded(phase)):
+    dropped = {str(omission["record"].get("id")) for omission in phase.account.prompts.dropped}
+    if not any(entry.standing or entry.id in dropped for entry in recorded(phase)):
         return ()
     from skillrun.tools.repository import specs
 
     text = phase.run.program.library.text("system/tools")
     sections = text.document.sections if text is not None else ()
-    wanted = {one.name: one.text.value.strip() for one in sections if one.name == LOOKUP}
+    wanted = {section.name: section.text.value.strip() for section in sections if section.name == LOOKUP}
     return tuple(ToolSpec(**spec) for spec in specs(wanted, {LOOKUP: PARAMETERS}))
 
 
@@ -64,17 +64,19 @@ def recorded(phase: PhaseRun) -> list[Recorded]:
     summaries = [
         (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
     ]
-    found = [(name, kind, record) for name, told in summaries for kind in reversed(KINDS) for record in _of(told, kind)]
+    records = [
+        (name, kind, record) for name, summary in summaries for kind in reversed(KINDS) for record in _of(summary, kind)
+    ]
     settled = {
         question: str(record["id"])
-        for _, kind, record in found
+        for _, kind, record in records
         for question in (_ids(record.get("resolves")) if kind == "key_decisions" else ())
     }
-    last = {(kind, record["id"]): place for place, (_, kind, record) in enumerate(found)}
+    last = {(kind, record["id"]): place for place, (_, kind, record) in enumerate(records)}
     entries = []
-    for place, (name, kind, record) in enumerate(found):
+    for place, (name, kind, record) in enumerate(records):
         later = last[kind, record["id"]]
-        standing = f"replaced by that of {found[later][0]}" if later != place else ""
+        standing = f"replaced by that of {records[later][0]}" if later != place else ""
         if not standing and kind in ("open_questions", "risks_identified") and record["id"] in settled:
             standing = f"settled by {settled[record['id']]}"
         entries.append(Recorded(name, kind, record, standing))
@@ -91,11 +93,11 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
     texts: list[str] = []
     missing: list[str] = []
     for name in wanted:
-        records = [one for one in known if one.id.casefold() == name.casefold()]
+        records = [entry for entry in known if entry.id.casefold() == name.casefold()]
         texts += map(str, records)
         missing += [] if records else [name]
     if missing:
-        ids = list(dict.fromkeys(one.id for one in known))
+        ids = list(dict.fromkeys(entry.id for entry in known))
         more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
         there = f"there are {', '.join(ids[:MOST_TOLD])}{more}"
         texts.append(f"nothing on record has the id {', '.join(map(shown, missing))}; {there}")
@@ -112,7 +114,7 @@ def _of(summary: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
 
 def _ids(resolves: Any) -> list[str]:
     listed = [resolves] if isinstance(resolves, str) else resolves
-    return [one for one in listed if isinstance(one, str)] if isinstance(listed, Sequence) else []
+    return [id_ for id_ in listed if isinstance(id_, str)] if isinstance(listed, Sequence) else []
 
 
 def _text(value: Any) -> str:

@@ -82,9 +82,9 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
         if errors and not repaired:
             repaired = True
             fix = Message("user", (Block(_repair(phase, errors, asked)),))
-            told = [*messages, Message("assistant", (Block(reply.text),)), fix]
-            if asked.room(told) >= LEAST_REPLY:
-                messages = told
+            asking_again = [*messages, Message("assistant", (Block(reply.text),)), fix]
+            if asked.room(asking_again) >= LEAST_REPLY:
+                messages = asking_again
                 continue
             no_room = f"; the window of {request.model} has no room to ask again"
         if errors:
@@ -107,20 +107,20 @@ async def _document(
     reads: tuple[Lines, ...],
 ) -> Answer:
     """A document with its record, which alone is asked for once more where it is missing or malformed."""
-    found = taken(record, reply.text)
-    if not found.document:
+    document = taken(record, reply.text)
+    if not document.document:
         return Answer("empty", reply.text, reason="the reply holds no document", reads=reads)
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
     why = ""
-    if found.errors:
-        found, why = await _record_again(phase, asked, record, found, request, history, again)
-    lacking = why or found.reason
+    if document.errors:
+        document, why = await _record_again(phase, asked, record, document, request, history, again)
+    lacking = why or document.reason
     return Answer(
         "success",
-        found.document,
-        record=found.record,
+        document.document,
+        record=document.record,
         lacking=lacking,
-        dropped=found.dropped,
+        dropped=document.dropped,
         reads=reads,
         messages=history,
     )
@@ -130,29 +130,29 @@ async def _record_again(
     phase: PhaseRun,
     asked: Asked,
     record: Attachment,
-    found: Taken,
+    document: Taken,
     request: Request,
     history: tuple[Message, ...],
     address: str,
 ) -> tuple[Taken, str]:
     """What a second reply makes of it, and why there was none."""
-    errors = found.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
+    errors = document.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
     messages = (*history, Message("user", (Block(told_again(phase.run, record, errors)),)))
     schema = record.shape.schema
     size = size_of(request.system, messages, schema) + size_of_tools(asked.tools)
     room = min(request.max_tokens, asked.window - size)
     if room < LEAST_REPLY:
-        return found, f"{found.reason}; the window of {request.model} has no room to ask again"
+        return document, f"{document.reason}; the window of {request.model} has no room to ask again"
     request = replace(
         request, messages=messages, schema=schema, record=None, max_tokens=room, answer_now=bool(asked.tools)
     )
     try:
         reply = await call(phase, address, asked.member, request)
     except ModelError as error:
-        return found, f"{found.reason}; {_unanswered(phase, asked, error, ()).reason}"
+        return document, f"{document.reason}; {_unanswered(phase, asked, error, ()).reason}"
     if reply.stop != "end":
-        return found, f"{found.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
-    return mended(record, found, reply.text), ""
+        return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
+    return mended(record, document, reply.text), ""
 
 
 def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[Lines, ...]) -> Answer:

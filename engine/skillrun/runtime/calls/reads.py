@@ -33,19 +33,19 @@ def lines_shown(tool: ToolCall, result: str) -> Lines | None:
     path = tool.arguments.get("path")
     if tool.name != "Read" or not isinstance(path, str) or result.startswith("error:"):
         return None
-    numbers = [int(found[1][:9]) for found in _NUMBERED.finditer(result)]
+    numbers = [int(match[1][:9]) for match in _NUMBERED.finditer(result)]
     return Lines(path.removeprefix("./"), numbers[0] if numbers else 1, len(numbers))
 
 
 def merged(reads: Iterable[Lines]) -> list[Lines]:
     """Each line once: what overlaps or follows at once becomes one; files in the order in which they were opened."""
     everything: Sequence[Lines] = list(reads)
-    found: list[Lines] = []
-    for path in dict.fromkeys(one.path for one in everything):
-        for one in sorted(one for one in everything if one.path == path):
-            last = found[-1] if found and found[-1].path == path else None
-            if last is not None and one.first <= last.end:
-                found[-1] = Lines(path, last.first, max(last.end, one.end) - last.first)
+    together: list[Lines] = []
+    for path in dict.fromkeys(lines.path for lines in everything):
+        for lines in sorted(lines for lines in everything if lines.path == path):
+            last = together[-1] if together and together[-1].path == path else None
+            if last is not None and lines.first <= last.end:
+                together[-1] = Lines(path, last.first, max(last.end, lines.end) - last.first)
             else:
-                found.append(one)
-    return found
+                together.append(lines)
+    return together

@@ -40,7 +40,7 @@ async def _use(
     phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, room: int, reads: list[Lines]
 ) -> str:
     """What a tool answers in so many tokens, or why it was not used; one that has run before is not run again."""
-    offered = [one.name for one in asked.tools]
+    offered = [spec.name for spec in asked.tools]
     if number >= asked.calls:
         return f"error: at most {asked.calls} calls of tools are carried out in one turn, and this one was not"
     if tool.name not in offered:
@@ -60,8 +60,8 @@ async def _use(
     else:
         run.emit(ToolUsed(where, phase.name, tool.name, tool.arguments, replayed=True))
     result = str(known.get("result", ""))
-    if (shown_lines := lines_shown(tool, result)) is not None:
-        reads.append(shown_lines)
+    if (lines := lines_shown(tool, result)) is not None:
+        reads.append(lines)
     return result
 
 

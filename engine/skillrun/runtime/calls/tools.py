@@ -35,7 +35,7 @@ def tools_of(frame: Frame, seated: Seated) -> tuple[ToolSpec, ...]:
 
     text = run.program.library.text("system/tools")
     sections = text.document.sections if text is not None else ()
-    wanted = {one.name: one.text.value.strip() for one in sections if one.name in role.tools}
+    wanted = {section.name: section.text.value.strip() for section in sections if section.name in role.tools}
     return tuple(ToolSpec(**spec) for spec in specs(wanted))
 
 
@@ -55,11 +55,11 @@ def opened_repository(run: Run, folder: str) -> Readable:
     try:
         if is_typed_outside(run, folder):
             return Readable(Tree(project_of(run) / folder, links=True), secret_names(run))
-        with opened_project(run) as project, project.opened(below(run, folder)) as found:
-            if not found.is_folder:
+        with opened_project(run) as project, project.opened(below(run, folder)) as entry:
+            if not entry.is_folder:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            place = project.tree.path / found.name
-            return Readable(Tree(place, links=True, descriptor=os.dup(found.descriptor)), secret_names(run))
+            place = project.tree.path / entry.name
+            return Readable(Tree(place, links=True, descriptor=os.dup(entry.descriptor)), secret_names(run))
     except PathRefused as error:
         raise SkillrunError(f"the repository {error.message}", _way(run)) from None
     except SkillrunError as error:
@@ -121,7 +121,7 @@ def secret_names(run: Run) -> tuple[str, ...]:
 def typed_paths(run: Run) -> set[str]:
     """What the user typed for the run's inputs that are paths; a workflow inside a run has none of its own."""
     outer = run.outermost
-    paths = {one.name for one in outer.program.workflow.inputs if one.type.word == "path"}
+    paths = {field.name for field in outer.program.workflow.inputs if field.type.word == "path"}
     return {str(outer.state.inputs[name]) for name in outer.state.typed if name in paths and name in outer.state.inputs}
 
 
@@ -131,18 +131,18 @@ def tell_repository(run: Run, folder: str) -> None:
         return
     from skillrun.tools.readable import one_line
 
-    with opened_repository(run, folder) as found:
+    with opened_repository(run, folder) as repository:
         run.told.add(folder)
         names = [name for name in secret_names(run) if not name.startswith("!")]
         some = f"; {len(names)} kinds of names that hold secrets: {', '.join(names[:TOLD])}, …" if names else ""
-        place = one_line(os.path.realpath(found.tree.path))
+        place = one_line(os.path.realpath(repository.tree.path))
         run.emit(Notice(f"reads: {place} (withheld: .git; what git ignores{some})"))
 
 
 def _way(run: Run) -> str:
     """What to type instead; the folder is not repeated, for it is not the user who wrote it."""
     workflow = run.outermost.program.workflow
-    name = next((one.name for one in workflow.inputs if one.type.word == "path"), None)
+    name = next((field.name for field in workflow.inputs if field.type.word == "path"), None)
     if name is None:
         return "a folder outside is read where the workflow has an input that is a path, and you type it"
     flag = f"--{name.replace('_', '-')}"

@@ -54,10 +54,10 @@ def tell_dropped(phase: PhaseRun, address: str, member: str, dropped: tuple[Drop
     """Put on record what was left out of a member's reply: an event, a warning and a flag of the phase."""
     if not dropped:
         return
-    places = "; ".join(f"{one.path} ({one.reason})" for one in dropped[:MOST_TOLD])
+    places = "; ".join(f"{item.path} ({item.reason})" for item in dropped[:MOST_TOLD])
     more = f"; and {len(dropped) - MOST_TOLD} more" if len(dropped) > MOST_TOLD else ""
     text = f"what {member} said was not all understood; dropped: {places}{more}"
     if address not in phase.account.dropped:
-        phase.run.emit(Pruned(address, phase.name, member, tuple(dict(vars(one)) for one in dropped), text))
+        phase.run.emit(Pruned(address, phase.name, member, tuple(dict(vars(item)) for item in dropped), text))
         phase.account.warnings.append(text)
     phase.account.dropped[address] = len(dropped)

@@ -63,7 +63,7 @@ class Taken:
 
     @property
     def reason(self) -> str:
-        return "; ".join(f"{one.path}: {one.message}".removeprefix(": ") for one in self.errors[:3])
+        return "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in self.errors[:3])
 
 
 def attachment(step: Step, frame: Frame) -> Attachment | None:
@@ -76,7 +76,7 @@ def attachment(step: Step, frame: Frame) -> Attachment | None:
     phase = _for_the_phase(frame.open)
     schema = only(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
     if points:
-        schema = merged([schema, answers(one["id"] for one in points)])
+        schema = merged([schema, answers(point["id"] for point in points)])
     if not schema["properties"]:
         return None
     return Attachment(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
@@ -96,13 +96,13 @@ def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
         return ()
     if not isinstance(given, list | tuple):
         raise StepFailed(f"`points` is {shown(plain_data(given))}; expected a list", frame.at(step))
-    kept = [plain_data(one) for one in given if one is not None and not isinstance(one, Absent)]
-    found: list[Mapping[str, Any]] = []
-    taken = {str(one["id"]) for one in kept if isinstance(one, Mapping) and _is_id(one.get("id"))}
+    kept = [plain_data(point) for point in given if point is not None and not isinstance(point, Absent)]
+    points: list[Mapping[str, Any]] = []
+    taken = {str(point["id"]) for point in kept if isinstance(point, Mapping) and _is_id(point.get("id"))}
     used: set[str] = set()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
-    for one in kept:
-        about = one if isinstance(one, Mapping) else {"text": one if isinstance(one, str) else shown(one)}
+    for point in kept:
+        about = point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else shown(point)}
         known = str(about["id"]) if _is_id(about.get("id")) else ""
         start = f"{known}-" if known else "P-"
         name = known
@@ -110,8 +110,8 @@ def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
             name = next(free for number in numbers[start] if (free := f"{start}{number}") not in taken)
         used.add(name)
         taken.add(name)
-        found.append({"id": name, **{key: value for key, value in about.items() if key not in ("id", "answer")}})
-    return tuple(found)
+        points.append({"id": name, **{key: value for key, value in about.items() if key not in ("id", "answer")}})
+    return tuple(points)
 
 
 def _is_id(value: Any) -> bool:
@@ -130,10 +130,10 @@ def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None, *, 
     points = untrusted(_listed(asked.points))
     parts = [task, template(run, "system/points", {"points": points})] if asked.points else [task]
     if not ends:
-        return "\n\n".join(one.strip() for one in parts)
+        return "\n\n".join(part.strip() for part in parts)
     names = {**_form(asked), "first": _first_id(step, frame), "fields": list(asked.shape.schema["properties"])}
-    told = template(run, "system/record", {**names, "points": len(asked.points)})
-    return "\n\n".join(one.strip() for one in (*parts, told))
+    asking = template(run, "system/record", {**names, "points": len(asked.points)})
+    return "\n\n".join(part.strip() for part in (*parts, asking))
 
 
 def _listed(points: Iterable[Mapping[str, Any]]) -> str:
@@ -157,7 +157,7 @@ def _said(value: Any, depth: int) -> str:
 
 def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:
     """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
-    wrong = [{"path": one.path, "message": one.message} for one in errors]
+    wrong = [{"path": error.path, "message": error.message} for error in errors]
     return template(run, "system/record-again", {**_form(asked), "errors": wrong})
 
 
@@ -176,10 +176,10 @@ def cut_inside(text: str) -> bool:
 
 def taken(asked: Attachment, text: str) -> Taken:
     """A reply taken apart, with all that is wrong with its record."""
-    found = take_off(text, asked.shape)
-    if found.errors:
-        return Taken(found.document, None, found.errors)
-    return Taken(found.document, found.value, tuple(_unanswered(asked, found.value)))
+    document = take_off(text, asked.shape)
+    if document.errors:
+        return Taken(document.document, None, document.errors)
+    return Taken(document.document, document.value, tuple(_unanswered(asked, document.value)))
 
 
 def mended(asked: Attachment, first: Taken, text: str) -> Taken:
@@ -198,14 +198,14 @@ def mended(asked: Attachment, first: Taken, text: str) -> Taken:
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
     """A record that was asked for again because of its points: what the second reply leaves out, the first one said."""
-    again = {one["id"] for one in second[ANSWERS]}
-    told = [one for one in first[ANSWERS] if one["id"] not in again]
-    return {**first, **second, ANSWERS: [*told, *second[ANSWERS]]}
+    again = {entry["id"] for entry in second[ANSWERS]}
+    earlier = [entry for entry in first[ANSWERS] if entry["id"] not in again]
+    return {**first, **second, ANSWERS: [*earlier, *second[ANSWERS]]}
 
 
 def _unanswered(asked: Attachment, record: Any) -> Iterable[ShapeError]:
     """What is wrong with the answers to the points."""
-    given = Counter(one["id"] for one in record[ANSWERS]) if asked.points else Counter[str]()
+    given = Counter(entry["id"] for entry in record[ANSWERS]) if asked.points else Counter[str]()
     for name in asked.ids:
         times = given[name]
         if times != 1:
@@ -217,10 +217,10 @@ def point_answers(asked: Attachment | None, record: Any, member: str) -> list[Ma
     if asked is None:
         return []
     given: dict[str, list[dict[str, object]]] = {}
-    for one in record[ANSWERS] if record is not None and asked.points else ():
-        given.setdefault(one["id"], []).append({"member": member, "done": one["done"], "how": one["how"]})
+    for entry in record[ANSWERS] if record is not None and asked.points else ():
+        given.setdefault(entry["id"], []).append({"member": member, "done": entry["done"], "how": entry["how"]})
     return [
-        {**point, **({"answer": said[0]} if len(said := given.get(point["id"], [])) == 1 else {})}
+        {**point, **({"answer": own[0]} if len(own := given.get(point["id"], [])) == 1 else {})}
         for point in asked.points
     ]
 
@@ -237,9 +237,13 @@ def put_on_record(
     """
     where, over = _where(step, frame), frozenset(paths)
     fields = frozenset(asked.shape.schema["properties"]) & set(RECORD_KEYS)
-    kept = {key: one for key, one in frame.open.account.recorded.items() if key != where and not one.paths & over}
-    told = tuple(apart(records, f"{frame.open.name.upper()}-"))
-    frame.open.account.recorded = {**kept, where: Recorded(told, fields, over)}
+    kept = {
+        key: step_record
+        for key, step_record in frame.open.account.recorded.items()
+        if key != where and not step_record.paths & over
+    }
+    numbered = tuple(apart(records, f"{frame.open.name.upper()}-"))
+    frame.open.account.recorded = {**kept, where: Recorded(numbered, fields, over)}
 
 
 def apart(
@@ -253,11 +257,11 @@ def apart(
         own = [_id_of(entry) for entries in lists.values() for entry in entries if _id_of(entry)]
         free = taken | set(own)
         ids = {}
-        for one in dict.fromkeys(own):
-            ids[one] = one
-            if one in taken and one.startswith(start):
-                ids[one] = next(new for number in numbers if (new := f"{start}{number}") not in free)
-            free.add(ids[one])
+        for id_ in dict.fromkeys(own):
+            ids[id_] = id_
+            if id_ in taken and id_.startswith(start):
+                ids[id_] = next(new for number in numbers if (new := f"{start}{number}") not in free)
+            free.add(ids[id_])
         taken |= set(ids.values())
         named = {name: [_with_id(entry, ids) for entry in entries] for name, entries in lists.items()}
         yield {**record, **named}
@@ -280,10 +284,10 @@ def _first_id(step: Step, frame: Frame) -> str:
     """The first id of its own that a step gives: behind those that others have given in the phase."""
     phase, where = frame.open, _where(step, frame)
     start = f"{phase.name.upper()}-"
-    others = (one for key, step in phase.account.recorded.items() if key != where for one in step.records)
-    entries = (entry for one in others for name in RECORD_KEYS[1:] for entry in one.get(name) or [])
+    others = (record for key, step in phase.account.recorded.items() if key != where for record in step.records)
+    entries = (entry for record in others for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
     ids = (_id_of(entry).removeprefix(start) for entry in entries)
-    return f"{start}{1 + max((int(one) for one in ids if one.isdecimal() and len(one) < 6), default=0)}"
+    return f"{start}{1 + max((int(number) for number in ids if number.isdecimal() and len(number) < 6), default=0)}"
 
 
 def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, record: Any, reason: str) -> None:
@@ -291,8 +295,8 @@ def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, recor
     if record is None:
         text = f"{step.id}: the document of {member} came without its record ({reason})"
     else:
-        said = {one["id"] for one in point_answers(asked, record, member) if "answer" in one}
-        silent = [name for name in asked.ids if name not in said]
+        answered = {point["id"] for point in point_answers(asked, record, member) if "answer" in point}
+        silent = [name for name in asked.ids if name not in answered]
         if not silent:
             return
         more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
@@ -307,18 +311,20 @@ def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
     The summaries of a step's members stand one after the other, and of several steps the later counts. Lists are put
     together; of entries with the same id the later counts.
     """
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for step in phase.account.recorded.values():
-        if told := " ".join(one["summary"] for one in step.records if isinstance(one.get("summary"), str)).strip():
-            found["summary"] = told
-    for one in (record for step in phase.account.recorded.values() for record in step.records):
+        if summary := " ".join(
+            entry["summary"] for entry in step.records if isinstance(entry.get("summary"), str)
+        ).strip():
+            record["summary"] = summary
+    for entry in (entry for step in phase.account.recorded.values() for entry in step.records):
         for name in RECORD_KEYS[1:]:
-            if isinstance(one.get(name), list):
-                found[name] = _together(found.get(name, []), one[name])
+            if isinstance(entry.get(name), list):
+                record[name] = _together(record.get(name, []), entry[name])
     asked = frozenset[str]().union(*(step.asked for step in phase.account.recorded.values()))
-    return found, asked
+    return record, asked
 
 
 def _together(before: list[Any], after: list[Any]) -> list[Any]:
-    ids = {_id_of(one) for one in after if _id_of(one)}
-    return [one for one in before if _id_of(one) not in ids] + after
+    ids = {_id_of(entry) for entry in after if _id_of(entry)}
+    return [entry for entry in before if _id_of(entry) not in ids] + after

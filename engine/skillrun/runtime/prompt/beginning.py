@@ -42,8 +42,8 @@ class Shown:
 
 
 def pieces_at(pieces: Sequence[Piece], level: int) -> Shown:
-    found = [(piece.title, *piece.at(level)) for piece in pieces]
-    return Shown(tuple(Block(text, part=title) for title, text, _ in found), [left for *_, left in found if left])
+    at_level = [(piece.title, *piece.at(level)) for piece in pieces]
+    return Shown(tuple(Block(text, part=title) for title, text, _ in at_level), [left for *_, left in at_level if left])
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Opening:
     def on_record(self, usual: int, least: int) -> Group:
         """What earlier phases decided, left open and warned of; its level is its tokens."""
         records = accumulate(self.summaries, usual)
-        held = sum(record_cost(one) for kind in KINDS for one in records[kind])
-        ids = sorted((_id(one) for found in records.values() for one in found), key=len)[-MOST_NAMED:]
+        held = sum(record_cost(record) for kind in KINDS for record in records[kind])
+        ids = sorted((_id(record) for several in records.values() for record in several), key=len)[-MOST_NAMED:]
         names = estimate_tokens(", ".join(ids)) + NAMING if ids else 0
         return Group(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
@@ -97,8 +97,8 @@ class Opening:
         return self.made[key]
 
     def _blocks(self, record: int, documents: int, references: int) -> Shown:
-        shown = pieces_at(self.documents, documents)
-        blocks = [replace(block, cache=block is shown.blocks[-1]) for block in shown.blocks]
+        documents_shown = pieces_at(self.documents, documents)
+        blocks = [replace(block, cache=block is documents_shown.blocks[-1]) for block in documents_shown.blocks]
         shortened, texts = list[LeftOut](), []
         for name, text in self.references:
             if references == WHOLE or references >= text.most:
@@ -107,19 +107,19 @@ class Opening:
             short = Shortened("", text.size) if references < 0 else text.at(references)
             texts.append(short.text)
             shortened.append(LeftOut(name, short.left_out, text.size, short.sections))
-        left_out = [*shown.left_out, *shortened]
+        left_out = [*documents_shown.left_out, *shortened]
         known = accumulate(self.summaries, max(0, record))
-        dropped = [_id(one["record"]) for one in known["dropped"]]
+        dropped = [_id(entry["record"]) for entry in known["dropped"]]
         if dropped:
-            gone = sum(record_cost(one["record"]) for one in known["dropped"])
-            held = sum(record_cost(one) for kind in KINDS for one in known[kind])
+            gone = sum(record_cost(entry["record"]) for entry in known["dropped"])
+            held = sum(record_cost(entry) for kind in KINDS for entry in known[kind])
             left_out.append(LeftOut("what is on record", gone, gone + held, tuple(dropped)))
         names: dict[str, object] = {
             **{kind: known[kind] for kind in KINDS},
             "dropped": dropped[:MOST_NAMED],
             "more_dropped": len(dropped[MOST_NAMED:]),
             "references": [text for text in texts if text],
-            "references_dropped": [one.title for one in shortened],
+            "references_dropped": [omission.title for omission in shortened],
             "records": self.phase.run.program.records,
         }
         names["on_record"] = _on_record(self.phase, names)
@@ -177,11 +177,11 @@ def pieces_of(run: Run, material: Value | None, names: Mapping[str, Any]) -> lis
     if material is None:
         return []
 
-    def shown(told: Mapping[str, Any]) -> str:
-        return template(run, "system/material", told)
+    def print_piece(names: Mapping[str, Any]) -> str:
+        return template(run, "system/material", names)
 
-    found = (piece_of(title, value, shown) for title, value in material.evaluate(names).items())
-    return [piece for piece in found if piece is not None]
+    pieces = (piece_of(title, value, print_piece) for title, value in material.evaluate(names).items())
+    return [piece for piece in pieces if piece is not None]
 
 
 def most_on_record(phase: PhaseRun, window: int) -> int:
@@ -214,10 +214,10 @@ def original_request(phase: PhaseRun) -> str:
 
 def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
     """A system template, rendered. Raises SkillrunError when it is missing."""
-    found = run.program.library.text(name)
-    if found is None:
+    text = run.program.library.text(name)
+    if text is None:
         raise SkillrunError(
             f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it"
         )
     with budget(TIMES):
-        return found.template.render_text(names)
+        return text.template.render_text(names)

@@ -51,7 +51,7 @@ class Said:
     tools: tuple[ToolSpec, ...] = ()
 
 
-def request_for(frame: Frame, step: Step, seated: Seated, said: Said, *, shared: bool) -> Request:
+def request_for(frame: Frame, step: Step, seated: Seated, words: Said, *, shared: bool) -> Request:
     """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
 
     Raises StepFailed when it does not fit the model's window.
@@ -61,20 +61,22 @@ def request_for(frame: Frame, step: Step, seated: Seated, said: Said, *, shared:
     if speaker is None:
         speaker = phase.made.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
     role = Block(speaker, cache=persistent(frame, step), part="role")  # where it goes on, it goes on from there
-    return request_in(_asking(frame, step, seated, said), said.task, said.material, (role,), shared=shared)
+    return request_in(_asking(frame, step, seated, words), words.task, words.material, (role,), shared=shared)
 
 
-def request_going_on(frame: Frame, step: Step, seated: Seated, said: Said) -> Request | None:
+def request_going_on(frame: Frame, step: Step, seated: Seated, words: Said) -> Request | None:
     """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
     fits the window. Material is not told again where the last of its title that the conversation has is the same."""
-    phase, asked = frame.open, _asking(frame, step, seated, said)
+    phase, asked = frame.open, _asking(frame, step, seated, words)
     earlier = conversation(frame, step, seated)
-    told = {_title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks}
-    texts = [text for piece in said.material if told.get(_title(text := piece.at(WHOLE)[0])) != text]
-    final = Message("user", (*map(Block, texts), Block(_task(frame.run, said.task), cache=True)))
+    heard = {
+        _title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks
+    }
+    texts = [text for piece in words.material if heard.get(_title(text := piece.at(WHOLE)[0])) != text]
+    final = Message("user", (*map(Block, texts), Block(_task(frame.run, words.task), cache=True)))
     system, messages = shared_by_all(phase).system, (*earlier, final)
     if room := asked.room(system, messages):
-        return Request(asked.resolved.model, system, messages, room, schema=said.schema, goes_on=True)
+        return Request(asked.resolved.model, system, messages, room, schema=words.schema, goes_on=True)
     phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {asked.resolved.model}")
     frame.sessions.pop(seated.id, None)
     return None
@@ -84,10 +86,10 @@ def _title(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _asking(frame: Frame, step: Step, seated: Seated, said: Said) -> Asking:
+def _asking(frame: Frame, step: Step, seated: Seated, words: Said) -> Asking:
     resolved = frame.run.resolve(seated.member.model or seated.role.model)
     criteria = frame.text(step, "criteria") or frame.criteria
-    return Asking(frame.open, resolved, step.id or step.verb, seated.id, said.schema, said.tools, criteria)
+    return Asking(frame.open, resolved, step.id or step.verb, seated.id, words.schema, words.tools, criteria)
 
 
 @dataclass(frozen=True)
@@ -137,22 +139,22 @@ def request_in(
     opening = shared_by_all(phase).until(asking.criteria)
     ending = (Block(_task(phase.run, task), cache=shared, part="task"), *last)
     usual = most_on_record(phase, resolved.window)
-    shown = opening.blocks(usual)
+    opened = opening.blocks(usual)
     handed = pieces_at(material, WHOLE)
-    room = asking.room(opening.system, _messages(shown, handed, ending))
+    room = asking.room(opening.system, _messages(opened, handed, ending))
     if room < asking.reply:
-        shown, handed = _fitted(asking, opening, usual, material, ending)
-        room = asking.room(opening.system, _messages(shown, handed, ending))
+        opened, handed = _fitted(asking, opening, usual, material, ending)
+        room = asking.room(opening.system, _messages(opened, handed, ending))
         if not room:
-            raise _too_large(asking, asking.size(opening.system, _messages(shown, handed, ending)))
-    messages = _messages(shown, handed, ending)
-    phase.account.prompts.dropped = shown.dropped
-    _put_on_record(asking, (*opening.system, *messages[0].blocks), [*shown.left_out, *handed.left_out])
+            raise _too_large(asking, asking.size(opening.system, _messages(opened, handed, ending)))
+    messages = _messages(opened, handed, ending)
+    phase.account.prompts.dropped = opened.dropped
+    _put_on_record(asking, (*opening.system, *messages[0].blocks), [*opened.left_out, *handed.left_out])
     return Request(resolved.model, opening.system, messages, room, schema=schema)
 
 
-def _messages(shown: Shown, handed: Shown, ending: tuple[Block, ...]) -> tuple[Message, ...]:
-    return (Message("user", (*shown.blocks, *handed.blocks, *ending)),)
+def _messages(opened: Shown, handed: Shown, ending: tuple[Block, ...]) -> tuple[Message, ...]:
+    return (Message("user", (*opened.blocks, *handed.blocks, *ending)),)
 
 
 def _fitted(
@@ -166,8 +168,8 @@ def _fitted(
     levels, total = fitted(groups, window - asking.reply)
     if total > window - LEAST_REPLY:
         raise _too_large(asking, fixed + total)
-    shown = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
-    return shown, pieces_at(material, levels[HANDED])
+    opened = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
+    return opened, pieces_at(material, levels[HANDED])
 
 
 def _too_large(asking: Asking, size: int) -> StepFailed:
@@ -187,8 +189,8 @@ def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftO
     prompts = phase.account.prompts
     if prompts.is_longest(asking.step, length):
         prompts.longest[asking.step] = Longest(length, {block.part: _tokens(block.text) for block in named})
-    for one in left_out:
-        phase.leave_out(asking.step, one.title, one.tokens, str(one))
+    for omission in left_out:
+        phase.leave_out(asking.step, omission.title, omission.tokens, str(omission))
 
 
 @lru_cache(maxsize=64)  # most prompts of a phase begin alike, and tools are the same for all
@@ -204,7 +206,7 @@ def conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...
     """What a member that keeps its conversation has heard and said in the steps before this one."""
     if not persistent(frame, step):
         return ()
-    earlier = [said for where, said in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]
+    earlier = [messages for where, messages in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]
     return earlier[-1] if earlier else ()
 
 

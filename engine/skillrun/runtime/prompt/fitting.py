@@ -39,11 +39,11 @@ class Section:
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """Tokens up to the end of each unit; together rather too many than too few."""
-        total, found = 0, []
+        total, ends = 0, []
         for unit in self.units:
             total += estimate_tokens(unit)
-            found.append(total)
-        return tuple(found)
+            ends.append(total)
+        return tuple(ends)
 
     @cached_property
     def head(self) -> int:
@@ -99,12 +99,12 @@ class Outline:
         heads = [head for head in _HEADING.finditer(self.text) if not fences.hold(head.start())]
         starts = [(0, 0, ""), *((head.start(), head.end() + 1, head["name"].strip(" #*_")) for head in heads)]
         ends = [*(start for start, _, _ in starts[1:]), len(self.text)]
-        found = []
+        sections = []
         for (start, body, name), end in zip(starts, ends, strict=True):
             if start < end:
                 held = min(body, end)
-                found.append(Section(name, self.text[start:held], tuple(units(self.text[held:end]))))
-        return tuple(found)
+                sections.append(Section(name, self.text[start:held], tuple(units(self.text[held:end]))))
+        return tuple(sections)
 
     @cached_property
     def size(self) -> int:
@@ -142,16 +142,16 @@ class Shortened:
 
 def units(body: str) -> list[str]:
     """The body in pieces that stand or fall whole, with what is between them; joined they are the body."""
-    fences, found = Fences(body), []
+    fences, pieces = Fences(body), []
     start = 0
     for blank in [*_BLANK.finditer(body), None]:
         if blank is not None and fences.hold(blank.start()):
             continue
         end = blank.end() if blank is not None else len(body)
         if start < end:
-            found += _block(body[start:end])
+            pieces += _block(body[start:end])
         start = end
-    return found
+    return pieces
 
 
 def _block(text: str) -> list[str]:
@@ -166,14 +166,14 @@ def _block(text: str) -> list[str]:
 
 
 def _pieces(text: str, cuts: Sequence[int]) -> list[str]:
-    found, start = [], 0
+    pieces, start = [], 0
     for cut in [*cuts, len(text)]:
         if text[start:cut].strip():
-            found.append(text[start:cut])
+            pieces.append(text[start:cut])
             start = cut
-    if found and start < len(text):
-        found[-1] += text[start:]
-    return found or ([text] if text else [])
+    if pieces and start < len(text):
+        pieces[-1] += text[start:]
+    return pieces or ([text] if text else [])
 
 
 def highest(most: int, fits: Callable[[int], bool]) -> int | None:

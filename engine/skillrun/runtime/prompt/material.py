@@ -60,7 +60,7 @@ class LeftOut:
     sections: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        names = [in_line(one) for one in self.sections[:MOST_NAMED]]
+        names = [in_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
         much = f"about {self.tokens:,} of {self.of:,} tokens" if self.tokens < self.of else f"{self.of:,} tokens, all"
@@ -89,8 +89,8 @@ class Piece:
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
         empty = [part.told(LEFT_OUT) for part in self.parts]
         longest = sorted(names, key=len, reverse=True)
-        told = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, **_told(longest)}
-        return Outline(self.print(told)).size + 3 * len(self.parts)
+        values = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, **_told(longest)}
+        return Outline(self.print(values)).size + 3 * len(self.parts)
 
     @cached_property
     def _named(self) -> int:
@@ -100,8 +100,8 @@ class Piece:
         """Tokens of the piece at a level, rather too many than too few; never fewer at a higher one."""
         if level < 0:
             return self._named
-        texts = (part.outline for part in self.parts)
-        return max(self._named, self._frame + sum(one.cost(level) for one in texts))
+        outlines = (part.outline for part in self.parts)
+        return max(self._named, self._frame + sum(outline.cost(level) for outline in outlines))
 
     def at(self, level: int) -> tuple[str, LeftOut | None]:
         """The piece as a prompt carries it at a level, and what that leaves out."""
@@ -114,13 +114,13 @@ class Piece:
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
-        told = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, **_told(list(sections))}
-        return self.print(told), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+        names = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, **_told(list(sections))}
+        return self.print(names), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
 
 
 def _told(headings: Sequence[str]) -> dict[str, object]:
     """What the template reads of the headings below which something is left out: the first of them, fenced."""
-    names = [in_line(one) for one in headings[:MOST_TOLD]]
+    names = [in_line(heading) for heading in headings[:MOST_TOLD]]
     return {"sections": untrusted("\n".join(names)) if names else "", "more_sections": len(headings[MOST_TOLD:])}
 
 
@@ -154,8 +154,8 @@ def fitted(groups: Iterable[Group], available: int) -> tuple[dict[str, int], int
         rest = sum(costs.values()) - costs[stage.name]
         floor = max(0, stage.least)
         steps = [floor, *(level for level in _LADDER if floor < level < min(stage.most, levels[stage.name]))]
-        found = highest(len(steps) - 1, lambda at: rest + stage.cost(steps[at]) <= available)  # noqa: B023 -- at once
-        levels[stage.name] = stage.least if found is None else steps[found]
+        step = highest(len(steps) - 1, lambda at: rest + stage.cost(steps[at]) <= available)  # noqa: B023 -- at once
+        levels[stage.name] = stage.least if step is None else steps[step]
         costs[stage.name] = stage.cost(levels[stage.name])
     return levels, sum(costs.values())
 
@@ -173,25 +173,25 @@ def _parts(value: Any) -> list[Part]:
     elif isinstance(value, Mapping) and isinstance(value.get("documents"), list):
         value = value["documents"]
     if isinstance(value, list) and value and all(map(_is_said, value)):
-        return [_part(one) for one in value]
-    if isinstance(value, list) and any(isinstance(one, str) and "\n" in one.strip() for one in value):
-        return [Part(one if isinstance(one, str) else as_yaml(one)) for one in value]
+        return [_part(item) for item in value]
+    if isinstance(value, list) and any(isinstance(item, str) and "\n" in item.strip() for item in value):
+        return [Part(item if isinstance(item, str) else as_yaml(item)) for item in value]
     text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
     return [Part(text)] if text.strip() and value not in ([], {}) else []
 
 
-def _is_said(one: Any) -> bool:
+def _is_said(item: Any) -> bool:
     """Whether an item is a text with a name: a member's reply, or a document."""
-    if not isinstance(one, Mapping):
+    if not isinstance(item, Mapping):
         return False
-    return isinstance(one.get("member"), str) if "member" in one else {"path", "text"} == one.keys()
+    return isinstance(item.get("member"), str) if "member" in item else {"path", "text"} == item.keys()
 
 
-def _part(one: Mapping[str, Any]) -> Part:
-    text, reason = one.get("text"), one.get("reason") or ""
-    if one.get("status", "success") != "success":
-        reason = reason or one["status"]
-    member, path = (str(one.get(key) or "") for key in ("member", "path"))
-    if text and isinstance(data := one.get("data"), Mapping | list):
+def _part(item: Mapping[str, Any]) -> Part:
+    text, reason = item.get("text"), item.get("reason") or ""
+    if item.get("status", "success") != "success":
+        reason = reason or item["status"]
+    member, path = (str(item.get(key) or "") for key in ("member", "path"))
+    if text and isinstance(data := item.get("data"), Mapping | list):
         text = as_yaml(data)
     return Part(str(text or ""), member, path, str(reason))

@@ -110,9 +110,9 @@ async def put(
     except PreparedUnfit as unfit:
         raise unfitting(unfit) from None
     if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
-        answers = [one or answered(before.get(str(at))) for at, one in enumerate(given.answers)]
+        answers = [answer or answered(before.get(str(at))) for at, answer in enumerate(given.answers)]
         given = replace(given, answers=answers)
-    given = replace(given, answers=[_timed(times, at, one) for at, one in enumerate(given.answers)])
+    given = replace(given, answers=[_timed(times, at, answer) for at, answer in enumerate(given.answers)])
     body = _body(frame, asking, given, form)
     await run.journal.record("answer", where, fingerprint, dict(body))
     run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
@@ -124,20 +124,22 @@ def _told(frame: Frame, body: AnswerBody) -> Told:
     """What the step gives; answers of a form are among `run.answers` from here on."""
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])
-    told: Told = {"answers": body["answers"]}
+    result: Told = {"answers": body["answers"]}
     if body.get("notes"):
-        told["notes"] = body["notes"]
+        result["notes"] = body["notes"]
     if body.get("enough"):
-        told["enough"] = True
-    return told
+        result["enough"] = True
+    return result
 
 
 def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> AnswerBody:
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
-    answers = [record_of(question, one, phrases) for question, one in zip(asking.questions, given.answers, strict=True)]
+    answers = [
+        record_of(question, answer, phrases) for question, answer in zip(asking.questions, given.answers, strict=True)
+    ]
     body: AnswerBody = {"answers": answers}
-    if any(one.get("ended") for one in given.answers):
+    if any(answer.get("ended") for answer in given.answers):
         body["enough"] = True
     if given.notes:
         body["notes"] = given.notes
@@ -157,11 +159,11 @@ async def _brought_up_to_date(
         assert doubtful.unclear is not None
         same = settled(known, doubtful)
         left = doubtful.unclear.besides(same)
-        found = await _asked_again(frame, asking, replace(doubtful, unclear=left), same)
-        if found is None:
+        given = await _asked_again(frame, asking, replace(doubtful, unclear=left), same)
+        if given is None:
             raise await paused(frame, left.message, left.next_step)
-        body = _body(frame, asking, found, doubtful.name)
-        new = [one for at, one in enumerate(body["answers"]) if at not in same]
+        body = _body(frame, asking, given, doubtful.name)
+        new = [record for at, record in enumerate(body["answers"]) if at not in same]
         frame.run.emit(Answered(where, frame.open.name, tuple(new), replayed=False))
     if body is None:
         return known
@@ -176,20 +178,22 @@ def _kept_on_the_way(
     given, and so is what was typed and not sent."""
     journal, address = frame.run.journal, f"{where}/given"
     note = journal.find("note", address, fingerprint) or {}
-    kept = {name: dict(one) if isinstance(one := note.get(name), dict) else {} for name in ("given", *KEPT)}
+    kept = {name: dict(values) if isinstance(values := note.get(name), dict) else {} for name in ("given", *KEPT)}
 
     async def keep(what: Kept, number: str, value: Any) -> None:
         kept[what][number] = value
         if what == "given":
             kept["times"][number] = moment()
-        await journal.record("note", address, fingerprint, {name: dict(one) for name, one in kept.items() if one})
+        await journal.record(
+            "note", address, fingerprint, {name: dict(values) for name, values in kept.items() if values}
+        )
 
     left = Left(kept["given"], _texts(kept["sure"]), _texts(kept["typed"]))
     return replace(asking, left=left, keep=keep), kept["times"]
 
 
-def _texts(found: Mapping[str, Any]) -> dict[str, str]:
-    return {name: one for name, one in found.items() if isinstance(one, str)}
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: text for name, text in values.items() if isinstance(text, str)}
 
 
 def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
@@ -203,13 +207,13 @@ async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bo
     """An answer for each question: from the form, prepared, from the person, or by default."""
     store = frame.run.store
     name = store.ledger.name(form) if form is not None else None
-    found = reading(frame.run, name, asking.questions) if name is not None else None
-    if found is not None:
-        if found.unclear is None:
-            return Given(found.filled.answers, found.filled.notes, found)
-        again = await _asked_again(frame, asking, found)
+    form_read = reading(frame.run, name, asking.questions) if name is not None else None
+    if form_read is not None:
+        if form_read.unclear is None:
+            return Given(form_read.filled.answers, form_read.filled.notes, form_read)
+        again = await _asked_again(frame, asking, form_read)
         if again is None:
-            raise await paused(frame, found.unclear.message, found.unclear.next_step)
+            raise await paused(frame, form_read.unclear.message, form_read.unclear.next_step)
         return again
     begun = asking.left.begun  # in the terminal, which goes on with the next one
     given = await frame.run.session.person.ask(asking, now=begun or (name is None and not leave))
@@ -233,7 +237,7 @@ def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> NextStep:
     lines = []
     for question in questions[:MOST_NAMED]:
         first, *others = [*map(on_one_line, choices_of(question)), "…"]
-        others = [one for one in others if one != "…"]
+        others = [choice for choice in others if choice != "…"]
         lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
     file = frame.run.session.person.typed.get("--answers", ANSWERS)
@@ -271,8 +275,8 @@ async def _asked_again(
     person, unclear = frame.run.session.person, form.unclear
     assert unclear is not None
     if unclear.untouched:
-        found = await person.ask(asking, now=False)
-        return None if found is None else Given(found, "", form)
+        given = await person.ask(asking, now=False)
+        return None if given is None else Given(given, "", form)
     if not person.attended:
         return None
     left = {
@@ -283,7 +287,7 @@ async def _asked_again(
     given = await person.ask(replace(asking, questions=tuple(left.values()), left=Left(), keep=None))
     if given is None:
         return None
-    mended = {number: _beside(one, unclear, number) for number, one in zip(left, given, strict=True)}
+    mended = {number: _beside(answer, unclear, number) for number, answer in zip(left, given, strict=True)}
     answers = [mended.get(number, before.get(number, answer)) for number, answer in enumerate(unclear.answers)]
     return Given(answers, unclear.notes, form)
 

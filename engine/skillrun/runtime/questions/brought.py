@@ -19,7 +19,7 @@ def place(pattern: str) -> str:
     return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
 
 
-def passed_over(run: Run, pattern: str, found: Collection[str]) -> list[str]:
+def passed_over(run: Run, pattern: str, taken: Collection[str]) -> list[str]:
     """A line for each file, link or folder where the pattern looks that it does not take, and why."""
     folder = place(pattern)
     if not folder:
@@ -30,7 +30,7 @@ def passed_over(run: Run, pattern: str, found: Collection[str]) -> list[str]:
         hidden = any(part.startswith(".") for part in name.split("/"))
         if (
             hidden
-            or name in found
+            or name in taken
             or name in own
             or (kind == "folder" and name.rpartition("/")[2].startswith("round-"))
         ):
@@ -49,12 +49,12 @@ def _below(run: Run, folder: str) -> Iterator[tuple[str, str]]:
     while left:
         name, depth = left.pop(0)
         with suppress(OSError):
-            for one, kind in run.store.files.entries(name):
+            for leaf, kind in run.store.files.entries(name):
                 seen += 1
                 if seen > MOST:
                     return
-                path = f"{name}/{one}"
-                if kind == "folder" and depth < DEEPEST and not re.fullmatch(r"round-\d+|\..*", one):
+                path = f"{name}/{leaf}"
+                if kind == "folder" and depth < DEEPEST and not re.fullmatch(r"round-\d+|\..*", leaf):
                     left.append((path, depth + 1))
                 yield path, kind
 

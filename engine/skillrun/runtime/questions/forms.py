@@ -90,9 +90,9 @@ def _decided(question: Question, given: Answer, phrases: Phrases) -> Answer:
         return given
     comment = "\n".join(filter(None, [*empty, str(given.get("comment", ""))]))
     kept = [item for item in items if item not in empty]
-    found = answered(kept, comment=comment) if kept else {**by_default(question), "comment": comment}
+    decided = answered(kept, comment=comment) if kept else {**by_default(question), "comment": comment}
     rest = {key: value for key, value in given.items() if key != "answer"}
-    return cast(Answer, rest | found)
+    return cast(Answer, rest | decided)
 
 
 def revised(
@@ -117,16 +117,16 @@ def revised(
             text = f"{name} was changed after it was read, and the earlier answers hold, because it is not plain:"
             run.emit(Notice(f"{text}\n{unclear.message}", "warn"))
         return None, now
-    answers, told = list(known["answers"]), []
+    answers, changes = list(known["answers"]), []
     phrases = phrases_of(run)
     for at in changed:
         record = record_of(questions[at], now.filled.answers[at], phrases)
-        told.append(f"{questions[at]['id']} {_difference(answers[at], record)}")
+        changes.append(f"{questions[at]['id']} {_difference(answers[at], record)}")
         answers[at] = record
     notes = now.filled.notes
-    told += ["its notes"] if notes != known.get("notes", "") else []
-    if told:
-        run.emit(Notice(f"{name} was changed after it was read: {', '.join(told)}"))
+    changes += ["its notes"] if notes != known.get("notes", "") else []
+    if changes:
+        run.emit(Notice(f"{name} was changed after it was read: {', '.join(changes)}"))
     body: AnswerBody = {**known, "answers": answers, "form": now.to_dict()}
     if notes or "notes" in known:
         body["notes"] = notes
@@ -137,7 +137,9 @@ def settled(known: AnswerBody, now: Reading) -> dict[int, QuestionRecord]:
     """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
     before = known["form"]
     pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
-    as_before = (at for at, (was, doubts, one, why) in enumerate(pairs) if was == one and list(doubts) == list(why))
+    as_before = (
+        at for at, (was, doubts, answer, why) in enumerate(pairs) if was == answer and list(doubts) == list(why)
+    )
     return {at: known["answers"][at] for at in as_before}
 
 
@@ -157,7 +159,7 @@ async def reread(run: Run, done: Collection[str]) -> None:
             continue  # it is evaluated again, and reads its form itself
         known = cast(AnswerBody, entry.body)
         try:
-            body, _ = revised(run, known, [_question_of(one) for one in known["answers"]], over=True)
+            body, _ = revised(run, known, [_question_of(record) for record in known["answers"]], over=True)
         except (SkillrunError, OSError) as error:
             run.emit(Notice(f"the earlier answers hold: {error}", "warn"))
             continue
@@ -172,12 +174,12 @@ def _question_of(record: QuestionRecord) -> Question:
 
 def heard(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
     """What was answered in forms, as they stand: in earlier rounds, and in the phases `before` this one."""
-    found = []
+    records = []
     for entry in _with_forms(run):
         name, number = _place(entry)
         if phase is None or number < phase.round or (number == phase.round and name in before):
-            found += entry.body["answers"]
-    return found
+            records += entry.body["answers"]
+    return records
 
 
 def _with_forms(run: Run) -> list[Entry]:

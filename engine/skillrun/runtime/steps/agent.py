@@ -51,27 +51,27 @@ async def act(step: Step, frame: Frame) -> AgentResult | Partial:
     shape = frame.shape(step)
     record = attachment(step, frame)
     answers = await _ask_all(step, frame, seated, shape, record)
-    replies = [_reply(one, answers[one.id], record) for one in seated]
-    good = [one for one in seated if answers[one.id].ok]
+    replies = [_reply(member, answers[member.id], record) for member in seated]
+    good = [member for member in seated if answers[member.id].ok]
     least = frame.whole(step, "at_least", 1) if several else 1
-    missing = [one for one in seated if not answers[one.id].ok]
-    if missing and all(answers[one.id].refused for one in seated):  # to be mended, and nothing to go on without
+    missing = [member for member in seated if not answers[member.id].ok]
+    if missing and all(answers[member.id].refused for member in seated):  # to be mended, and nothing to go on without
         least = max(1, least)
     if len(good) < least:
-        reasons = "; ".join(f"{one.id}: {answers[one.id].reason}" for one in missing)
-        ways = (answers[one.id].next_step for one in missing if answers[one.id].vain)
+        reasons = "; ".join(f"{member.id}: {answers[member.id].reason}" for member in missing)
+        ways = (answers[member.id].next_step for member in missing if answers[member.id].vain)
         way = NextStep.read(next(ways, ""))
         raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, way)
-    for one in good:
-        if answers[one.id].dropped:
-            tell_dropped(frame.open, f"{frame.at(step)}/{one.id}", one.id, answers[one.id].dropped)
+    for member in good:
+        if answers[member.id].dropped:
+            tell_dropped(frame.open, f"{frame.at(step)}/{member.id}", member.id, answers[member.id].dropped)
     result = _result(several, good, answers, replies)
     await _write(step, frame, good, answers, result)
     if record is not None:
         records = _with_records(step, frame, record, several, good, answers, result.get("path", ()))
         result = {**result, **records}
     if missing:
-        return Partial(result, [f"{one.id}: {answers[one.id].reason}" for one in missing])
+        return Partial(result, [f"{member.id}: {answers[member.id].reason}" for member in missing])
     return result
 
 
@@ -84,12 +84,12 @@ async def _ask_all(
     the model has responded for the first time: that makes the cache that the others read. All requests are made before
     the first is sent: none of them depends on who answers first.
     """
-    requests = {one.id: _asked(step, frame, one, shape, record, shared=len(seated) > 1) for one in seated}
+    requests = {member.id: _asked(step, frame, member, shape, record, shared=len(seated) > 1) for member in seated}
     if len(requests) < len(seated):
-        twice = next(one.id for index, one in enumerate(seated) if one in seated[:index])
+        twice = next(member.id for index, member in enumerate(seated) if member in seated[:index])
         raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
     if frame.in_turn:
-        return {member: await _ask(step, frame, asked) for member, asked in requests.items()}
+        return {id_: await _ask(step, frame, asked) for id_, asked in requests.items()}
     starts: dict[str, asyncio.Future[bool]] = {}
     waits = len(seated) > 1 and worth_caching(frame.open)
 
@@ -108,13 +108,13 @@ async def _ask_all(
         finally:  # where it ends the step, nothing more begins
             settle(False)
 
-    found = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # none under way is dropped
+    results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # none under way is dropped
     answers: dict[str, Answer] = {}
-    for member, came in zip(requests, found, strict=True):
-        if isinstance(came, BaseException):
-            raise came
-        assert came is not None, "whoever went ahead has raised before"
-        answers[member] = came
+    for id_, result in zip(requests, results, strict=True):
+        if isinstance(result, BaseException):
+            raise result
+        assert result is not None, "whoever went ahead has raised before"
+        answers[id_] = result
     return answers
 
 
@@ -128,11 +128,11 @@ def _asked(
     schema = shape.schema if shape else None
     request = None
     if conversation(frame, step, seated):
-        said = _said(step, frame, seated, record, schema, tools, remembers=True)
-        request = request_going_on(frame, step, seated, said)
+        words = _said(step, frame, seated, record, schema, tools, remembers=True)
+        request = request_going_on(frame, step, seated, words)
     if request is None:
-        said = _said(step, frame, seated, record, schema, tools, remembers=False)
-        request = request_for(frame, step, seated, said, shared=shared)
+        words = _said(step, frame, seated, record, schema, tools, remembers=False)
+        request = request_for(frame, step, seated, words, shared=shared)
     if record is not None and resolved.records:
         request = replace(request, record=record.shape.schema)
     invalid = frame.text(step, "invalid")
@@ -178,22 +178,22 @@ async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], o
     there will be none.
     """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    found: Answer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
-    while found is None:
+    reply: Answer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
+    while reply is None:
         attempt = phase.attempts.tries.get(key, 0) + 1
         came = await answer(phase, asked, attempt, responded)
         if not came.refused:
             phase.attempts.tries[key] = attempt
         if came.ok or came.refused or attempt > phase.forgiven(key):
-            found = came
+            reply = came
     responded()
-    if found.vain:
-        phase.attempts.vain[key] = found
-    if found.ok:
-        phase.attempts.answers[key] = found
+    if reply.vain:
+        phase.attempts.vain[key] = reply
+    if reply.ok:
+        phase.attempts.answers[key] = reply
         if persistent(frame, step):
-            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = found.messages
-    return found
+            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = reply.messages
+    return reply
 
 
 def _with_records(
@@ -206,40 +206,40 @@ def _with_records(
     paths: str | Iterable[str],
 ) -> RecordResult:
     """What the id gives of the records, which are kept for the phase; what is missing of them is said."""
-    records = {one.id: answers[one.id].record for one in good}
-    for one in good:
-        if answers[one.id].lacking:
-            tell_missing(step, frame, one.id, record, records[one.id], answers[one.id].lacking)
-    there = [one for one in records.values() if one is not None]
+    records = {member.id: answers[member.id].record for member in good}
+    for member in good:
+        if answers[member.id].lacking:
+            tell_missing(step, frame, member.id, record, records[member.id], answers[member.id].lacking)
+    there = [entry for entry in records.values() if entry is not None]
     put_on_record(step, frame, record, there, [paths] if isinstance(paths, str) else paths)
     result: RecordResult = {}
     if several or there:
         result["record"] = there if several else there[0]
     if record.points:
-        result["points"] = [point for name, one in records.items() for point in point_answers(record, one, name)]
+        result["points"] = [point for name, entry in records.items() for point in point_answers(record, entry, name)]
     return result
 
 
-def _reply(one: Seated, found: Answer, record: Attachment | None) -> MemberReply:
-    reads = [lines.to_dict() for lines in merged(found.reads)]
-    reply: Spoken = {"member": one.id, "status": found.status, "reads": reads}
-    if found.text:
-        reply["text"] = found.text
-    if found.data is not None:
-        reply["data"] = found.data
-    if found.record is not None:
-        reply["record"] = found.record
-    if record is not None and record.points and found.ok:
-        reply["points"] = point_answers(record, found.record, one.id)
-    if found.reason:
-        reply["reason"], reply["kind"] = found.reason, found.kind or found.status
-    return {**reply, "dropped": [dict(vars(one)) for one in found.dropped]}
+def _reply(member: Seated, answer: Answer, record: Attachment | None) -> MemberReply:
+    reads = [lines.to_dict() for lines in merged(answer.reads)]
+    reply: Spoken = {"member": member.id, "status": answer.status, "reads": reads}
+    if answer.text:
+        reply["text"] = answer.text
+    if answer.data is not None:
+        reply["data"] = answer.data
+    if answer.record is not None:
+        reply["record"] = answer.record
+    if record is not None and record.points and answer.ok:
+        reply["points"] = point_answers(record, answer.record, member.id)
+    if answer.reason:
+        reply["reason"], reply["kind"] = answer.reason, answer.kind or answer.status
+    return {**reply, "dropped": [dict(vars(item)) for item in answer.dropped]}
 
 
 def _result(
     several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[MemberReply]
 ) -> AgentResult:
-    dropped: list[Item] = [{"member": one["member"], **each} for one in replies for each in one["dropped"]]
+    dropped: list[Item] = [{"member": reply["member"], **item} for reply in replies for item in reply["dropped"]]
     if not several:
         only = answers[good[0].id]
         result: AgentResult = {"text": only.text, "replies": replies, "degraded": False}
@@ -247,8 +247,8 @@ def _result(
             result["data"] = only.data
         result["dropped"] = dropped
         return result
-    text = "\n\n".join(f"{one.id}:\n\n{answers[one.id].text}" for one in good)
-    data = [answers[one.id].data for one in good if answers[one.id].data is not None]
+    text = "\n\n".join(f"{member.id}:\n\n{answers[member.id].text}" for member in good)
+    data = [answers[member.id].data for member in good if answers[member.id].data is not None]
     return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies), "dropped": dropped}
 
 
@@ -259,13 +259,13 @@ async def _write(
     if value is None:
         return
     paths: list[str] = []
-    for one in good:
-        named = value.text(frame_names(frame, one.names))
+    for member in good:
+        named = value.text(frame_names(frame, member.names))
         path = _free(named, paths)
         if path != named:
-            frame.open.warn(f"{step.id}: {named} is another member's; what {one.id} wrote is {path}")
-        found = answers[one.id]
-        text = await put_reply(frame, step, path, found.text, found.data)
+            frame.open.warn(f"{step.id}: {named} is another member's; what {member.id} wrote is {path}")
+        answer = answers[member.id]
+        text = await put_reply(frame, step, path, answer.text, answer.data)
         if len(good) == 1 and "data" not in result:
             result["text"] = text
         paths.append(path)

@@ -37,10 +37,10 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     own = [step.main, *(step.values.get(name) for name in SHARED)]
     computed = any(value is not None and value.computed for value in own)
     enough = frame.text(step, "enough")
-    told = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
+    result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
     frame.open.account.asked.extend(question["id"] for question in questions)
-    first = told["answers"][0].get("answer")
-    return dict(told) if first is None else {**told, "answer": first}
+    first = result["answers"][0].get("answer")
+    return dict(result) if first is None else {**result, "answer": first}
 
 
 def _questions(step: Step, frame: Frame) -> list[Question]:
@@ -88,13 +88,13 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     if known is not None and frame.run.session.keeps_reads:
         _warn(frame, [*known.get("passed_over", []), *late(frame.run, pattern, known.get("files") or [])])
         return _given(known)
-    found = frame.run.store.matching(pattern)
+    names = frame.run.store.matching(pattern)
     default = frame.value(step, "default", None)
-    beside = passed_over(frame.run, pattern, found)
-    if not found and place(pattern):
+    beside = passed_over(frame.run, pattern, names)
+    if not names and place(pattern):
         frame.run.store.ledger.make_folder(place(pattern))
-    files = list(found)
-    if not found and default is not None:
+    files = list(names)
+    if not names and default is not None:
         asked: Question = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
         asked["choices"], asked["means"] = [THERE, GO_ON], {str(default): GO_ON}
         asking = Questions(frame.at(step).partition("/")[2], frame.open.title, (asked,))
@@ -102,17 +102,17 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
-        answers = tuple(record_of(asked, one, phrases_of(frame.run)) for one in given or ())
+        answers = tuple(record_of(asked, given_answer, phrases_of(frame.run)) for given_answer in given or ())
         if answers:
             frame.run.emit(Answered(where, frame.open.name, answers, replayed=False))
         without = given is not None and given[0].get("answer") == GO_ON
         files = [] if without else frame.run.store.matching(pattern)
-        found = [str(default)] if without else files
+        names = [str(default)] if without else files
     _warn(frame, beside)
-    if not found:
+    if not names:
         hint = f"put files that match `{pattern}` into {frame.run.store.place()}"
         raise await paused(frame, frame.text(step), hint)
-    result: ToolBody = {"answers": [], "answer": ", ".join(found), "pattern": pattern, "files": files}
+    result: ToolBody = {"answers": [], "answer": ", ".join(names), "pattern": pattern, "files": files}
     if beside:
         result["passed_over"] = beside
     await frame.run.journal.record("tool", where, digest(pattern), dict(result))

@@ -59,7 +59,7 @@ def branch_of(
         items={},
         marked=marked,
     )
-    sessions = {member: dict(said) for member, said in frame.sessions.items()}
+    sessions = {member: dict(conversations) for member, conversations in frame.sessions.items()}
     inner = replace(frame, open=branch, address=address, names={}, sessions=sessions, degraded=[])
     inner.names.update({**frame.names, "run": run, **names})
     inner.absent(absent)
@@ -95,9 +95,9 @@ def take_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
 
 
 def _add(there: list[Any], more: Iterable[Any]) -> None:
-    for one in more:
-        if one not in there:
-            there.append(one)
+    for entry in more:
+        if entry not in there:
+            there.append(entry)
 
 
 def _records(
@@ -108,20 +108,20 @@ def _records(
     gone = {key for key in before if given.get(key) is not before[key]}
     kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
     new = {key: step for key, step in given.items() if step is not before.get(key)}
-    told = iter(apart(_all(new.values()), start, _ids(kept.values())))
+    numbered = iter(apart(_all(new.values()), start, _ids(kept.values())))
     for key, step in new.items():
-        records = tuple(next(told) for _ in step.records)
+        records = tuple(next(numbered) for _ in step.records)
         same = kept.get(key, Recorded((), frozenset()))
         kept[key] = Recorded((*same.records, *records), same.asked | step.asked, same.paths | step.paths)
     return kept
 
 
 def _all(recorded: Iterable[Recorded]) -> Iterator[Mapping[str, Any]]:
-    for one in recorded:
-        yield from one.records
+    for step in recorded:
+        yield from step.records
 
 
 def _ids(recorded: Iterable[Recorded]) -> set[str]:
     """Every id that is on record."""
     entries = (entry for record in _all(recorded) for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
-    return {str(one["id"]) for one in entries if isinstance(one, Mapping) and one.get("id")}
+    return {str(entry["id"]) for entry in entries if isinstance(entry, Mapping) and entry.get("id")}

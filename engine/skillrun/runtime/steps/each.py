@@ -59,30 +59,30 @@ async def act(step: Step, frame: Frame) -> EachResult | Partial:
         tell_items(frame.run, phase.name, address.partition("/")[2], len(items))
     kept = phase.items.setdefault(address, Kept(Fork.of(frame), {}))
     least = frame.whole(step, "at_least", 1) if items else 0
-    tried = await _evaluated(step, frame, [one for one in items if one.key not in kept.done], kept, len(items))
-    for one in tried:
-        take_over(frame, one.inner, kept.fork, succeeded=one.done)
-    kept.done |= {one.item.key: one for one in tried if one.done}
-    known = {**kept.done, **{one.item.key: one for one in tried}}
-    take_answers(frame, [known[one.key].inner for one in items if one.key in known], kept.fork)
-    if any(one.waiting for one in tried):
-        raise _waiting(one.waiting for one in tried if one.waiting)
-    failed = {one.item.key: one for one in tried if not one.done}
+    attempts = await _evaluated(step, frame, [item for item in items if item.key not in kept.done], kept, len(items))
+    for attempt in attempts:
+        take_over(frame, attempt.inner, kept.fork, succeeded=attempt.done)
+    kept.done |= {attempt.item.key: attempt for attempt in attempts if attempt.done}
+    known = {**kept.done, **{attempt.item.key: attempt for attempt in attempts}}
+    take_answers(frame, [known[item.key].inner for item in items if item.key in known], kept.fork)
+    if any(attempt.waiting for attempt in attempts):
+        raise _waiting(attempt.waiting for attempt in attempts if attempt.waiting)
+    failed = {attempt.item.key: attempt for attempt in attempts if not attempt.done}
     _check_apart(step, frame, [*kept.done.values(), *failed.values()])
     result: EachResult = {
-        "done": [_given(step, kept.done[one.key]) for one in items if one.key in kept.done],
+        "done": [_given(step, kept.done[item.key]) for item in items if item.key in kept.done],
         "failed": [
-            {"id": one.id, _name(step): one.value, "reason": failed[one.key].reason}
-            for one in items
-            if one.key in failed
+            {"id": item.id, _name(step): item.value, "reason": failed[item.key].reason}
+            for item in items
+            if item.key in failed
         ],
         "degraded": bool(failed),
     }
-    reasons = [f"{one.item.id}: {one.reason}" for one in failed.values()]
+    reasons = [f"{attempt.item.id}: {attempt.reason}" for attempt in failed.values()]
     if len(kept.done) < least:
-        way = next((one.next_step for one in failed.values() if one.next_step), NOTHING)
-        told = _told(reasons) if reasons else f"at least {least} have to"
-        message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({told})"
+        way = next((attempt.next_step for attempt in failed.values() if attempt.next_step), NOTHING)
+        because = _told(reasons) if reasons else f"at least {least} have to"
+        message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({because})"
         raise EachFailed(message, address, result, way)
     return Partial(result, [_told(reasons)]) if failed else result
 
@@ -96,11 +96,11 @@ def _name(step: Step) -> str:
     return identifier(step.item)
 
 
-def _given(step: Step, tried: Tried) -> Mapping[str, object]:
+def _given(step: Step, attempt: Tried) -> Mapping[str, object]:
     """An item that is done, with what its steps gave."""
-    names = tried.inner.names
-    found = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
-    return {**found, "id": tried.item.id, _name(step): tried.item.value}
+    names = attempt.inner.names
+    given = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
+    return {**given, "id": attempt.item.id, _name(step): attempt.item.value}
 
 
 async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of: int) -> list[Tried]:
@@ -108,27 +108,27 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of
     at_once = 1 if frame.in_turn else frame.whole(step, "at_once", AT_ONCE)
     slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(kept.done)
 
-    async def one(item: Item) -> Tried | None:
+    async def evaluate(item: Item) -> Tried | None:
         nonlocal ended
         async with slots:
             if ending.is_set():
                 return None
             try:
-                tried = await _steps_of(step, frame, kept.fork, item)
+                attempt = await _steps_of(step, frame, kept.fork, item)
             except BaseException:
                 ending.set()
                 raise
-        ended += tried.waiting is None
-        if tried.waiting is None and (tried.reason or tried.inner.open.account.prompts.made):
-            status = "done" if tried.done else "failed"
-            frame.run.emit(ItemEnded(frame.open.name, step.id or step.verb, item.id, status, ended, of, tried.reason))
-        return tried
+        ended += attempt.waiting is None
+        if attempt.waiting is None and (attempt.reason or attempt.inner.open.account.prompts.made):
+            status = "done" if attempt.done else "failed"
+            frame.run.emit(ItemEnded(frame.open.name, step.id or step.verb, item.id, status, ended, of, attempt.reason))
+        return attempt
 
-    found = await asyncio.gather(*map(one, items), return_exceptions=True)  # none under way is dropped
-    for came in found:
-        if isinstance(came, BaseException):
-            raise came
-    return [came for came in found if isinstance(came, Tried)]
+    results = await asyncio.gather(*map(evaluate, items), return_exceptions=True)  # none under way is dropped
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if isinstance(result, Tried)]
 
 
 async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
@@ -136,8 +136,8 @@ async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
     marked = f"{step.id or step.verb} {item.id}"
     inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps).names)
     try:
-        for one in step.steps:
-            await inner.evaluate(one)
+        for inner_step in step.steps:
+            await inner.evaluate(inner_step)
     except StepFailed as failure:
         return Tried(item, inner, failure.reason, failure.next_step)
     except Stopped as stopped:
@@ -149,19 +149,19 @@ async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
 
 def _waiting(several: Iterable[Waiting]) -> Waiting:
     """What is said where a person has something to do for some of the items."""
-    found = list(several)
-    reason = "; ".join(dict.fromkeys(one.reason for one in found))
-    pause = next((one.pause for one in found if one.pause == "exit"), found[0].pause)
-    return Waiting(reason, found[0].next_step, pause)
+    waits = list(several)
+    reason = "; ".join(dict.fromkeys(wait.reason for wait in waits))
+    pause = next((wait.pause for wait in waits if wait.pause == "exit"), waits[0].pause)
+    return Waiting(reason, waits[0].next_step, pause)
 
 
-def _check_apart(step: Step, frame: Frame, several: Iterable[Tried]) -> None:
+def _check_apart(step: Step, frame: Frame, attempts: Iterable[Tried]) -> None:
     """Raises StepFailed where two items write one file: which of them it holds would be a matter of time."""
     writers: dict[str, str] = {}
-    for one in several:
-        for path in one.inner.open.account.artifacts:
-            first = writers.setdefault(path, one.item.id)
-            if first != one.item.id:
-                reason = f"`{step.id or step.verb}`: {first} and {one.item.id} both write {shown(plain_data(path))}"
+    for attempt in attempts:
+        for path in attempt.inner.open.account.artifacts:
+            first = writers.setdefault(path, attempt.item.id)
+            if first != attempt.item.id:
+                reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {shown(plain_data(path))}"
                 way = NextStep.of("let the file's name have the item's id in it")
                 raise StepFailed(reason, frame.at(step), way)

@@ -38,7 +38,7 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
     """`.found`, `.missing` and `.withheld`: the items as they were; with `show`, `.texts` and the places `.left_out` of
     them. A resumed phase finds the same."""
     items = _items(frame.main(step))
-    paths = [_path(step, frame, one) for one in items]
+    paths = [_path(step, frame, item) for item in items]
     wanted = list(dict.fromkeys(paths))
     most = max(0, frame.whole(step, "show", 0)) if "show" in step.values else None
     places = _places(items, paths) if most is not None else {}
@@ -82,19 +82,19 @@ def _expected(run: Run, step: str) -> dict[str, str]:
 
 def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[Range]]:
     """The lines of each path that its records name; none where one of them names no lines, and means all."""
-    found: dict[str, list[Range]] = {}
+    places: dict[str, list[Range]] = {}
     whole = set()
     for item, path in zip(items, map(normpath, paths), strict=True):
-        lines = [_range(one) for one in item.get("lines") or ()] if isinstance(item, Mapping) else []
-        found.setdefault(path, []).extend(one for one in lines if one)
+        lines = [_range(written) for written in item.get("lines") or ()] if isinstance(item, Mapping) else []
+        places.setdefault(path, []).extend(line_range for line_range in lines if line_range)
         if not any(lines):
             whole.add(path)
-    return {path: [] if path in whole else lines for path, lines in found.items()}
+    return {path: [] if path in whole else lines for path, lines in places.items()}
 
 
 def _range(value: Any) -> Range | None:
     ends = (value.get("first"), value.get("last")) if isinstance(value, Mapping) else (value, value)
-    first, last = (one if isinstance(one, int) and not isinstance(one, bool) else 0 for one in ends)
+    first, last = (end if isinstance(end, int) and not isinstance(end, bool) else 0 for end in ends)
     return (first, last) if 1 <= first <= last else None
 
 
@@ -122,8 +122,8 @@ def _verdict(repository: Readable, path: str) -> Verdict:
     if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
         return "missing"
     try:
-        with repository.opened(name) as found:
-            return "found" if found.is_folder or not path.endswith("/") else "missing"
+        with repository.opened(name) as entry:
+            return "found" if entry.is_folder or not path.endswith("/") else "missing"
     except Withheld:
         return "withheld"
     except PathRefused:
@@ -139,8 +139,8 @@ def _verdict(repository: Readable, path: str) -> Verdict:
 def _is_file(repository: Readable, path: str) -> bool:
     """Whether a path is that of one file that models may read, and no folder or pattern."""
     try:
-        with repository.opened(path) as found:
-            return not found.is_folder
+        with repository.opened(path) as entry:
+            return not entry.is_folder
     except TimeoutError:
         raise
     except (OSError, ValueError, SkillrunError):

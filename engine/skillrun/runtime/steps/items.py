@@ -47,19 +47,19 @@ def items_of(step: Step, frame: Frame) -> list[Item]:
     if len(given) > most:
         way = NextStep.of("take fewer, such as `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
         raise StepFailed(f"`{name}` has {len(given):,} items; one list has at most {most:,}", frame.at(step), way)
-    written = [(_written(one), _id(one, step.by or "id"), one) for one in given]
-    different = {text: (known, one) for text, known, one in written}
+    written = [(_written(value), _id(value, step.by or "id"), value) for value in given]
+    different = {text: (known, value) for text, known, value in written}
     times = Counter(known for known, _ in different.values() if known)
-    found = []
-    for text, (known, one) in different.items():
+    items = []
+    for text, (known, value) in different.items():
         key = _key(known, text, alone=times[known] == 1)
-        found.append(Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, one))
-    if len(found) < len(given):
-        frame.open.warn(f"{name}: {len(given) - len(found)} of {len(given)} items are there twice, and count once")
+        items.append(Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, value))
+    if len(items) < len(given):
+        frame.open.warn(f"{name}: {len(given) - len(items)} of {len(given)} items are there twice, and count once")
     for twice in (known for known, number in times.items() if number > 1):
-        told = ", ".join(one.id for one in found if one.id.startswith(_start(twice)))
-        frame.open.warn(f"{name}: {times[twice]} items have the id {shown(twice)}; they are told apart as {told}")
-    return found
+        ids = ", ".join(item.id for item in items if item.id.startswith(_start(twice)))
+        frame.open.warn(f"{name}: {times[twice]} items have the id {shown(twice)}; they are told apart as {ids}")
+    return items
 
 
 def _written(value: Any) -> str:

@@ -23,11 +23,11 @@ async def looked(step: Step, frame: Frame, question: str, look: Look) -> ToolBod
     key = f"{where} {fingerprint}"
     while key not in phase.attempts.answers:
         attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1
-        found = await _attempt(frame, f"{where}.{attempt}", fingerprint, look)
-        if "error" not in found:
-            phase.attempts.answers[key] = found
+        result = await _attempt(frame, f"{where}.{attempt}", fingerprint, look)
+        if "error" not in result:
+            phase.attempts.answers[key] = result
         elif attempt > phase.forgiven(key):
-            raise StepFailed(found["error"], frame.at(step))
+            raise StepFailed(result["error"], frame.at(step))
     return cast(ToolBody, phase.attempts.answers[key])
 
 
@@ -38,9 +38,9 @@ async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> 
     if known is not None and frame.run.session.keeps_reads:
         return known
     try:
-        found: ToolBody = clean(await look())
+        result: ToolBody = clean(await look())
     except SkillrunError as error:
-        found = {"error": str(error)}
-    if known != found:
-        await journal.record("tool", address, fingerprint, dict(found))
-    return found
+        result = {"error": str(error)}
+    if known != result:
+        await journal.record("tool", address, fingerprint, dict(result))
+    return result

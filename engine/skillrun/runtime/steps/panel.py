@@ -40,8 +40,8 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
         in_turn=frame.in_turn,
     )
     try:
-        for one in protocol.steps:
-            await inner.evaluate(one)
+        for inner_step in protocol.steps:
+            await inner.evaluate(inner_step)
     except Stopped as stopped:
         raise StepFailed(stopped.reason or f"`{name}` stopped", frame.at(step)) from None
     names = frame_names(inner)
@@ -54,7 +54,7 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
 
 def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, object]:
     """The protocol's inputs; what it does not know is an error, or is dropped where its name is computed."""
-    known = {one.name for one in protocol.inputs}
+    known = {field.name for field in protocol.inputs}
     taken = {name: value for name, value in given.items() if strict or name in known}
     values, errors, warnings = given_values(protocol.inputs, taken, {"config": frame.names.get("config")})
     for text in warnings:
@@ -83,4 +83,4 @@ async def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, obje
         return {name: members[index % len(members)].id for index, name in enumerate(seats.names)}
     if not seats.least <= len(members) <= seats.most:
         raise StepFailed(f"`{protocol.name}` seats {seats.least} to {seats.most} members, not {len(members)}")
-    return {"members": [dict(one.names) for one in members]}
+    return {"members": [dict(member.names) for member in members]}

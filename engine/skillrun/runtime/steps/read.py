@@ -46,15 +46,15 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
             where = "the project"
             if (typed := typed_place(frame.run, pattern)) is not None:
                 where = "what was typed"
-                with Readable(Tree(typed[0], links=True), secret_names(frame.run)) as found:
-                    names = [typed[1]] if pattern in typed_paths(frame.run) else _matching(found, typed[1])
-                    return _contents(found, names)
-            with opened_project(frame.run) as found:
-                names = _matching(found, below(frame.run, pattern))
-                return _contents(found, names)
+                with Readable(Tree(typed[0], links=True), secret_names(frame.run)) as folder:
+                    names = [typed[1]] if pattern in typed_paths(frame.run) else _matching(folder, typed[1])
+                    return _contents(folder, names)
+            with opened_project(frame.run) as folder:
+                names = _matching(folder, below(frame.run, pattern))
+                return _contents(folder, names)
         if origin:
-            with Readable(store.files.other(checked_slug(origin)), ignores=False) as found:
-                return _contents(found, _matching(found, pattern))
+            with Readable(store.files.other(checked_slug(origin)), ignores=False) as folder:
+                return _contents(folder, _matching(folder, pattern))
         return _stored(store, store.matching(pattern))
     except (FileNotFoundError, NotADirectoryError):
         raise SkillrunError(f"there is no file {shown(pattern)} in {where}") from None
@@ -78,8 +78,8 @@ def _stored(store: RunStore, names: list[str]) -> list[tuple[str, bytes]]:
 def _matching(folder: Readable, pattern: str) -> list[str]:
     """The names of the files that a pattern means. One without wildcards may be a file that git ignores."""
     if not any(each in pattern for each in "*?["):
-        with folder.opened(pattern, ignored=True) as found:
-            return [] if found.is_folder else ["/".join(parts_of(pattern)) or found.name]
+        with folder.opened(pattern, ignored=True) as file:
+            return [] if file.is_folder else ["/".join(parts_of(pattern)) or file.name]
     if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
         raise PathRefused(f"{shown(pattern)} leads out of its folder, or is too long to be a path")
     plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
@@ -107,13 +107,13 @@ def _left(name: str, content: bytes, left: int) -> int:
     return left - len(content)
 
 
-def _told(found: ToolBody) -> Mapping[str, object]:
+def _told(body: ToolBody) -> Mapping[str, object]:
     """What the step's id gives. Journals of before hold one text, whatever files it was made of."""
-    names, texts = found.get("files", []), found.get("texts")
+    names, texts = body.get("files", []), body.get("texts")
     if texts is None:
-        names, texts = [", ".join(names)], [found.get("text", "")]
+        names, texts = [", ".join(names)], [body.get("text", "")]
     documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
-    rest = {name: value for name, value in found.items() if name != "texts"}
+    rest = {name: value for name, value in body.items() if name != "texts"}
     return {**rest, "text": "\n\n".join(texts), "documents": documents}
 
 

@@ -75,8 +75,8 @@ def _refused(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
 def _before(phase: PhaseRun, path: str) -> str | None:
     """An earlier phase's artifact, as it was when this phase was opened."""
     texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
-    found: str | None = next((text for text in texts if text is not None), None)
-    return found
+    before: str | None = next((text for text in texts if text is not None), None)
+    return before
 
 
 async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:

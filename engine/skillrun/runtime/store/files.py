@@ -121,8 +121,8 @@ def folders(folder: Walked) -> Iterator[str]:
         yield name
         if name.count("/") >= DEEPEST:
             raise PathRefused(f"folders are nested more than {DEEPEST} deep in {folder.path}", "Move them away.")
-        below = [one if name == "." else f"{name}/{one}" for one, kind in folder.entries(name) if kind == "folder"]
-        left += [one for one in below if not folder.is_folder(f"{one}/.run")]
+        below = [leaf if name == "." else f"{name}/{leaf}" for leaf, kind in folder.entries(name) if kind == "folder"]
+        left += [path for path in below if not folder.is_folder(f"{path}/.run")]
 
 
 def digest(content: str | bytes) -> str:

@@ -113,7 +113,7 @@ def _entry(marshalled: bytes) -> str:
     """The lines of one entry of a frontmatter, which stand for themselves."""
     entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
     front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-    return _ESCAPED.sub(lambda found: f"\\U{ord(found[0]):08x}", front)
+    return _ESCAPED.sub(lambda match: f"\\U{ord(match[0]):08x}", front)
 
 
 def as_yaml(data: Any) -> str:
@@ -136,17 +136,17 @@ def legible(text: str) -> str:
 
 def _each_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of an object. Raises ValueError where one stands twice: nothing of a text is left out."""
-    found = dict(fields)
-    if len(found) < len(fields):
+    entries = dict(fields)
+    if len(entries) < len(fields):
         raise ValueError
-    return found
+    return entries
 
 
 def _without_ends(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_ends(one) for key, one in value.items()}
+        return {key: _without_ends(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_without_ends(one) for one in value]
+        return [_without_ends(entry) for entry in value]
     return _ENDS.sub("", clean(value)).strip("\n") if isinstance(value, str) else value
 
 
@@ -220,7 +220,7 @@ def readable(text: str) -> str:
 def plain_data(value: Any) -> Any:
     """The same with plain dicts and lists, so that it can be stored."""
     if isinstance(value, Mapping):
-        return {str(key): plain_data(one) for key, one in value.items()}
+        return {str(key): plain_data(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain_data(one) for one in value]
+        return [plain_data(entry) for entry in value]
     return value if isinstance(value, str | int | float | bool | None.__class__) else str(value)

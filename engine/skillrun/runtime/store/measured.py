@@ -17,13 +17,13 @@ def sizes_of(journals: Iterable[Journal]) -> dict[str, Size]:
     """The medians of each step, over members, passes and runs; a reply that was cut off does not count."""
     replies: defaultdict[str, list[int]] = defaultdict(list)
     turns: defaultdict[str, list[int]] = defaultdict(list)
-    found: defaultdict[str, list[int]] = defaultdict(list)
+    results: defaultdict[str, list[int]] = defaultdict(list)
     for journal in journals:
-        results: defaultdict[str, int] = defaultdict(int)
+        tokens: defaultdict[str, int] = defaultdict(int)
         for entry in journal.entries("tool"):
-            results[entry.address.rpartition("/")[0]] += estimate_tokens(str(entry.body.get("result", "")))
-            if shown := entry.body.get("excerpts"):
-                replies[step_of(f"{entry.address}/-/-")].append(sum(map(estimate_tokens, shown.values())))
+            tokens[entry.address.rpartition("/")[0]] += estimate_tokens(str(entry.body.get("result", "")))
+            if excerpts := entry.body.get("excerpts"):
+                replies[step_of(f"{entry.address}/-/-")].append(sum(map(estimate_tokens, excerpts.values())))
         looked: defaultdict[str, int] = defaultdict(int)
         for entry in journal.entries("reply"):
             step, reply = step_of(entry.address), Reply.from_dict(entry.body)
@@ -31,11 +31,11 @@ def sizes_of(journals: Iterable[Journal]) -> dict[str, Size]:
             attempt = f"{place} {number.partition('.')[2]}"
             if reply.stop == "tool":
                 looked[attempt] += 1
-                found[step].append(results[entry.address])
+                results[step].append(tokens[entry.address])
             elif reply.stop == "end":
                 replies[step].append(estimate_tokens(reply.text))
                 turns[step].append(looked[attempt])
     return {
-        step: Size(median_low(sizes), median_low(turns[step] or [0]), median_low(found[step] or [0]))
+        step: Size(median_low(sizes), median_low(turns[step] or [0]), median_low(results[step] or [0]))
         for step, sizes in replies.items()
     }

@@ -93,8 +93,8 @@ class MemoryFiles:
         key = _key(name)
         if key not in self._folders:
             raise _error(errno.ENOTDIR, self.path / name) if key in self._contents else self._missing(name)
-        inside: list[tuple[str, Kind]] = [(_leaf(one), "file") for one in self._contents if _parent(one) == key]
-        inside += [(_leaf(one), "folder") for one in self._folders if one != "." and _parent(one) == key]
+        inside: list[tuple[str, Kind]] = [(_leaf(path), "file") for path in self._contents if _parent(path) == key]
+        inside += [(_leaf(path), "folder") for path in self._folders if path != "." and _parent(path) == key]
         return sorted(inside)
 
     def matching(self, pattern: str) -> list[str]:

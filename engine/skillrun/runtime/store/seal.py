@@ -42,8 +42,8 @@ MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a fol
 
 def seal_of(program: Program, state: State, key: bytes) -> str:
     """The seal of what the state decides, as hexadecimal digits."""
-    told = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
-    return hmac.new(key, b"skillrun seal 1\n" + readable(told).encode(), hashlib.sha256).hexdigest()
+    powers = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+    return hmac.new(key, b"skillrun seal 1\n" + readable(powers).encode(), hashlib.sha256).hexdigest()
 
 
 def is_sealed(program: Program, state: State, project: Path) -> bool:
@@ -79,9 +79,9 @@ def key_trouble() -> str:
 
 def own_key() -> bytes:
     """The user's key, made where there is none. Raises OSError where it cannot be kept."""
-    found = known_key()
-    if found is not None:
-        return found
+    key = known_key()
+    if key is not None:
+        return key
     folder = key_folder()
     folder.mkdir(PRIVATE, parents=True, exist_ok=True)
     with Tree(folder) as tree:
@@ -96,9 +96,9 @@ def own_key() -> bytes:
                 os.rename(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent)
             with suppress(FileNotFoundError):
                 os.unlink(leaf, dir_fd=parent)
-        found = _read(tree)
-    assert found is not None
-    return found
+        key = _read(tree)
+    assert key is not None
+    return key
 
 
 def key_folder() -> Path:
@@ -121,10 +121,10 @@ def _read(tree: Tree) -> bytes | None:
                 raise SkillrunError(f"{path} is a symbolic link", ANOTHER) from None
             raise
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise SkillrunError(f"{path} is no regular file", ANOTHER)
-        if found.st_mode & 0o077 or not is_own(found, tree.path):
+        if status.st_mode & 0o077 or not is_own(status, tree.path):
             raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
         key = file.read(SIZE + 1)
     if len(key) != SIZE:
@@ -206,12 +206,12 @@ def _powers(program: Program, state: State) -> dict[str, Any]:
 
 def _paths(program: Program, state: State) -> dict[str, list[str]]:
     """The inputs that are paths, and what they are."""
-    found: dict[str, list[str]] = {}
+    typed: dict[str, list[str]] = {}
     for field in program.workflow.inputs:
         value = state.inputs.get(field.name)
         if field.item.word == "path" and value not in (None, "", []):
-            found[field.name] = list(map(str, _each(value)))
-    return found
+            typed[field.name] = list(map(str, _each(value)))
+    return typed
 
 
 def _each(value: Any) -> Iterable[Any]:

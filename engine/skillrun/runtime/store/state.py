@@ -51,8 +51,8 @@ class State:
 
 
 def to_text(state: State, log: Iterable[str]) -> str:
-    told, needed = plain_data(vars(state)), required(State)
-    data = {key: value for key, value in told.items() if key in needed or value not in (None, "", {}, [], False)}
+    record, needed = plain_data(vars(state)), required(State)
+    data = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, [], False)}
     ordered = {"schema_version": data.pop("schema_version"), **data}
     lines = (" ".join(printable(line).split()) for line in log)  # a reason may be a model's words
     return to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in lines))
@@ -69,9 +69,9 @@ def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
     if version is None:
         raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE)
     if not is_whole(version) or version > SCHEMA_VERSION:
-        told = version if is_whole(version) else shown(version)
+        written = version if is_whole(version) else shown(version)
         raise SkillrunError(
-            f"{path} has the schema version {told}; this skillrun knows {SCHEMA_VERSION}",
+            f"{path} has the schema version {written}; this skillrun knows {SCHEMA_VERSION}",
             "use the skillrun that wrote it",
         )
     file.check(State, problems)

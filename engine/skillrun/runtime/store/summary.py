@@ -112,7 +112,7 @@ class Past:
 
     def told(self) -> dict[str, object]:
         """As templates see it."""
-        return {"round": self.round, "phases": {name: dict(one.record) for name, one in self.phases.items()}}
+        return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
 
 
 Wrong = list[tuple[tuple[str | int, ...], str]]

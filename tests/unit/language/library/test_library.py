@@ -54,6 +54,21 @@ def test_nothing_outside_the_folders_is_found(roots: tuple[Root, ...], name: str
     assert Library(roots).text(name) is None
 
 
+CONFIGS = {path.stem for path in (package_library() / "config").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS - {"models"}))  # whose providers are for users alone to name
+def test_a_whole_copy_of_a_shipped_config_has_no_problem(tmp_path: Path, name: str) -> None:
+    """It is how people begin to change one."""
+    shipped, copy = package_library(), Root(tmp_path, "", "project")
+    write(copy, {f"config/{name}.yaml": (shipped / f"config/{name}.yaml").read_text(encoding="utf-8")})
+    library = Library((copy, Root(shipped, "skillrun:", "library")))
+    config, alone = library.config(name), Library((Root(shipped, "skillrun:", "library"),)).config(name)
+    assert config is not None
+    assert alone is not None
+    assert (config.data, config.modes, found(library)) == (alone.data, alone.modes, [])
+
+
 def test_a_file_that_cannot_be_read_is_a_problem(roots: tuple[Root, ...]) -> None:
     write(roots[0], {"workflows/hello.md": WORKFLOW.format(name="hello", text="x"), "skills/hello/say.md": ""})
     (roots[0].path / "skills/hello/say.md").write_bytes(b"---\nkind: \xff\n---\n")

@@ -120,16 +120,16 @@ def share(folder: Tree) -> None:
         if name == ".run" or name.startswith(".run/"):
             continue
         folder.allow(name, SHARED & ~umask)
-        for one, kind in folder.entries(name):
+        for leaf, kind in folder.entries(name):
             if kind == "file":
                 with contextlib.suppress(PathRefused, FileNotFoundError):
-                    folder.allow(one if name == "." else f"{name}/{one}", SHARED & 0o666 & ~umask)
+                    folder.allow(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666 & ~umask)
 
 
 def sweep(folder: Tree, name: str = ".") -> list[str]:
     """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
     at = "" if name == "." else f"{name}/"
-    leftovers = [f"{at}{one}" for one, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(one)]
+    leftovers = [f"{at}{leaf}" for leaf, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(leaf)]
     for leftover in leftovers:
         folder.remove(leftover)
     return leftovers

@@ -39,9 +39,9 @@ class Held:
     def __init__(self, folder: Tree, lock: int) -> None:
         """`lock` is the descriptor of the lock's file."""
         self._folder, self._lock = folder, lock
-        found = os.fstat(lock)
+        status = os.fstat(lock)
         self._path = str(folder.path / LOCK)
-        self._itself, self._inside = (found.st_dev, found.st_ino), folder.identity(INSIDE)
+        self._itself, self._inside = (status.st_dev, status.st_ino), folder.identity(INSIDE)
 
     def check(self, *, here: bool = True) -> None:
         """Raises RunLost where the lock is another's now, and with `here` where the folder is not where it was."""
@@ -56,10 +56,10 @@ class Held:
     def _is_at_its_path(self) -> bool:
         """Whether the lock is where it was, and so the folder: one look before every call, where all is well."""
         try:
-            found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
+            status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
         except OSError:
             return False
-        return (found.st_dev, found.st_ino) == self._itself
+        return (status.st_dev, status.st_ino) == self._itself
 
     def _lost(self) -> RunLost:
         path, now = self._folder.path, _path_of(self._lock)
@@ -93,8 +93,8 @@ def _path_of(descriptor: int) -> Path | None:
         there = path.stat()
     except OSError:
         return None
-    found = os.fstat(descriptor)
-    return path if (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino) else None
+    status = os.fstat(descriptor)
+    return path if (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino) else None
 
 
 class FolderLease:

@@ -81,17 +81,19 @@ def _phase(old: Mapping[str, Any], program: Program) -> str:
     phases = program.workflow.phases
     current = old.get("current_phase", old.get("current_stage"))
     names = {name: {name, *use.was} for name, use in phases.items()}
-    found = [name for name, known in names.items() if str(current).casefold() in {one.casefold() for one in known}]
+    matching = [
+        name for name, known in names.items() if str(current).casefold() in {old_name.casefold() for old_name in known}
+    ]
     if current is None:
         return next(iter(phases))
-    if not found:
-        every = [one for known in names.values() for one in known]
+    if not matching:
+        every = [old_name for known in names.values() for old_name in known]
         raise SkillrunError(f"the old state is in `{current}`, which no phase has been called", allowed(sorted(every)))
-    return found[0]
+    return matching[0]
 
 
 def _known(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
     """The values of declared names: below `inputs` or `state`, or at the top, where the first version kept them."""
     nested = old.get(part)
     given = {**old, **(nested if isinstance(nested, Mapping) else {})}
-    return {one.name: given[one.name] for one in fields if given.get(one.name) is not None}
+    return {field.name: given[field.name] for field in fields if given.get(field.name) is not None}

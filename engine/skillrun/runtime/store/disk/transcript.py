@@ -114,25 +114,25 @@ def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
 def event_of(line: bytes) -> Record | None:
     """The event of a line; None for what is none, and for one that lacks what its kind has."""
     try:
-        found = json.loads(line)
+        event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not is_text(found.get("event")):
+    if not isinstance(event, dict) or not is_text(event.get("event")):
         return None
-    kind = KINDS.get(found["event"])
+    kind = KINDS.get(event["event"])
     if kind is None:
-        return found
-    told: Record = {}
+        return event
+    defaults: Record = {}
     checks = checks_of(kind)
     for field in fields(kind):
-        if field.name in found:
-            if not checks[field.name](found[field.name]):
+        if field.name in event:
+            if not checks[field.name](event[field.name]):
                 return None
         elif field.default is not MISSING:
-            told[field.name] = field.default
+            defaults[field.name] = field.default
         elif field.default_factory is MISSING:
             return None
-    return {**told, **found}
+    return {**defaults, **event}
 
 
 KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

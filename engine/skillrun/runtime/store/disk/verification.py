@@ -153,8 +153,8 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, keep: Callable[
             database.execute("PRAGMA trusted_schema=OFF")
             index.packs = _version(place, database) > PLAIN
             _check_schema(place, database)
-            for found in database.execute("SELECT * FROM records ORDER BY seq"):
-                row = Row(*found)
+            for columns in database.execute("SELECT * FROM records ORDER BY seq"):
+                row = Row(*columns)
                 if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
                     raise JournalDamaged(f"{place}: record {index.count + 1} is damaged", KEPT)
                 index.add(row)
