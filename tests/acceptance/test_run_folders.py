@@ -21,7 +21,7 @@ import pytest
 
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.mounts import mounted
 
@@ -215,7 +215,7 @@ def test_what_a_forged_journal_says_was_written_is_neither_removed_nor_looked_at
     if way == "link":
         (run / name).symlink_to(mine)
     with closing(SqliteJournal.open(run)) as journal:
-        asyncio.run(journal.record("wrote", name, digest(MINE), {}))
+        asyncio.run(journal.record("wrote", name, sha256_of(MINE), {}))
     shown = skillrun("show", "ada", "--json").json
     assert name not in shown["changed_by_hand"]
     assert any(name in line for line in shown["not_followed"])

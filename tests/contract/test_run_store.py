@@ -12,7 +12,7 @@ from skillrun.runtime.store.files import Files
 from skillrun.runtime.store.ledger import Ledger, Written
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Past, Summary
+from skillrun.runtime.store.summary import PastRound, Summary
 from tests.contract.conftest import Store
 
 
@@ -256,7 +256,7 @@ def test_beginning_again_forgets_rounds_and_rescues_what_a_person_has_changed_th
     kept.now.begin_again()
     assert kept.texts() == {"a.md": "mine too", "b.md": "mine"}
     assert kept.now.summaries.any("p") is None
-    assert kept.now.summaries.history(3) == [Past(1, {}), Past(2, {})]
+    assert kept.now.summaries.history(3) == [PastRound(1, {}), PastRound(2, {})]
 
 
 def test_what_was_removed_by_hand_is_known(kept: Kept) -> None:

@@ -14,10 +14,10 @@ from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import estimated
-from skillrun.cli.words import counted, line_of, standing
+from skillrun.cli.words import counted, line_of, status_line
 from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.dev.cycle import Turn, turn
-from skillrun.dev.watch import Changes, watching
+from skillrun.dev.watch import Changes, watch_files
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, hanging
 from skillrun.models.messages import Gateway
@@ -71,7 +71,7 @@ async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) ->
     estimate = None
     if not folder.has_state:  # a run that is there has its estimate
         estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.presence.prepared)
-    with folder.lease.hold(), watching(roots, changes):
+    with folder.lease.hold(), watch_files(roots, changes):
         journal = folder.new_journal()
         try:
             loaded: Loaded | None = job.loaded
@@ -157,7 +157,7 @@ def _report(result: Turn, differences: dict[str, list[str]], seconds: float, out
         if len(lines) > 2 + MOST_LINES:
             out.line(f"  … {len(lines) - 2 - MOST_LINES} more lines")
     out.line(
-        f"{standing(outcome.status, outcome.reason)} in {seconds:.2f} s; "
+        f"{status_line(outcome.status, outcome.reason)} in {seconds:.2f} s; "
         f"{result.reused} reused, {len(result.asked)} asked, {counted(len(changed), 'artifact')} changed"
     )
     if outcome.status == "failed":

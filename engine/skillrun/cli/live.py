@@ -208,7 +208,7 @@ class LiveView(PlainView):
 
 
 @contextmanager
-def view(out: Output) -> Iterator[PlainView]:
+def run_view(out: Output) -> Iterator[PlainView]:
     """The picture where standard output is a terminal that can show it, otherwise lines."""
     if out.json or not sys.stdout.isatty():
         yield PlainView(out)

@@ -66,9 +66,9 @@ def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
     wanted = wishes(library)
     if not wanted:
         return ()
-    from skillrun.people.consent import is_agreed
+    from skillrun.people.consent import has_consent
 
-    return () if is_agreed(library.project, digest(wanted)) else wanted
+    return () if has_consent(library.project, digest(wanted)) else wanted
 
 
 def cache_folder() -> Path:
@@ -153,11 +153,11 @@ def look_for(name: str, library: Library) -> None:
 
     if library.locate(f"workflows/{name}.md") is None:
         known = library.names("workflows")
-        hint = elsewhere(name) or did_you_mean(name, known) or allowed(known)
+        hint = other_project_hint(name) or did_you_mean(name, known) or allowed(known)
         raise UsageError(f"there is no workflow `{name}`", hint)
 
 
-def elsewhere(name: str) -> str:
+def other_project_hint(name: str) -> str:
     """What to type where a workflow is that of the project whose subfolder one is in; empty where it is not."""
     from shlex import quote
 

@@ -20,7 +20,7 @@ from skillrun.runtime.store.disk.run_folder import RunFolder
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
-    for event in RunFolder(options.located(run, runs)).events(follow=follow):
+    for event in RunFolder(options.run_folder_of(run, runs)).events(follow=follow):
         if json:
             out.line(jsons.dumps(event))
             continue

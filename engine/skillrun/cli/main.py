@@ -53,11 +53,11 @@ class Skillrun(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
-            from skillrun.cli.loading import elsewhere
+            from skillrun.cli.loading import other_project_hint
             from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
 
             known = [*_workflows(), *COMMANDS]
-            hint = elsewhere(name) or did_you_mean(name, known) or allowed(known)
+            hint = other_project_hint(name) or did_you_mean(name, known) or allowed(known)
             raise UsageError(f"`{name}` is neither a workflow nor a command", hint)
         return name, command, args[1:]
 

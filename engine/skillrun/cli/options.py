@@ -83,7 +83,7 @@ budget = click.option(
 )
 
 
-def located(run: str, runs: Path) -> Path:
+def run_folder_of(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
     from skillrun.runtime.store.disk.opening import existing
 

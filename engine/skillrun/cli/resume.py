@@ -31,7 +31,7 @@ from skillrun.runtime.forward import changed_files
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.run_store import called
+from skillrun.runtime.store.run_store import run_argument
 from skillrun.runtime.store.state import STATE
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
@@ -82,8 +82,8 @@ def resuming(run: str, values: Mapping[str, Any]) -> Resuming:
 def go_on(request: Resuming, workflow: str = "") -> int:
     """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
     out, presence, preview = Output(request.json), request.presence, request.preview
-    folder = options.located(request.run, request.runs)
-    name, typed = folder.name, called(folder, Path.cwd())
+    folder = options.run_folder_of(request.run, request.runs)
+    name, typed = folder.name, run_argument(folder, Path.cwd())
     library = open_library()
     _bring_forward(RunFolder(folder), library, out, preview=preview)
     state = read_state(folder)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.cli.job import Job
-from skillrun.cli.live import view
+from skillrun.cli.live import run_view
 from skillrun.cli.loading import Loaded, cache_folder, refuse
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import read_state, story
-from skillrun.cli.words import at, spent, standing
+from skillrun.cli.words import phase_at, spent, status_line
 from skillrun.language.text.diagnostics import SkillrunError, hanging
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.refusal import check_answers, refusal
@@ -25,7 +25,7 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
 from skillrun.runtime.store.disk.opening import base_slug, is_run, new_slug
 from skillrun.runtime.store.frontmatter import legible
-from skillrun.runtime.store.run_store import called
+from skillrun.runtime.store.run_store import run_argument
 
 
 def run_new(job: Job, out: Output) -> int:
@@ -69,7 +69,7 @@ def _mention(runs: Path, name: str, out: Output) -> None:
         with suppress(SkillrunError):
             status = read_state(folder).status
             if status != "completed":
-                hint = f"`skillrun resume {called(folder.resolve(), Path.cwd())}` goes on with it"
+                hint = f"`skillrun resume {run_argument(folder.resolve(), Path.cwd())}` goes on with it"
                 out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
 
 
@@ -85,7 +85,7 @@ def carry_out(
     ended: list[Outcome] = []
 
     async def within() -> None:
-        with view(out) as display:
+        with run_view(out) as display:
             gateway = loaded.gateway(script, display.line)
             person = presence.person(display.around)
             try:
@@ -130,15 +130,15 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
     with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
         summary = story(folder)
     out.line()
-    out.line(standing(outcome.status, outcome.reason))
+    out.line(status_line(outcome.status, outcome.reason))
     for entry in summary.get("degraded", ()):
-        out.line(f"degraded: {at(entry)}: {hanging(entry['text'])}")
+        out.line(f"degraded: {phase_at(entry)}: {hanging(entry['text'])}")
     out.line(f"folder: {folder}")
     for name in (*summary["artifacts"], *summary.get("forms", ())):
         out.line(f"  {name}")
     if "usage" in summary:
         out.line(spent(summary["usage"]))
-    show = f"`skillrun show {called(folder, Path.cwd())}` tells how it went"
+    show = f"`skillrun show {run_argument(folder, Path.cwd())}` tells how it went"
     out.line(f"next: {hanging(str(outcome.next_step)) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
     out.data({**summary, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

@@ -11,7 +11,7 @@ import click
 from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
-from skillrun.cli.words import at, counted, duration, money, spent, standing, table, yaml_line
+from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, table, yaml_line
 from skillrun.language.text.diagnostics import hanging
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
@@ -24,7 +24,7 @@ LONGEST: Final = 100  # characters of a value that is shown
 @options.as_json
 def show(run: str, runs: Path, json: bool) -> int:
     out = Output(json)
-    record = story(options.located(run, runs))
+    record = story(options.run_folder_of(run, runs))
     out.data(record)
     for line in _lines(record) if not json else ():
         out.line(line)
@@ -38,17 +38,19 @@ def _lines(record: Mapping[str, Any]) -> list[str]:
         "state": [f"{name}: {text}" for name, text in _brief(record["state"])],
         "models": [f"{tier} = {model}" for tier, model in record["models"].items()],
         "": _table(phases),
-        "outputs": [f"{at(phase)}: {text}" for phase in phases if (text := _equations(phase["outputs"]))],
-        "flags": [f"{at(phase)}: {text}" for phase in phases if (text := _equations(phase["flags"]))],
-        "what happened": [f"{at(entry)}: {entry['text']}" for entry in record["happened"]],
+        "outputs": [f"{phase_at(phase)}: {text}" for phase in phases if (text := _equations(phase["outputs"]))],
+        "flags": [f"{phase_at(phase)}: {text}" for phase in phases if (text := _equations(phase["flags"]))],
+        "what happened": [f"{phase_at(entry)}: {entry['text']}" for entry in record["happened"]],
         "prompts, the longest of each step, in tokens": [_prompt(prompt) for prompt in record["prompts"]],
-        "left out of prompts, for want of room": [f"{at(entry)}: {entry['text']}" for entry in record["left_out"]],
+        "left out of prompts, for want of room": [
+            f"{phase_at(entry)}: {entry['text']}" for entry in record["left_out"]
+        ],
         "about the run": record["notices"],
         "features": [
             f"{feature['name']}: {'on' if feature['on'] else 'off, ' + feature['because']}"
             for feature in record["features"]
         ],
-        "degraded": [f"{at(entry)}: {entry['text']}" for entry in record["degraded"]],
+        "degraded": [f"{phase_at(entry)}: {entry['text']}" for entry in record["degraded"]],
         "changed by hand": [
             *record.get("changed_by_hand", ()),
             *(f"{name} (removed)" for name in record.get("removed_by_hand", ())),
@@ -56,7 +58,7 @@ def _lines(record: Mapping[str, Any]) -> list[str]:
         "sent, answer unknown": record.get("unanswered"),
         "not followed": record["not_followed"],
     }
-    lines = [f"{record['run']} · {record['workflow']} · {standing(record['status'], record['reason'])}"]
+    lines = [f"{record['run']} · {record['workflow']} · {status_line(record['status'], record['reason'])}"]
     lines += [f"round {record['round']}, started {record['started_at']}, in {record['folder']}"]
     for title, rows in parts.items():
         if rows:
@@ -70,7 +72,7 @@ def _lines(record: Mapping[str, Any]) -> list[str]:
 def _prompt(prompt: Mapping[str, Any]) -> str:
     """A step's longest prompt: its tokens, and those of its parts."""
     parts = ", ".join(f"{part} {tokens:,}" for part, tokens in prompt["parts"].items())
-    return f"{at(prompt)}, {prompt['text']}: {sum(prompt['parts'].values()):,} ({parts})"
+    return f"{phase_at(prompt)}, {prompt['text']}: {sum(prompt['parts'].values()):,} ({parts})"
 
 
 def _table(phases: list[Mapping[str, Any]]) -> list[str]:

@@ -22,7 +22,7 @@ def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
 
     out = Output(json)
     with ExitStack() as stack:
-        folders = [options.located(run, folder) for run in runs]
+        folders = [options.run_folder_of(run, folder) for run in runs]
         by_step = sizes_of(
             [stack.enter_context(closing(RunFolder(run_folder).journal_to_read())) for run_folder in folders]
         )

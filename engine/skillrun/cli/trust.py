@@ -44,7 +44,7 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     if not wanted:
         out.line(NONE)
         return _report(wanted, out, trusted=True)
-    trusted = consent.is_agreed(library.project, digest(wanted))
+    trusted = consent.has_consent(library.project, digest(wanted))
     _show(library, wanted, out)
     if show or trusted:
         out.line("It is trusted." if trusted else "It is not trusted: `skillrun trust` asks.")
@@ -133,7 +133,7 @@ def _agreed(wanted: Sequence[Wish]) -> bool:
 
 def _keep(library: Library, wanted: Sequence[Wish], out: Output) -> None:
     lines = [f"{wish.span.path}: {wish.key} = {wish.value}" for wish in wanted]
-    path = consent.agree(library.project, digest(wanted), lines)
+    path = consent.keep_consent(library.project, digest(wanted), lines)
     out.line(f"Trusted, until one of these settings changes ({path}). `skillrun trust --revoke` takes it back.")
 
 

@@ -49,12 +49,12 @@ def because(reason: str) -> str:
     return f": {hanging(reason)}" if reason else ""
 
 
-def standing(status: str, reason: str) -> str:
+def status_line(status: str, reason: str) -> str:
     """`failed: why`; a reason that only says the same is left out."""
     return f"{status}{because(reason if reason != status else '')}"
 
 
-def at(entry: Data) -> str:
+def phase_at(entry: Data) -> str:
     """The phase of something that is told, with its round where it is a later one."""
     return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
@@ -183,5 +183,5 @@ LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "CallEnded": lambda event: (
         f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
     ),
-    "RunEnded": lambda event: standing(event["status"], event["reason"]),
+    "RunEnded": lambda event: status_line(event["status"], event["reason"]),
 }

@@ -46,7 +46,7 @@ class Changes:
 
 
 @contextlib.contextmanager
-def watching(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
+def watch_files(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
     """Watch the library's folders below each root."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers import Observer

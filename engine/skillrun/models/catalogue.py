@@ -150,7 +150,7 @@ class Catalogue:
         """As `resolve`, with the provider's list where it was fetched within a day; nobody is asked."""
         last, _ = self._followed(name, environ, override)
         provider = self.providers[last.provider] if isinstance(last, Intent) else None
-        listed = live.kept(provider, cache) if provider is not None and not provider.barred else None
+        listed = live.kept_list(provider, cache) if provider is not None and not provider.barred else None
         return self.resolve(name, environ, override, listed)
 
     def _short(self, model: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from skillrun.models.messages import Reply, Request
 from skillrun.models.providers import Backend
 from skillrun.models.redaction import Redactor
-from skillrun.models.schema_limits import limited
+from skillrun.models.schema_limits import limited_schema
 from skillrun.models.weights import OTHERWISE, failed, weights
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class EmbeddedBackend(Backend):
 
     async def send(self, request: Request) -> Reply:
         if request.schema is not None:
-            request = replace(request, schema=limited(request.schema, min(LONGEST_RECORD, request.max_tokens)))
+            request = replace(request, schema=limited_schema(request.schema, min(LONGEST_RECORD, request.max_tokens)))
         return await super().send(request)
 
     def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:

@@ -50,7 +50,7 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
     now = time.time()
     if provider.barred:
         return ModelList((), now, f"{provider.name} is not asked for its list: {provider.barred}")
-    if (list_there := kept(provider, cache)) is not None:
+    if (list_there := kept_list(provider, cache)) is not None:
         return list_there
     path = _path(provider, cache)
     place = path.stem
@@ -76,7 +76,7 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
     return new_list
 
 
-def kept(provider: Provider, cache: Path) -> ModelList | None:
+def kept_list(provider: Provider, cache: Path) -> ModelList | None:
     """The list that was fetched within a day; None where there is none."""
     path = _path(provider, cache)
     with suppress(OSError, ValueError):

@@ -18,7 +18,7 @@ from skillrun.models.dialects import TOTAL, dialect
 from skillrun.models.failures import model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
 from skillrun.models.redaction import Redactor
-from skillrun.models.usage_bounds import plausible
+from skillrun.models.usage_bounds import plausible_usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, UserContent
@@ -74,7 +74,7 @@ class Backend:
 
     def _reply(self, response: ModelResponse, request: Request, most: int) -> Reply:
         reply = _reply(response, request, self._redactor)
-        usage, doubt = plausible(_used(response), request, reply, most)
+        usage, doubt = plausible_usage(_used(response), request, reply, most)
         if doubt and not self._doubted:
             self._doubted = True
             self._progress(f"{self.provider.name} says of its usage {doubt}; what can be is counted instead")

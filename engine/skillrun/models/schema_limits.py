@@ -11,7 +11,7 @@ STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 2
 _OVERHEAD = 8  # characters of a value's own punctuation and white space
 
 
-def limited(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+def limited_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
     """The schema with `maxItems` and `maxLength` where it has none, so small that the longest reply fits `max_tokens`,
     at a token for each character, as in the worst text of a small model. Limits of the schema itself stay."""
     smaller = schema

@@ -16,7 +16,7 @@ OWN: Final = 20_000
 TIMES: Final = 10
 
 
-def plausible(reported: RequestUsage, request: Request, reply: Reply, most: int) -> tuple[Usage, str]:
+def plausible_usage(reported: RequestUsage, request: Request, reply: Reply, most: int) -> tuple[Usage, str]:
     """The usage that counts, and in words what was told and cannot be, or nothing.
 
     No token has less than a byte, so the input has at most as many as the request has bytes, and the output at most

@@ -20,13 +20,13 @@ from skillrun.tools.owner import is_own
 LARGEST: Final = 100_000  # bytes; a larger file is none of ours
 
 
-def is_agreed(project: Path, digest: str) -> bool:
+def has_consent(project: Path, digest: str) -> bool:
     """Whether a person has agreed to what has this digest, in this project. A damaged file is no consent."""
     consent = _read(_file(project))
     return consent.get("project") == os.path.realpath(project) and consent.get("digest") == digest
 
 
-def agree(project: Path, digest: str, lines: list[str]) -> Path:
+def keep_consent(project: Path, digest: str, lines: list[str]) -> Path:
     """Keep a consent in place of the one before; `lines` are what the person was shown. Raises SkillrunError."""
     path = _file(project)
     if not path.is_absolute():
@@ -47,7 +47,7 @@ def agree(project: Path, digest: str, lines: list[str]) -> Path:
             raise
     except OSError as error:
         raise SkillrunError(f"the consent cannot be kept: {error}", "look at the permissions of its folder") from None
-    if not is_agreed(project, digest):
+    if not has_consent(project, digest):
         path.unlink(missing_ok=True)
         raise SkillrunError(
             f"the consent cannot be kept in {path.parent}: others could write it there",

@@ -55,7 +55,7 @@ def hints(question: Question, enough: str) -> str:
     return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
 
 
-def bound(typing: Typing) -> KeyBindings:
+def key_bindings(typing: Typing) -> KeyBindings:
     """The bindings for a prompt of prompt_toolkit."""
     from prompt_toolkit.key_binding import KeyBindings
 

@@ -18,7 +18,7 @@ from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.people.answers import ENDED, WORDED, Answer, Question, QuestionRecord, by_default, default_of, with_more
 from skillrun.people.prepared import Prepared, Read, read_answers
-from skillrun.people.terminal import Keep, Left, Terminal
+from skillrun.people.terminal import Keep, Terminal, UnfinishedAnswers
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Questions:
     questions: tuple[Question, ...]
     computed: bool = False
     may_skip: bool = False
-    left: Left = field(default_factory=Left)
+    left: UnfinishedAnswers = field(default_factory=UnfinishedAnswers)
     keep: Keep | None = None
     enough: str = ""
 

@@ -48,7 +48,7 @@ class PreparedUnfit(SkillrunError):
         self.path = span.path
 
 
-class Ahead(NamedTuple):
+class PreparedAnswer(NamedTuple):
     """An answer, and where it stands."""
 
     span: Span
@@ -56,19 +56,19 @@ class Ahead(NamedTuple):
     confidence: Any = None
 
 
-class Written(NamedTuple):
+class PreparedEntry(NamedTuple):
     """What a file has for a key: the `whole` of it, and where it is a list the `items`, which may be `plain` values."""
 
     key: Span
-    whole: Ahead
-    items: tuple[Ahead, ...] | None
+    whole: PreparedAnswer
+    items: tuple[PreparedAnswer, ...] | None
     plain: bool = False
 
 
 class Prepared:
     """The answers of a file; a list gives one after the other."""
 
-    def __init__(self, entries: AbstractMapping[str, Written] | None = None, path: Path | None = None) -> None:
+    def __init__(self, entries: AbstractMapping[str, PreparedEntry] | None = None, path: Path | None = None) -> None:
         self.path = path
         self._entries = entries or {}
         self._used: Counter[str] = Counter()
@@ -127,7 +127,7 @@ class Prepared:
         name = self._name(key, question)
         return name is not None and self._next(name, question) is not None
 
-    def _next(self, name: str, question: Question) -> Ahead | None:
+    def _next(self, name: str, question: Question) -> PreparedAnswer | None:
         times = _each_time(self._entries[name], question)
         if times is None:
             return self._entries[name].whole
@@ -185,7 +185,7 @@ def read_answers(path: Path) -> Prepared:
     return Prepared(entries, path)
 
 
-def _each_time(written: Written, question: Question) -> tuple[Ahead, ...] | None:
+def _each_time(written: PreparedEntry, question: Question) -> tuple[PreparedAnswer, ...] | None:
     """The answers of a list that has one for each time; None where one answer is for all times.
 
     A question that says `once` is one that an answer for all times would put without end.
@@ -195,34 +195,34 @@ def _each_time(written: Written, question: Question) -> tuple[Ahead, ...] | None
     return None if is_multiple(question) and written.plain else written.items
 
 
-def _read(node: Node, problems: Problems) -> dict[str, Written]:
+def _read(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
     """The answers of a file by their keys; what is none, nor a list of answers, is reported where it stands."""
     reader = Reader(problems, literal=True)
     mapping = as_mapping(node, problems)
     return {name: _written(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
 
 
-def _written(entry: Entry, reader: Reader) -> Written:
+def _written(entry: Entry, reader: Reader) -> PreparedEntry:
     node = entry.value
     if not isinstance(node, Sequence):
-        return Written(entry.key.span, _ahead(node, reader), None)
+        return PreparedEntry(entry.key.span, _ahead(node, reader), None)
     items = tuple(_ahead(item, reader) for item in node.items)
     plain_items = all(isinstance(item, Scalar) for item in node.items)
-    return Written(entry.key.span, Ahead(node.span, plain(node)), items, plain_items)
+    return PreparedEntry(entry.key.span, PreparedAnswer(node.span, plain(node)), items, plain_items)
 
 
-def _ahead(node: Node, reader: Reader) -> Ahead:
+def _ahead(node: Node, reader: Reader) -> PreparedAnswer:
     values = reader.read(node, KEYS) if isinstance(node, Mapping) else {"answer": plain(node)}
     answer = node.get("answer") if isinstance(node, Mapping) else node
     for part in answer.items if isinstance(answer, Sequence) else (answer,) if answer else ():
         if not isinstance(part, Scalar):
             reader.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
-    return Ahead(node.span, values.get("answer"), values.get("confidence"))
+    return PreparedAnswer(node.span, values.get("answer"), values.get("confidence"))
 
 
 def _words(answer: Any) -> str:
     return ", ".join(map(on_one_line, answer if isinstance(answer, list) else [answer]))
 
 
-def _answer(ahead: Ahead, question: Question) -> Answer:
+def _answer(ahead: PreparedAnswer, question: Question) -> Answer:
     return answered(fitted_answer(question, ahead.answer), confidence=ahead.confidence, answered_by=PREPARED)

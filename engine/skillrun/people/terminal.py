@@ -28,7 +28,7 @@ from skillrun.people.answers import (
     may_skip,
     on_one_line,
 )
-from skillrun.people.keys import BACK, DONE, Typing, TypingHint, bound, hints
+from skillrun.people.keys import BACK, DONE, Typing, TypingHint, hints, key_bindings
 
 if TYPE_CHECKING:
     from questionary import Question as Prompt
@@ -42,7 +42,7 @@ MOST_KEYS: Final = 36  # digits and letters; a longer list is walked with the ar
 
 
 @dataclass(frozen=True)
-class Left:
+class UnfinishedAnswers:
     """What a person left behind when they paused, by the names of the questions."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Terminal:
         self,
         questions: Sequence[Question] | Mapping[str, Question],
         phase: str = "",
-        left: Left = Left(),
+        left: UnfinishedAnswers = UnfinishedAnswers(),
         keep: Keep | None = None,
         *,
         may_skip: bool = False,
@@ -279,7 +279,7 @@ async def _run(prompt: Prompt, typing: Typing) -> Any:
 
     application = prompt.application
     own = application.key_bindings
-    application.key_bindings = merge_key_bindings([*([own] if own else []), bound(typing)])
+    application.key_bindings = merge_key_bindings([*([own] if own else []), key_bindings(typing)])
     try:
         # SIGINT stays with the run: prompt_toolkit would take its handler away for good
         return await application.run_async(set_exception_handler=False, handle_sigint=False)

@@ -12,7 +12,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import plain
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.run_store import called
+from skillrun.runtime.store.run_store import run_argument
 from skillrun.runtime.store.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
 from skillrun.runtime.store.state import State
 
@@ -36,7 +36,7 @@ def check_decided(session: Session, folder: Path) -> None:
 
 def refuse_undecided(session: Session, folder: Path, claims: Claims) -> NoReturn:
     """Raises SkillrunError with what has to be decided, and the ways to say it."""
-    typed = f"skillrun resume {called(folder, session.project)}"
+    typed = f"skillrun resume {run_argument(folder, session.project)}"
     other = f"or {CHANGE}" if claims.paths else f"`{typed} --no-adopt` goes on with what holds here"
     raise SkillrunError(claims_text(claims), f"`{typed} --adopt` takes over what it says, {other}")
 

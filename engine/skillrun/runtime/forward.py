@@ -8,7 +8,7 @@ from typing import Any
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.given import fallen_back, given_values
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
@@ -46,7 +46,7 @@ async def brought_forward(program: Program, store: RunStore) -> tuple[State, lis
 
 def files_of(program: Program) -> dict[str, str]:
     """Every file that the program was read from, with the beginning of its hash."""
-    return {source.shown: digest(source.text)[:16] for source in program.library.files.values()}
+    return {source.shown: sha256_of(source.text)[:16] for source in program.library.files.values()}
 
 
 def changed_files(program: Program, state: State) -> list[str]:

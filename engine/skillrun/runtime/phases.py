@@ -14,7 +14,7 @@ from skillrun.runtime.events import PhaseEnded, PhaseStarted, Said
 from skillrun.runtime.frame import Evaluator, Frame
 from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.outcome import Status
-from skillrun.runtime.recovery import rebuilt, state_before
+from skillrun.runtime.recovery import rebuilt_summary, state_before
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
 from skillrun.runtime.store.summary import WAITS, Summary
@@ -74,7 +74,7 @@ def _state(run: Run, use: PhaseUse) -> dict[str, object]:
 async def _attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, in_turn: bool) -> Ended:
     run = phase.run
     if use.name in run.lost:
-        summary = await rebuilt(phase, evaluator)
+        summary = await rebuilt_summary(phase, evaluator)
         if summary is not None:
             return Ended(summary.status, summary)
         if use.name not in run.lost:

@@ -16,16 +16,16 @@ from skillrun.language.types.schemas import shown
 from skillrun.people.answers import Question
 from skillrun.runtime.events import Notice
 from skillrun.runtime.frame import Evaluator
-from skillrun.runtime.questions.asking import RETRY, put
+from skillrun.runtime.questions.asking import RETRY, put_questions
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.scope import new_frame, past
+from skillrun.runtime.scope import new_frame, past_summaries
 from skillrun.runtime.store.summary import WAITS, Summary
 from skillrun.runtime.summaries import FINAL, bare_summary
 
 SKIP: Final = "skip"
 
 
-def usable(run: Run, name: str) -> Summary | None:
+def usable_summary(run: Run, name: str) -> Summary | None:
     """The summary of a phase that is over; what is wrong with it is said, and what cannot be used is set aside."""
     try:
         summary = run.store.summaries.any(name)
@@ -67,7 +67,7 @@ def _unusable(run: Run, name: str, summary: Summary) -> str:
     return ""
 
 
-def lost(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
+def lost_phases(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
     """The phases without a summary that must have ended: one that follows them has begun, or is over."""
     workflow = run.program.workflow
     later = {*done, *begun}
@@ -78,12 +78,12 @@ def state_before(run: Run, use: PhaseUse) -> dict[str, object]:
     """The state that a phase of this round began with: the defaults, and what the phases before it set."""
     names = {"config": run.program.config, "inputs": run.state.inputs}
     state, _, _ = given_values(run.program.workflow.state, {}, names)
-    for summary in past(run, use):
+    for summary in past_summaries(run, use):
         state |= summary.set
     return {name: value for name, value in state.items() if value is not None}
 
 
-async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
+async def rebuilt_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
     """The summary that a lost phase's artifacts allow; None where the phase has to be evaluated.
 
     Raises Waiting when there are no artifacts either and nobody is there to choose.
@@ -101,7 +101,7 @@ async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
         asked: Question = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY}
         asked["round"] = phase.round
         frame = new_frame(phase, address, phase.phase, phase.names, evaluator)
-        answers = (await put(frame, f"{address}.recover", [asked]))["answers"]
+        answers = (await put_questions(frame, f"{address}.recover", [asked]))["answers"]
         if answers[0].get("answer") != SKIP:
             run.lost.discard(phase.name)
             return None

@@ -22,10 +22,10 @@ from skillrun.runtime.next_step import NOTHING, RESUME_RUN
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.questions.awaited_files import tell_late
-from skillrun.runtime.questions.forms import reread
-from skillrun.runtime.recovery import lost, tell_edited, usable
+from skillrun.runtime.questions.forms import reread_forms
+from skillrun.runtime.recovery import lost_phases, tell_edited, usable_summary
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.scope import base_names, phase_value, truth
+from skillrun.runtime.scope import base_values, phase_value, truth
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.summary import WAITS, Summary
 
@@ -67,7 +67,7 @@ class Scheduler:
             self._finish_move()
             if self.final:
                 self._take_final()
-                await reread(self.run_, self.done)
+                await reread_forms(self.run_, self.done)
                 tell_late(self.run_, self.done)
                 tell_edited(self.run_)
         try:
@@ -120,12 +120,12 @@ class Scheduler:
         """Phases with a current summary are final."""
         run = self.run_
         for name in run.program.workflow.phases:
-            summary = usable(run, name)
+            summary = usable_summary(run, name)
             if summary is not None:
                 recovered = summary.flags.get("recovered")
                 self._settle(name, summary, new=name in self.unfinished and not recovered)
                 run.emit(PhaseEnded(name, run.state.round, self.done[name], final=True))
-        run.lost = lost(run, self.done, self.unfinished)
+        run.lost = lost_phases(run, self.done, self.unfinished)
         self._save()
 
     def _settle(self, name: str, summary: Summary, *, new: bool) -> None:
@@ -182,7 +182,7 @@ class Scheduler:
 
     def _parallel(self) -> bool:
         value = self.run_.program.workflow.parallel
-        return value is not None and truth(value.evaluate(base_names(self.run_, self.run_.state.state)))
+        return value is not None and truth(value.evaluate(base_values(self.run_, self.run_.state.state)))
 
     def _take_task(self, task: asyncio.Task[Ended]) -> None:
         name = self.running.pop(task)
@@ -273,7 +273,7 @@ class Scheduler:
 def workflow_outputs(run: Run) -> dict[str, object]:
     summaries = run.store.summaries.of(run.program.workflow.phases)
     phases = {name: phase_value(run, summary) for name, summary in summaries.items() if summary.status == "completed"}
-    names = {**base_names(run, run.state.state), "phases": phases}
+    names = {**base_values(run, run.state.state), "phases": phases}
     names["run"]["usage"] = spent_of(run).template_value()
     outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
     return {name: value for name, value in outputs.items() if not isinstance(value, Absent)}

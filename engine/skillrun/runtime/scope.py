@@ -15,10 +15,10 @@ from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
 from skillrun.runtime.phase_account import Account, Prompts
-from skillrun.runtime.questions.forms import heard
+from skillrun.runtime.questions.forms import form_answers
 from skillrun.runtime.run import Before, PhaseRun, Run
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.summary import Summary
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
@@ -37,7 +37,7 @@ def summaries_before(run: Run, use: PhaseUse) -> dict[str, Summary]:
     return run.store.summaries.of(name for name in run.program.workflow.phases if name in ancestors)
 
 
-def past(run: Run, use: PhaseUse) -> list[Summary]:
+def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
     """The summaries of all that has certainly ended before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
@@ -47,9 +47,9 @@ def past(run: Run, use: PhaseUse) -> list[Summary]:
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
     """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
-    workflow, before, over = run.program.workflow, summaries_before(run, use), past(run, use)
+    workflow, before, over = run.program.workflow, summaries_before(run, use), past_summaries(run, use)
     completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
-    names = base_names(run, state) | {
+    names = base_values(run, state) | {
         "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
         "history": [earlier.template_value() for earlier in run.store.summaries.history(run.state.round)],
     }
@@ -74,7 +74,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: Phas
         Before(before, asked, Spent.of(over)),
     )
     phase.carriers = int(use.otherwise is not None)
-    names["run"]["answers"] = heard(run, phase, workflow.ancestors(use.name))
+    names["run"]["answers"] = form_answers(run, phase, workflow.ancestors(use.name))
     if previous is not None:
         phase.breakers, failed = previous.breakers, previous.account
         phase.account = Account(failed.spent, artifacts=failed.artifacts, prompts=Prompts(failed.prompts.made))
@@ -96,7 +96,7 @@ def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, objec
     for name in summary.artifacts:
         text = run.store.ledger.text(name)
         if text is not None:
-            known = run.journal.find("note", overwritten(run, reader, name), digest(text)) if reader else None
+            known = run.journal.find("note", overwritten(run, reader, name), sha256_of(text)) if reader else None
             artifacts[name] = known.get("text", text) if known is not None else text
     record = {
         **SUMMARY_DEFAULTS,
@@ -111,7 +111,7 @@ def overwritten(run: Run, phase: str, name: str) -> str:
     return f"{run.inline or run.program.workflow.name}/{phase}@{rounds}/{name}"
 
 
-def base_names(run: Run, state: dict[str, object]) -> dict[str, Any]:
+def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
     """What templates of the workflow see, whatever the phase."""
     names: dict[str, Any] = {
         "name": run.name,

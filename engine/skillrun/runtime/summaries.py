@@ -17,7 +17,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.prompt.beginning import pieces_of
 from skillrun.runtime.prompt.context import Asking, request_in
 from skillrun.runtime.prompt.material import Piece
-from skillrun.runtime.prompt.step_records import of_phase
+from skillrun.runtime.prompt.step_records import phase_record
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.store.frontmatter import plain_data
 from skillrun.runtime.store.summary import Summary
@@ -50,7 +50,7 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
     if isinstance(outputs.get("summary"), str):
         given["summary"] = outputs["summary"]
-    recorded, asked = of_phase(phase) if status == "completed" else ({}, frozenset[str]())
+    recorded, asked = phase_record(phase) if status == "completed" else ({}, frozenset[str]())
     known = {**dict.fromkeys(asked), **recorded, **given}
     fields = await _model_summary(phase, outputs, known) if read and prompts.made and status == "completed" else {}
     fields = {**fields, **recorded, **given}

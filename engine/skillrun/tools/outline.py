@@ -54,7 +54,7 @@ def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
         return Outlined(name, count, (), str(error), failed=True)
 
 
-def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) -> str:
+def outline_of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) -> str:
     """The outline of the file at a path, whose real name is known. Raises Failed, and what opening it raises."""
     file = outlined(parser, name, text_content(folder, path))
     if not file.definitions:

@@ -9,7 +9,7 @@ from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.tools.globs import chosen
-from skillrun.tools.outline import Outlined, in_full, of_file, outlined
+from skillrun.tools.outline import Outlined, in_full, outline_of_file, outlined
 from skillrun.tools.parser import Parser
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.tools.results import Binary, Failed, Room, as_answer, counted, text_content
@@ -46,7 +46,7 @@ def outline(folder: Readable, room: Room, path: str = ".", glob: str | None = No
         start, is_folder = opened.name, opened.is_folder
     with Parser(folder.until) as parser:
         if not is_folder:
-            return of_file(folder, room, parser, path, start)
+            return outline_of_file(folder, room, parser, path, start)
         names = list(chosen(folder, folder.files(start), glob))
         if len(names) > MOST_PARSED:
             return _counted(names, len(parts_of(start)), room)

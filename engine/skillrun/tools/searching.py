@@ -38,7 +38,7 @@ TAIL: Final = 700  # characters of the room that are for what is said of the res
 
 
 @dataclass(frozen=True)
-class Hits:
+class FileHits:
     """The first hits in a file, a line each, and how many there are."""
 
     path: str
@@ -56,7 +56,7 @@ def grep(folder: Readable, room: Room, pattern: str, path: str = ".", glob: str 
     """The answer to a search. Raises Failed, and what opening `path` raises."""
     if reason := refused(pattern):
         raise Failed(reason)
-    hits: list[Hits] = []
+    hits: list[FileHits] = []
     remarks: list[str] = []
     name = path
     try:
@@ -103,7 +103,7 @@ def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) ->
     return names
 
 
-def _hits(pattern: str, lines: list[str], name: str, until: float) -> Hits | None:
+def _hits(pattern: str, lines: list[str], name: str, until: float) -> FileHits | None:
     """What is found in a file; None where nothing is. Raises TimeoutError."""
     kept: list[str] = []
     count = 0
@@ -111,10 +111,10 @@ def _hits(pattern: str, lines: list[str], name: str, until: float) -> Hits | Non
         count += 1
         if count <= MAX_HITS:
             kept.append(f"{number}:{short(line.rstrip(), LONGEST)}")
-    return Hits(name, tuple(kept), count, worth(name)) if count else None
+    return FileHits(name, tuple(kept), count, worth(name)) if count else None
 
 
-def _fitting_lines(hits: list[Hits], room: Room) -> list[str]:
+def _fitting_lines(hits: list[FileHits], room: Room) -> list[str]:
     """As much as fits: all files with the largest shares that let them in, or with the smallest those of most worth."""
     for shares in SHARES:
         lines = [line for file in hits for line in _group(file, shares)]
@@ -131,7 +131,7 @@ def _fitting_lines(hits: list[Hits], room: Room) -> list[str]:
     return lines
 
 
-def _group(hits: Hits, shares: tuple[int, ...]) -> list[str]:
+def _group(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
     """A file's name, its first hits with the definitions they stand in, and how many more there are."""
     kept = _kept(hits, shares)
     lines = [hits.name]
@@ -144,13 +144,13 @@ def _group(hits: Hits, shares: tuple[int, ...]) -> list[str]:
     return [*lines, *([f"(and {more:,} more in this file)"] if more else [])]
 
 
-def _kept(hits: Hits, shares: tuple[int, ...]) -> tuple[str, ...]:
+def _kept(hits: FileHits, shares: tuple[int, ...]) -> tuple[str, ...]:
     """The hits of a file that are shown; where only one is left, it is shown and not told of."""
     share = shares[hits.worth]
     return hits.lines[: share + (hits.count == share + 1)]
 
 
-def _placed(folder: Readable, hits: list[Hits], remarks: list[str]) -> list[Hits]:
+def _placed(folder: Readable, hits: list[FileHits], remarks: list[str]) -> list[FileHits]:
     """The hits, those in code with the definitions in which they stand, as far as its language is known."""
     placed = list(hits)
     try:
@@ -163,7 +163,7 @@ def _placed(folder: Readable, hits: list[Hits], remarks: list[str]) -> list[Hits
     return placed
 
 
-def _places(folder: Readable, parser: Parser, hits: Hits) -> tuple[str, ...]:
+def _places(folder: Readable, parser: Parser, hits: FileHits) -> tuple[str, ...]:
     """The definition in which each hit of a file stands. Raises TimeoutError."""
     try:
         file = outlined(parser, hits.path, text_content(folder, hits.path, judged=True))
@@ -174,7 +174,7 @@ def _places(folder: Readable, parser: Parser, hits: Hits) -> tuple[str, ...]:
     return tuple(place_of(file.definitions, int(line.partition(":")[0])) for line in hits.lines)
 
 
-def _rest(hits: list[Hits]) -> str:
+def _rest(hits: list[FileHits]) -> str:
     """What is not shown: how much there is, and where most of it is."""
     most = sorted(hits, key=lambda file: (-file.count, file.name))[:MOST_NAMED]
     named = Room(TAIL - 200).fitting([f"{file.name} {file.count:,}" for file in most])

@@ -19,7 +19,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.people.answers import Answer, Question
-from skillrun.people.terminal import Left, Terminal
+from skillrun.people.terminal import Terminal, UnfinishedAnswers
 
 DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
 PASTE = "\x1b[200~{}\x1b[201~"
@@ -141,7 +141,12 @@ NEWLINE, ENOUGH, HOW_SURE, EDITOR = "\x1b\r", "\x07", "\x14", "\x0f"
 ENDED = {"ended": True}
 
 
-def kept(questions: list[Question], keys: str, left: Left = Left(), **more: Any) -> tuple[Any, list[Any]]:  # noqa: B008
+def kept(
+    questions: list[Question],
+    keys: str,
+    left: UnfinishedAnswers = UnfinishedAnswers(),  # noqa: B008
+    **more: Any,
+) -> tuple[Any, list[Any]]:
     """The answers, or None where the person broke off, and what was to be kept on the way."""
     told: list[Any] = []
 
@@ -206,7 +211,7 @@ def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
     answers, told = kept([WHY | SURE, WHY, WHY], HOW_SURE + "a" + ENTER + "half" + CTRL_C)
     assert answers is None
     assert told == [("sure", "0", "certain"), ("given", "0", "a"), ("typed", "1", "half")]
-    left = Left({"0": "a"}, {"0": "certain"}, {"1": "half"})
+    left = UnfinishedAnswers({"0": "a"}, {"0": "certain"}, {"1": "half"})
     assert kept([WHY, WHY, WHY], "way" + ENTER + "c" + ENTER, left)[0] == [
         {"answer": "a", "confidence": "certain"}, {"answer": "halfway"}, {"answer": "c"},
     ]  # fmt: skip
@@ -215,8 +220,11 @@ def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
 def test_own_words_beside_choices_are_kept_like_any_others() -> None:
     found, told = kept([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
     assert (found, told) == (None, [("typed", "0", "half")])
-    assert kept([OWN], ENTER + " done" + ENTER, Left(typed={"0": "half"}))[0] == [{"answer": "half done"}]
-    assert kept([OWN, WHY], ENOUGH, Left(typed={"0": "half"}), enough="stop")[0] == [{"answer": "half"}, ENDED]
+    assert kept([OWN], ENTER + " done" + ENTER, UnfinishedAnswers(typed={"0": "half"}))[0] == [{"answer": "half done"}]
+    assert kept([OWN, WHY], ENOUGH, UnfinishedAnswers(typed={"0": "half"}), enough="stop")[0] == [
+        {"answer": "half"},
+        ENDED,
+    ]
     ended = " " + UP + " " + ENTER + "x" + ENTER + BACK + ENOUGH
     assert kept([BOTH, WHY], ended, enough="stop")[0] == [{"answer": ["rapid", "x"]}, ENDED]
 

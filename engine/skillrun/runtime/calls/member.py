@@ -23,10 +23,17 @@ from skillrun.runtime.calls.door import FATAL, call
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.reads import Lines
 from skillrun.runtime.calls.tool_use import messages_of, results_of
-from skillrun.runtime.calls.values import CUT_OFF, gathered, value_of
+from skillrun.runtime.calls.values import CUT_OFF, value_of, whole_part
 from skillrun.runtime.prompt.beginning import template
 from skillrun.runtime.prompt.context import LEAST_REPLY, size_of, size_of_tools
-from skillrun.runtime.prompt.step_records import Attachment, Taken, cut_inside, mended, taken, told_again
+from skillrun.runtime.prompt.step_records import (
+    Attachment,
+    DocumentReply,
+    cut_inside,
+    record_request,
+    split_reply,
+    with_second_record,
+)
 from skillrun.runtime.run import PhaseRun
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
@@ -63,7 +70,7 @@ async def answer(
             return _unanswered(phase, asked, error, tuple(reads))
         responded()
         whole = asked.record is not None and reply.stop == "length" and cut_inside(reply.text)
-        if reply.stop == "length" and (cut := gathered(asked, reply)) is not None:
+        if reply.stop == "length" and (cut := whole_part(asked, reply)) is not None:
             return replace(cut, reads=tuple(reads))
         if reply.stop not in ("end", "tool") and not whole:
             why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
@@ -109,7 +116,7 @@ async def _document(
     reads: tuple[Lines, ...],
 ) -> MemberAnswer:
     """A document with its record, which alone is asked for once more where it is missing or malformed."""
-    document = taken(record, reply.text)
+    document = split_reply(record, reply.text)
     if not document.document:
         return MemberAnswer("empty", reply.text, reason="the reply holds no document", reads=reads)
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
@@ -132,14 +139,14 @@ async def _record_again(
     phase: PhaseRun,
     asked: MemberRequest,
     record: Attachment,
-    document: Taken,
+    document: DocumentReply,
     request: Request,
     history: tuple[Message, ...],
     address: str,
-) -> tuple[Taken, str]:
+) -> tuple[DocumentReply, str]:
     """What a second reply makes of it, and why there was none."""
     errors = document.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
-    messages = (*history, Message("user", (Block(told_again(phase.run, record, errors)),)))
+    messages = (*history, Message("user", (Block(record_request(phase.run, record, errors)),)))
     schema = record.shape.schema
     size = size_of(request.system, messages, schema) + size_of_tools(asked.tools)
     room = min(request.max_tokens, asked.window - size)
@@ -154,7 +161,7 @@ async def _record_again(
         return document, f"{document.reason}; {_unanswered(phase, asked, error, ()).reason}"
     if reply.stop != "end":
         return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
-    return mended(record, document, reply.text), ""
+    return with_second_record(record, document, reply.text), ""
 
 
 def _unanswered(phase: PhaseRun, asked: MemberRequest, error: ModelError, reads: tuple[Lines, ...]) -> MemberAnswer:

@@ -55,7 +55,7 @@ def opened_repository(run: Run, folder: str) -> Readable:
     try:
         if is_typed_outside(run, folder):
             return Readable(Tree(project_of(run) / folder, links=True), withheld_names(run))
-        with opened_project(run) as project, project.opened(below(run, folder)) as entry:
+        with opened_project(run) as project, project.opened(below_project(run, folder)) as entry:
             if not entry.is_folder:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             place = project.tree.path / entry.name
@@ -104,7 +104,7 @@ def project_of(run: Run) -> Path:
     return Path(run.state.project or run.session.project)
 
 
-def below(run: Run, path: str) -> str:
+def below_project(run: Run, path: str) -> str:
     """A path from the project on, also where it is written from the root on."""
     for base in (project_of(run), project_of(run).resolve()):
         if path.startswith("/") and Path(path).is_relative_to(base):

@@ -41,7 +41,7 @@ def value_of(
     return value, [vars(error) for error in errors], tuple(dropped)
 
 
-def gathered(asked: MemberRequest, reply: Reply) -> MemberAnswer | None:
+def whole_part(asked: MemberRequest, reply: Reply) -> MemberAnswer | None:
     """What is whole of a reply that was cut off, where each item counts by itself; None where nothing is."""
     if asked.shape is None or asked.invalid != GATHER:
         return None

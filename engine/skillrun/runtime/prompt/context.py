@@ -29,7 +29,7 @@ from skillrun.runtime.prompt.beginning import (
     shared_by_all,
     template,
 )
-from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, fitted
+from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, fit_levels
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.seating import Seated
 
@@ -165,7 +165,7 @@ def _fitted(
     fixed = asking.size(opening.system, (Message("user", bare),))
     groups = [*opening.groups(usual), Group.of(HANDED, material), opening.on_record(usual, NAMED)]
     window = asking.resolved.window - fixed
-    levels, total = fitted(groups, window - asking.reply)
+    levels, total = fit_levels(groups, window - asking.reply)
     if total > window - LEAST_REPLY:
         raise _too_large(asking, fixed + total)
     opened = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])

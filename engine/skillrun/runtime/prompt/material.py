@@ -151,7 +151,7 @@ class Group:
         return cls(name, most, NAMED, lambda level: sum(piece.cost(level) for piece in pieces))
 
 
-def fitted(groups: Iterable[Group], available: int) -> tuple[dict[str, int], int]:
+def fit_levels(groups: Iterable[Group], available: int) -> tuple[dict[str, int], int]:
     """The level of each group, by name, and the tokens that they come to, which may be more than are available.
 
     The groups come least weighty first; none is shortened before all in front of it are at their least. A group may

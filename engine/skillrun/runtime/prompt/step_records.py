@@ -53,7 +53,7 @@ class Attachment:
 
 
 @dataclass(frozen=True)
-class Taken:
+class DocumentReply:
     """A reply taken apart. A record with errors has its shape; what is wrong is that points are not answered in it."""
 
     document: str
@@ -66,7 +66,7 @@ class Taken:
         return "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in self.errors[:3])
 
 
-def attachment(step: Step, frame: Frame) -> Attachment | None:
+def attachment_of(step: Step, frame: Frame) -> Attachment | None:
     """What is asked for beside the step's document: what somebody reads, and answers where there are points."""
     points = _points(step, frame)
     library = frame.run.program.library
@@ -155,7 +155,7 @@ def _said(value: Any, depth: int) -> str:
     return (start + (value if isinstance(value, str) else as_yaml(value))).replace("\n", "\n" + "  " * depth)
 
 
-def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:
+def record_request(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:
     """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
     wrong = [{"path": error.path, "message": error.message} for error in errors]
     return template(run, "system/record-again", {**_form(asked), "errors": wrong})
@@ -174,15 +174,15 @@ def cut_inside(text: str) -> bool:
     return last_block(text) is not None
 
 
-def taken(asked: Attachment, text: str) -> Taken:
+def split_reply(asked: Attachment, text: str) -> DocumentReply:
     """A reply taken apart, with all that is wrong with its record."""
     document = take_off(text, asked.shape)
     if document.errors:
-        return Taken(document.document, None, document.errors)
-    return Taken(document.document, document.value, tuple(_unanswered(asked, document.value)))
+        return DocumentReply(document.document, None, document.errors)
+    return DocumentReply(document.document, document.value, tuple(_unanswered(asked, document.value)))
 
 
-def mended(asked: Attachment, first: Taken, text: str) -> Taken:
+def with_second_record(asked: Attachment, first: DocumentReply, text: str) -> DocumentReply:
     """The record of a second reply, which is nothing else; the first one where the second is no better."""
     value, errors = parse_reply(text, asked.shape.schema)
     dropped: list[Dropped] = []
@@ -190,10 +190,10 @@ def mended(asked: Attachment, first: Taken, text: str) -> Taken:
         value, dropped = asked.shape.prune(value)
         errors = asked.shape.check(value)
     if errors:
-        return first if first.record is not None else Taken(first.document, None, tuple(errors))
+        return first if first.record is not None else DocumentReply(first.document, None, tuple(errors))
     if first.record is not None:
         value = _both(first.record, value)
-    return Taken(first.document, value, tuple(_unanswered(asked, value)), tuple(dropped))
+    return DocumentReply(first.document, value, tuple(_unanswered(asked, value)), tuple(dropped))
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
@@ -242,11 +242,11 @@ def put_on_record(
         for key, step_record in frame.open.account.recorded.items()
         if key != where and not step_record.paths & over
     }
-    numbered = tuple(apart(records, f"{frame.open.name.upper()}-"))
+    numbered = tuple(renumbered(records, f"{frame.open.name.upper()}-"))
     frame.open.account.recorded = {**kept, where: StepRecords(numbered, fields, over)}
 
 
-def apart(
+def renumbered(
     records: Iterable[Mapping[str, Any]], start: str, known: AbstractSet[str] = frozenset()
 ) -> Iterator[Mapping[str, Any]]:
     """Records whose authors all number from the same id on: what a later one numbers anew counts on behind `known`."""
@@ -305,7 +305,7 @@ def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, recor
     frame.open.account.degrade(text)
 
 
-def of_phase(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
+def phase_record(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
     """What the steps' records say for that of the phase, and the fields that were asked for.
 
     The summaries of a step's members stand one after the other, and of several steps the later counts. Lists are put

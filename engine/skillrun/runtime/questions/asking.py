@@ -26,7 +26,7 @@ from skillrun.people.answers import (
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Questions
 from skillrun.people.prepared import PreparedUnfit
-from skillrun.people.terminal import Kept, Left
+from skillrun.people.terminal import Kept, UnfinishedAnswers
 from skillrun.runtime.breakers import Limit
 from skillrun.runtime.clock import moment
 from skillrun.runtime.errors import StoppedByPerson, Waiting
@@ -34,8 +34,15 @@ from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import RESUME_RUN, NextStep, Resume
-from skillrun.runtime.questions.forms import Reading, phrases_of, question_record, reading, revised, settled
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.questions.forms import (
+    FormState,
+    form_state,
+    phrases_of,
+    question_record,
+    revised_answers,
+    unchanged_answers,
+)
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.journal_bodies import AnswerBody
 
 RETRY, GO_ON, GIVE_UP = "retry", "go on without it", "stop here"
@@ -53,15 +60,15 @@ class AskResult(TypedDict):
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenAnswers:
     """What was answered: a record for each question, and the notes of a form that belong to none of them."""
 
     answers: Sequence[Answer]
     notes: str = ""
-    form: Reading | None = None
+    form: FormState | None = None
 
 
-async def put(
+async def put_questions(
     frame: Frame,
     address: str,
     questions: list[Question],
@@ -81,7 +88,7 @@ async def put(
     """
     run, person = frame.run, frame.run.session.person
     where = f"{address}@{frame.open.rounds}"
-    fingerprint = digest(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
+    fingerprint = sha256_of(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
     asking = Questions(
         address.partition("/")[2],
         frame.open.title,
@@ -96,7 +103,7 @@ async def put(
         try:
             known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
         except PreparedUnfit as unfit:
-            raise unfitting(unfit) from None
+            raise unfit_error(unfit) from None
         person.came_late(asking, known["answers"], partial(question_record, phrases=phrases_of(run)))
         run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
         return _result(frame, known)
@@ -108,7 +115,7 @@ async def put(
     try:
         given = await _given(frame, asking, form, leave=leave)
     except PreparedUnfit as unfit:
-        raise unfitting(unfit) from None
+        raise unfit_error(unfit) from None
     if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
         answers = [answer or answered(before.get(str(at))) for at, answer in enumerate(given.answers)]
         given = replace(given, answers=answers)
@@ -132,7 +139,7 @@ def _result(frame: Frame, body: AnswerBody) -> AskResult:
     return result
 
 
-def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> AnswerBody:
+def _body(frame: Frame, asking: Questions, given: GivenAnswers, form: str | None) -> AnswerBody:
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
     answers = [
@@ -145,7 +152,7 @@ def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> An
     if given.notes:
         body["notes"] = given.notes
     if form is not None:
-        body["form"] = (given.form or Reading(frame.run.store.ledger.name(form))).to_dict()
+        body["form"] = (given.form or FormState(frame.run.store.ledger.name(form))).to_dict()
     return body
 
 
@@ -155,10 +162,10 @@ async def _brought_up_to_date(
     """The answers with what the person has changed in the form since it was read, while the phase is open."""
     if not known.get("form"):
         return known
-    body, doubtful = revised(frame.run, known, asking.questions, over=False)
+    body, doubtful = revised_answers(frame.run, known, asking.questions, over=False)
     if doubtful is not None:
         assert doubtful.unclear is not None
-        same = settled(known, doubtful)
+        same = unchanged_answers(known, doubtful)
         left = doubtful.unclear.besides(same)
         given = await _asked_again(frame, asking, replace(doubtful, unclear=left), same)
         if given is None:
@@ -189,7 +196,7 @@ def _kept_on_the_way(
             "note", address, fingerprint, {name: dict(values) for name, values in kept.items() if values}
         )
 
-    left = Left(kept["given"], _texts(kept["sure"]), _texts(kept["typed"]))
+    left = UnfinishedAnswers(kept["given"], _texts(kept["sure"]), _texts(kept["typed"]))
     return replace(asking, left=left, keep=keep), kept["times"]
 
 
@@ -204,14 +211,14 @@ def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
     return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
 
 
-async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bool) -> Given:
+async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bool) -> GivenAnswers:
     """An answer for each question: from the form, prepared, from the person, or by default."""
     store = frame.run.store
     name = store.ledger.name(form) if form is not None else None
-    form_read = reading(frame.run, name, asking.questions) if name is not None else None
+    form_read = form_state(frame.run, name, asking.questions) if name is not None else None
     if form_read is not None:
         if form_read.unclear is None:
-            return Given(form_read.filled.answers, form_read.filled.notes, form_read)
+            return GivenAnswers(form_read.filled.answers, form_read.filled.notes, form_read)
         again = await _asked_again(frame, asking, form_read)
         if again is None:
             raise await paused(frame, form_read.unclear.message, form_read.unclear.next_step)
@@ -219,7 +226,7 @@ async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bo
     begun = asking.left.begun  # in the terminal, which goes on with the next one
     given = await frame.run.session.person.ask(asking, now=begun or (name is None and not leave))
     if given is not None:
-        return Given(given)
+        return GivenAnswers(given)
     if name is not None:
         write_form(store.files, name, asking.questions)
         await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
@@ -245,7 +252,7 @@ def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> NextStep:
     return NextStep.of(f"put {' and '.join(lines)} into {file} and type ", Resume(f"--answers {file}"))
 
 
-def unfitting(unfit: PreparedUnfit) -> Waiting:
+def unfit_error(unfit: PreparedUnfit) -> Waiting:
     """The end of the process at a prepared answer that its question does not take: the question stays open."""
     first = f"{unfit.next_step}; " if unfit.next_step else ""
     again = Resume(f"--answers {quote(unfit.path)}")
@@ -267,8 +274,8 @@ async def paused(frame: Frame, reason: str, next_step: str | NextStep) -> Waitin
 
 
 async def _asked_again(
-    frame: Frame, asking: Questions, form: Reading, before: Mapping[int, QuestionRecord] = MappingProxyType({})
-) -> Given | None:
+    frame: Frame, asking: Questions, form: FormState, before: Mapping[int, QuestionRecord] = MappingProxyType({})
+) -> GivenAnswers | None:
     """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
 
     The words that stand in the form stay in the record, and so do the answers of `before`, by their place.
@@ -277,7 +284,7 @@ async def _asked_again(
     assert unclear is not None
     if unclear.untouched:
         given = await person.ask(asking, now=False)
-        return None if given is None else Given(given, "", form)
+        return None if given is None else GivenAnswers(given, "", form)
     if not person.attended:
         return None
     left = {
@@ -285,12 +292,12 @@ async def _asked_again(
         for number, why in enumerate(unclear.why)
         if why
     }
-    given = await person.ask(replace(asking, questions=tuple(left.values()), left=Left(), keep=None))
+    given = await person.ask(replace(asking, questions=tuple(left.values()), left=UnfinishedAnswers(), keep=None))
     if given is None:
         return None
     mended = {number: _beside(answer, unclear, number) for number, answer in zip(left, given, strict=True)}
     answers = [mended.get(number, before.get(number, answer)) for number, answer in enumerate(unclear.answers)]
-    return Given(answers, unclear.notes, form)
+    return GivenAnswers(answers, unclear.notes, form)
 
 
 def _beside(answer: Answer, unclear: UnclearAnswers, number: int) -> Answer:
@@ -317,7 +324,7 @@ async def offer_retry(frame: Frame, where: str, reason: str, limit: Limit, *, ca
     if limit.choices:
         named = dict(zip((RETRY, GO_ON, GIVE_UP), WAYS, strict=True))
         question["means"] = {name: words for words, way in ways.items() for name in (way, named[way])}
-    asked = await put(frame, f"{where}.retry-{number}", [question], computed=not limit.ask, offered=True)
+    asked = await put_questions(frame, f"{where}.retry-{number}", [question], computed=not limit.ask, offered=True)
     answers = asked["answers"]
     answer = ways.get(str(answers[0].get("answer")), GO_ON) if answers else GO_ON
     if answer != GO_ON:

@@ -19,7 +19,7 @@ def pattern_folder(pattern: str) -> str:
     return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
 
 
-def passed_over(run: Run, pattern: str, taken: Collection[str]) -> list[str]:
+def passed_over_files(run: Run, pattern: str, taken: Collection[str]) -> list[str]:
     """A line for each file, link or folder where the pattern looks that it does not take, and why."""
     folder = pattern_folder(pattern)
     if not folder:
@@ -68,11 +68,11 @@ def tell_late(run: Run, done: Collection[str]) -> None:
         if isinstance(pattern, str) and isinstance(files, list) and phase in done:
             read.setdefault((phase, pattern), set()).update(files)
     for (_, pattern), known in read.items():
-        for text in late(run, pattern, known):
+        for text in late_files(run, pattern, known):
             run.emit(Notice(text, "warn"))
 
 
-def late(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
+def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
     """A line for each file that the pattern takes and that was not there when they were read."""
     before = set(known)
     return [

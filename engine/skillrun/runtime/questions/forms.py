@@ -29,15 +29,15 @@ from skillrun.runtime.clock import moment
 from skillrun.runtime.events import Notice
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.artifact_names import is_artifact
-from skillrun.runtime.store.files import digest
-from skillrun.runtime.store.journal import Entry
+from skillrun.runtime.store.files import sha256_of
+from skillrun.runtime.store.journal import JournalEntry
 from skillrun.runtime.store.journal_bodies import AnswerBody, FormBody
 
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 
 @dataclass(frozen=True)
-class Reading:
+class FormState:
     """How a form stands: the hash of the file, what each question has there, and why that is not plain."""
 
     name: str
@@ -57,18 +57,18 @@ def phrases_of(run: Run) -> Phrases:
     return Phrases.of(config.data if config is not None else None)
 
 
-def reading(run: Run, name: str, questions: Sequence[Question]) -> Reading | None:
+def form_state(run: Run, name: str, questions: Sequence[Question]) -> FormState | None:
     """The form as it stands; None where there is none. Raises SkillrunError when the file cannot be read."""
     files = run.store.files
     if not files.has(name):
         return None
-    at = digest(files.read(name, MAX_BYTES))
+    at = sha256_of(files.read(name, MAX_BYTES))
     try:
         filled = read_form(files, name, questions, phrases_of(run))
     except UnclearAnswers as unclear:
         why = unclear.why or [()] * len(questions)
-        return Reading(name, at, Filled(list(unclear.answers), unclear.notes), why, unclear)
-    return Reading(name, at, filled, [()] * len(questions))
+        return FormState(name, at, Filled(list(unclear.answers), unclear.notes), why, unclear)
+    return FormState(name, at, filled, [()] * len(questions))
 
 
 def question_record(question: Question, given: Answer, phrases: Phrases) -> QuestionRecord:
@@ -95,9 +95,9 @@ def _decided(question: Question, given: Answer, phrases: Phrases) -> Answer:
     return cast(Answer, rest | decided)
 
 
-def revised(
+def revised_answers(
     run: Run, known: AnswerBody, questions: Sequence[Question], *, over: bool
-) -> tuple[AnswerBody | None, Reading | None]:
+) -> tuple[AnswerBody | None, FormState | None]:
     """The journal's record of answers with what its form says differently now; None where nothing has changed.
 
     Also the reading where an answer that was changed is not plain; then the earlier ones hold when the phase is `over`.
@@ -106,10 +106,10 @@ def revised(
     name = before["name"] if before is not None else ""
     if before is None or not before["hash"] or not is_artifact(name) or len(before["read"]) != len(questions):
         return None, None
-    now = reading(run, name, questions)
+    now = form_state(run, name, questions)
     if now is None or now.hash == before["hash"]:
         return None, None
-    same = settled(known, now)
+    same = unchanged_answers(known, now)
     changed = [at for at in range(len(questions)) if at not in same]
     unclear = now.unclear
     if unclear is not None and changed and (unclear.untouched or any(now.why[at] for at in changed)):
@@ -133,7 +133,7 @@ def revised(
     return clean(body), None
 
 
-def settled(known: AnswerBody, now: Reading) -> dict[int, QuestionRecord]:
+def unchanged_answers(known: AnswerBody, now: FormState) -> dict[int, QuestionRecord]:
     """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
     before = known["form"]
     pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
@@ -151,7 +151,7 @@ def _difference(before: QuestionRecord, now: QuestionRecord) -> str:
     return "changed" if before["answer"] != now["answer"] else "has a comment"
 
 
-async def reread(run: Run, done: Collection[str]) -> None:
+async def reread_forms(run: Run, done: Collection[str]) -> None:
     """Take over what was changed in the forms of phases that are over, for those to come; and say it."""
     for entry in _with_forms(run):
         phase, number = _place(entry)
@@ -159,7 +159,7 @@ async def reread(run: Run, done: Collection[str]) -> None:
             continue  # it is evaluated again, and reads its form itself
         known = cast(AnswerBody, entry.body)
         try:
-            body, _ = revised(run, known, [_question_of(record) for record in known["answers"]], over=True)
+            body, _ = revised_answers(run, known, [_question_of(record) for record in known["answers"]], over=True)
         except (SkillrunError, OSError) as error:
             run.emit(Notice(f"the earlier answers hold: {error}", "warn"))
             continue
@@ -172,7 +172,7 @@ def _question_of(record: QuestionRecord) -> Question:
     return cast(Question, {key: value for key, value in record.items() if key not in OWN_KEYS})
 
 
-def heard(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
+def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
     """What was answered in forms, as they stand: in earlier rounds, and in the phases `before` this one."""
     records = []
     for entry in _with_forms(run):
@@ -182,16 +182,16 @@ def heard(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[Que
     return records
 
 
-def _with_forms(run: Run) -> list[Entry]:
+def _with_forms(run: Run) -> list[JournalEntry]:
     """The latest records of answers to questions that had a form, in the order in which they were first answered."""
-    latest: dict[tuple[str, str], Entry] = {}
+    latest: dict[tuple[str, str], JournalEntry] = {}
     for entry in run.outermost.journal.entries("answer"):
         if entry.body.get("form") and entry.address.startswith(f"{run.program.workflow.name}/"):
             latest[entry.address, entry.fingerprint] = entry
     return list(latest.values())
 
 
-def _place(entry: Entry) -> tuple[str, int]:
+def _place(entry: JournalEntry) -> tuple[str, int]:
     """The phase and the round of an answer: of `refine/answers/Q@2`."""
     address, _, rounds = entry.address.rpartition("@")
     return address.split("/")[1], int(rounds.partition(".")[0])

@@ -25,7 +25,7 @@ from skillrun.runtime.prompt.context import PromptParts, conversation, persisten
 from skillrun.runtime.prompt.material import Piece
 from skillrun.runtime.prompt.step_records import (
     Attachment,
-    attachment,
+    attachment_of,
     point_answers,
     put_on_record,
     task_with,
@@ -49,7 +49,7 @@ async def act(step: Step, frame: Frame) -> AgentResult | Partial:
     if not seated and several:
         return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
-    record = attachment(step, frame)
+    record = attachment_of(step, frame)
     answers = await _ask_all(step, frame, seated, shape, record)
     replies = [_reply(member, answers[member.id], record) for member in seated]
     good = [member for member in seated if answers[member.id].ok]

@@ -15,10 +15,10 @@ from skillrun.people.wording import one_stop
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Answered, Said
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
-from skillrun.runtime.questions.awaited_files import late, passed_over, pattern_folder
+from skillrun.runtime.questions.asking import GO_ON, paused, put_questions, unfit_error
+from skillrun.runtime.questions.awaited_files import late_files, passed_over_files, pattern_folder
 from skillrun.runtime.questions.forms import phrases_of, question_record
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.journal_bodies import ToolBody
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
@@ -37,7 +37,9 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     own = [step.main, *(step.values.get(name) for name in SHARED)]
     computed = any(value is not None and value.computed for value in own)
     enough = frame.text(step, "enough")
-    result = await put(frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough)
+    result = await put_questions(
+        frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough
+    )
     frame.open.account.asked.extend(question["id"] for question in questions)
     first = result["answers"][0].get("answer")
     return dict(result) if first is None else {**result, "answer": first}
@@ -84,13 +86,13 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     """
     pattern = frame.text(step, "files")
     where = f"{frame.at(step)}@{frame.open.rounds}"
-    known = cast("ToolBody | None", frame.run.journal.find("tool", where, digest(pattern)))
+    known = cast("ToolBody | None", frame.run.journal.find("tool", where, sha256_of(pattern)))
     if known is not None and frame.run.session.keeps_reads:
-        _warn(frame, [*known.get("passed_over", []), *late(frame.run, pattern, known.get("files") or [])])
+        _warn(frame, [*known.get("passed_over", []), *late_files(frame.run, pattern, known.get("files") or [])])
         return _given(known)
     names = frame.run.store.matching(pattern)
     default = frame.value(step, "default", None)
-    beside = passed_over(frame.run, pattern, names)
+    beside = passed_over_files(frame.run, pattern, names)
     if not names and pattern_folder(pattern):
         frame.run.store.ledger.make_folder(pattern_folder(pattern))
     files = list(names)
@@ -101,7 +103,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
         try:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
-            raise unfitting(unfit) from None
+            raise unfit_error(unfit) from None
         answers = tuple(question_record(asked, given_answer, phrases_of(frame.run)) for given_answer in given or ())
         if answers:
             frame.run.emit(Answered(where, frame.open.name, answers, replayed=False))
@@ -115,7 +117,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     result: ToolBody = {"answers": [], "answer": ", ".join(names), "pattern": pattern, "files": files}
     if beside:
         result["passed_over"] = beside
-    await frame.run.journal.record("tool", where, digest(pattern), dict(result))
+    await frame.run.journal.record("tool", where, sha256_of(pattern), dict(result))
     return _given(result)
 
 

@@ -13,7 +13,7 @@ from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_account import Account, StepRecords
-from skillrun.runtime.prompt.step_records import apart
+from skillrun.runtime.prompt.step_records import renumbered
 from skillrun.runtime.scope import with_functions
 from skillrun.runtime.spent import Spent
 
@@ -108,7 +108,7 @@ def _records(
     gone = {key for key in before if given.get(key) is not before[key]}
     kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
     new = {key: step for key, step in given.items() if step is not before.get(key)}
-    numbered = iter(apart(_all(new.values()), start, _ids(kept.values())))
+    numbered = iter(renumbered(_all(new.values()), start, _ids(kept.values())))
     for key, step in new.items():
         records = tuple(next(numbered) for _ in step.records)
         same = kept.get(key, StepRecords((), frozenset()))

@@ -20,7 +20,7 @@ from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.results import EachResult
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
-from skillrun.runtime.steps.items import Item, items_of
+from skillrun.runtime.steps.items import Item, each_items
 from skillrun.runtime.steps.partial import Partial
 from skillrun.runtime.store.frontmatter import plain_data
 
@@ -44,7 +44,7 @@ class ItemAttempt:
 
 
 @dataclass
-class Kept:
+class EachProgress:
     """What a step has come to before a retry: where its branches began, and the items that have succeeded."""
 
     fork: Fork
@@ -54,10 +54,10 @@ class Kept:
 async def act(step: Step, frame: Frame) -> EachResult | Partial:
     """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
     address, phase = frame.at(step), frame.open
-    items = items_of(step, frame)
+    items = each_items(step, frame)
     if address not in phase.items and items and not items_within(address):
         tell_items(frame.run, phase.name, address.partition("/")[2], len(items))
-    kept = phase.items.setdefault(address, Kept(Fork.of(frame), {}))
+    kept = phase.items.setdefault(address, EachProgress(Fork.of(frame), {}))
     least = frame.whole(step, "at_least", 1) if items else 0
     attempts = await _evaluated(step, frame, [item for item in items if item.key not in kept.done], kept, len(items))
     for attempt in attempts:
@@ -103,7 +103,7 @@ def _given(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
     return {**given, "id": attempt.item.id, _name(step): attempt.item.value}
 
 
-async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of: int) -> list[ItemAttempt]:
+async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: EachProgress, of: int) -> list[ItemAttempt]:
     """Every item, so many at a time, each in a branch of its own. Once one ends the run, no other begins."""
     at_once = 1 if frame.in_turn else frame.whole(step, "at_once", AT_ONCE)
     slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(kept.done)

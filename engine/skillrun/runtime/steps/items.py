@@ -16,7 +16,7 @@ from skillrun.language.types.schemas import shown
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import NextStep
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.frontmatter import plain_data
 
 MOST: Final = 200  # items of one list, where `limits` does not say
@@ -36,7 +36,7 @@ class Item:
     value: Any
 
 
-def items_of(step: Step, frame: Frame) -> list[Item]:
+def each_items(step: Step, frame: Frame) -> list[Item]:
     """The items in the order of the list; what is twice in it is one. Raises StepFailed."""
     given = frame.main(step)
     if given is None or isinstance(given, Absent):
@@ -79,7 +79,7 @@ def _key(known: str, text: str, *, alone: bool) -> str:
     """The id itself where it can stand in an address, and no other item has it; otherwise with a mark of the item."""
     if alone and len(known) <= LONGEST and _KEY.fullmatch(known) and not _MARKED.search(known):
         return known
-    return f"{_start(known)}{digest(known if alone else text)[:MARK]}"
+    return f"{_start(known)}{sha256_of(known if alone else text)[:MARK]}"
 
 
 def _start(known: str) -> str:

@@ -10,7 +10,7 @@ from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.journal_bodies import ToolBody
 
 Look = Callable[[], Awaitable[ToolBody]]
@@ -19,7 +19,7 @@ Look = Callable[[], Awaitable[ToolBody]]
 async def observe(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
     """What `look` finds for a question, or has found. Raises StepFailed where it raises SkillrunError."""
     phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
-    fingerprint = digest(question)
+    fingerprint = sha256_of(question)
     key = f"{where} {fingerprint}"
     while key not in phase.attempts.answers:
         attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1

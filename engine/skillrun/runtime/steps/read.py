@@ -10,7 +10,7 @@ from typing import Final
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape, shown
-from skillrun.runtime.calls.tools import below, opened_project, typed_paths, typed_place, withheld_names
+from skillrun.runtime.calls.tools import below_project, opened_project, typed_paths, typed_place, withheld_names
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.observation import observe
 from skillrun.runtime.store.frontmatter import from_frontmatter
@@ -50,7 +50,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                     names = [typed[1]] if pattern in typed_paths(frame.run) else _matching(folder, typed[1])
                     return _contents(folder, names)
             with opened_project(frame.run) as folder:
-                names = _matching(folder, below(frame.run, pattern))
+                names = _matching(folder, below_project(frame.run, pattern))
                 return _contents(folder, names)
         if origin:
             with Readable(store.files.other(checked_slug(origin)), ignores=False) as folder:

@@ -12,11 +12,11 @@ from skillrun.people.answers import Question
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Wrote
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import put
+from skillrun.runtime.questions.asking import put_questions
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import overwritten
 from skillrun.runtime.store.artifact_names import names_beside
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.frontmatter import to_frontmatter
 from skillrun.runtime.store.ledger import Written
 from skillrun.tools.paths import PathRefused
@@ -44,7 +44,7 @@ async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
     before = _before(phase, path)
     if before not in (None, text):
         address = overwritten(phase.run, phase.name, path)
-        await phase.run.journal.record("note", address, digest(text), {"text": before})
+        await phase.run.journal.record("note", address, sha256_of(text), {"text": before})
     try:
         outcome = await store.ledger.put(path, text)
         if outcome == "conflict":
@@ -90,9 +90,9 @@ async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
         "choices": [KEEP, TAKE],
         "default": KEEP,
         "round": frame.open.round,
-        "version": digest(text)[:16],  # what was decided of another one does not count
+        "version": sha256_of(text)[:16],  # what was decided of another one does not count
     }
-    answers = (await put(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
+    answers = (await put_questions(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
         store.ledger.remove(beside)
         await store.ledger.replace(path, text)

@@ -12,9 +12,9 @@ from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.checkpoints import reached
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import KINDS, Body, Entry, Fits, JournalDamaged, JournalUnwritable, Kind
+from skillrun.runtime.store.journal import KINDS, Body, Fits, JournalDamaged, JournalEntry, JournalUnwritable, Kind
 from skillrun.runtime.store.lease import RunLost
 from skillrun.runtime.store.rows import TEXT, JournalRow, body_from_bytes, body_to_bytes, chained, packed, unpacked
 
@@ -109,7 +109,7 @@ class ChainedJournal(ABC):
         seq = self._index.latest.get((kind, address, fingerprint))
         return None if seq is None else self._entry(seq).body
 
-    def entries(self, kind: Kind) -> Iterator[Entry]:
+    def entries(self, kind: Kind) -> Iterator[JournalEntry]:
         """All records of a kind, oldest first."""
         return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
 
@@ -135,7 +135,7 @@ class ChainedJournal(ABC):
         self._push(kind, address, fingerprint, body_to_bytes(body, self._number_of))
 
     def _number_of(self, text: bytes) -> int:
-        key = digest(text)
+        key = sha256_of(text)
         seq = self._index.texts.get(key)
         if seq is None:
             seq = self._index.texts[key] = self._push(TEXT, "", key, packed(text) if self._index.packs else text)
@@ -180,7 +180,7 @@ class ChainedJournal(ABC):
         self._failure = self._failure or reason
         self._undo()
 
-    def _entry(self, seq: int) -> Entry:
+    def _entry(self, seq: int) -> JournalEntry:
         row = self._row(seq)
         try:
             body = body_from_bytes(row.body, lambda number: unpacked(self._row(number).body))
@@ -188,4 +188,4 @@ class ChainedJournal(ABC):
             raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
         if not self._fits(row.kind, body):
             raise JournalDamaged(f"record {seq} of the journal is no `{row.kind}` of a run", KEPT)
-        return Entry(seq, row.address, row.fingerprint, body)
+        return JournalEntry(seq, row.address, row.fingerprint, body)

@@ -125,7 +125,7 @@ def folders(folder: Walked) -> Iterator[str]:
         left += [path for path in below if not folder.is_folder(f"{path}/.run")]
 
 
-def digest(content: str | bytes) -> str:
+def sha256_of(content: str | bytes) -> str:
     """SHA-256 as 64 hexadecimal digits; of a text, that of the bytes that would be written."""
     return hashlib.sha256(encoded(content)).hexdigest()
 

@@ -29,7 +29,7 @@ class JournalDamaged(SkillrunError):
     """What is there is not readable as a journal, or a record is not what was written."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A record as it is read; `seq` counts all records of the journal from 1."""
 
     seq: int
@@ -75,7 +75,7 @@ class Journal(Protocol):
         """The body of the latest such record, as it was put in. Raises JournalDamaged where no run has written it."""
         ...
 
-    def entries(self, kind: Kind) -> Iterator[Entry]:
+    def entries(self, kind: Kind) -> Iterator[JournalEntry]:
         """All records of a kind, oldest first, duplicates included; those that come meanwhile are left out."""
         ...
 

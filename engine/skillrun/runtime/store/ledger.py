@@ -11,7 +11,7 @@ from typing import Final, Literal
 from skillrun.language.text.border import clean
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.artifact_names import SUMMARIES, artifact, is_artifact, names_beside
-from skillrun.runtime.store.files import FileChanged, Files, content_of, digest
+from skillrun.runtime.store.files import FileChanged, Files, content_of, sha256_of
 from skillrun.runtime.store.journal import Journal
 from skillrun.tools.paths import PathRefused
 
@@ -100,7 +100,7 @@ class Ledger:
         except PathRefused as error:
             self._refusals.refuse(error.message)
             return False
-        return content is not None and digest(content) in self._written[name]
+        return content is not None and sha256_of(content) in self._written[name]
 
     async def put(self, name: str, text: str) -> Written:
         """Write an artifact, unless a person has changed the file that is there.
@@ -111,7 +111,7 @@ class Ledger:
         """
         current = self._digest(artifact(name))
         self.put_now.add(name)
-        new = digest(text)
+        new = sha256_of(text)
         before = self._written.get(name, [])
         if current == new:
             if new not in before:
@@ -134,12 +134,12 @@ class Ledger:
         """Have what a person has made of an artifact stay where it is when a round ends, instead of moving there."""
         content = content_of(self._files, name)
         if self._journal is not None and content is not None and not self._is_kept(name, content):
-            await self._journal.record("note", f"{KEPT}{name}", digest(content), {})
+            await self._journal.record("note", f"{KEPT}{name}", sha256_of(content), {})
 
     async def replace(self, name: str, text: str) -> None:
         """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
         self.put_beside(name, text)
-        await self._note(name, digest(text))
+        await self._note(name, sha256_of(text))
 
     def put_beside(self, name: str, text: str) -> None:
         """Write a file that belongs to the person from then on."""
@@ -201,13 +201,13 @@ class Ledger:
         if name.startswith(f"{SUMMARIES}/"):
             return True
         content = content_of(self._files, path)
-        return content is not None and digest(content) in self._written.get(name, ())
+        return content is not None and sha256_of(content) in self._written.get(name, ())
 
     def _free_beside(self, name: str) -> str:
         return next(beside for beside in names_beside(name) if not self._files.is_taken(beside))
 
     def _is_kept(self, name: str, content: bytes) -> bool:
-        return self._journal is not None and self._journal.find("note", f"{KEPT}{name}", digest(content)) is not None
+        return self._journal is not None and self._journal.find("note", f"{KEPT}{name}", sha256_of(content)) is not None
 
     async def _note(self, name: str, sha: str) -> None:
         assert self._journal is not None
@@ -220,4 +220,4 @@ class Ledger:
 
     def _digest(self, name: str) -> str | None:
         content = content_of(self._files, name)
-        return None if content is None else digest(content)
+        return None if content is None else sha256_of(content)

@@ -67,7 +67,7 @@ class RunStore:
 
     def called(self, project: Path) -> str:
         """What a command takes for this run when it is typed in the project."""
-        return called(self.files.path, project)
+        return run_argument(self.files.path, project)
 
     def matching(self, pattern: str) -> list[str]:
         """The names of the files that a pattern matches, sorted: those of this evaluation and those of other people.
@@ -158,6 +158,6 @@ class InlineStore(RunStore):
         self._inline.forget_round(number, phases)
 
 
-def called(folder: Path, project: Path) -> str:
+def run_argument(folder: Path, project: Path) -> str:
     """What a command takes for a run when it is typed in the project: its name, or the path of its folder."""
     return folder.name if folder.parent == project.resolve() / "runs" else quote(str(folder))

@@ -12,11 +12,11 @@ from typing import Final
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.runtime.store.artifact_names import SUMMARIES
-from skillrun.runtime.store.files import Files, content_of, digest
+from skillrun.runtime.store.files import Files, content_of, sha256_of
 from skillrun.runtime.store.frontmatter import RunFile, from_frontmatter, to_frontmatter
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.ledger import Refusals
-from skillrun.runtime.store.summary import Past, Summary, read_summary
+from skillrun.runtime.store.summary import PastRound, Summary, read_summary
 from skillrun.tools.paths import PathRefused
 
 ROUND: Final = re.compile(r"round-[0-9]+")
@@ -52,13 +52,13 @@ class SummaryFiles:
 
     async def put(self, name: str, text: str) -> None:
         """Write a summary; its hash is in the journal before, so that an edit is noticed."""
-        known, new = self._written.setdefault(name, set()), digest(text)
+        known, new = self._written.setdefault(name, set()), sha256_of(text)
         if new not in known:
             known.add(new)
             if self._journal is not None:
                 await self._journal.record("summary", name, new, {})
         content = content_of(self.files, name)
-        if content is None or digest(content) != new:
+        if content is None or sha256_of(content) != new:
             self.files.write(name, text)
             self._read.pop(name, None)
 
@@ -86,7 +86,7 @@ class SummaryFiles:
             content = content_of(self.files, place or name) if known is not None else None
         except PathRefused:  # told by who reads it
             return False
-        return known is not None and content is not None and digest(content) not in known
+        return known is not None and content is not None and sha256_of(content) not in known
 
 
 class Summaries:
@@ -125,7 +125,7 @@ class Summaries:
         """The phases that have a summary in this round, sorted."""
         return [_stem(name) for name in self.texts.files.matching(f"{self._folder}/*.md")]
 
-    def history(self, rounds: int) -> list[Past]:
+    def history(self, rounds: int) -> list[PastRound]:
         """The summaries of the rounds that are over, oldest first."""
         past = []
         for number in range(1, rounds):
@@ -134,7 +134,7 @@ class Summaries:
             phases = {
                 phase: Summary.of({"round": number, "phase": phase, **record}) for phase, record in records.items()
             }
-            past.append(Past(number, phases))
+            past.append(PastRound(number, phases))
         return past
 
     def all(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
@@ -189,17 +189,17 @@ class InlineSummaries(Summaries):
 
     def __init__(self, texts: SummaryFiles, address: str) -> None:
         super().__init__(texts, f"{SUMMARIES}/{address.replace('/', '.')}")
-        self._over: list[Past] = []
+        self._over: list[PastRound] = []
         for name in texts.files.matching(f"{self._folder}/*.md"):
             texts.remove(name)
 
-    def history(self, rounds: int) -> list[Past]:  # noqa: ARG002 (all that are over)
+    def history(self, rounds: int) -> list[PastRound]:  # noqa: ARG002 (all that are over)
         return self._over
 
     def forget_round(self, number: int, phases: Iterable[str]) -> None:
         """Remember the summaries of `phases` as those of a round that is over, and remove their files."""
         moving = self.of(phases)
-        self._over.append(Past(number, moving))
+        self._over.append(PastRound(number, moving))
         for phase in moving:
             self.texts.remove(self.place(phase))
 

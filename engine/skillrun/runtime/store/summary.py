@@ -104,7 +104,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Past:
+class PastRound:
     """A round that is over: its number, and its summaries by phase."""
 
     round: int

@@ -17,7 +17,7 @@ from skillrun.language.templates.functions import untrusted
 from skillrun.models.messages import Block, Message, ToolSpec
 from skillrun.runtime.prompt.context import Asking, size_of_tools
 from skillrun.runtime.prompt.fitting import LEFT_OUT
-from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, Piece, fitted, piece_of
+from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, Piece, fit_levels, piece_of
 
 
 def shown(told: Any) -> str:
@@ -107,13 +107,13 @@ GROUPS = st.lists(st.integers(0, 4000), min_size=4, max_size=4)
 @given(GROUPS, st.integers(0, 12_000), st.integers(0, 3000))
 def test_weights_are_respected_and_more_room_never_shows_less(sizes: list[int], room: int, more: int) -> None:
     groups = [Group(str(at), size, NAMED, capped(size)) for at, size in enumerate(sizes)]
-    levels, total = fitted(groups, room)
+    levels, total = fit_levels(groups, room)
     assert total <= max(room, 0) or all(level == NAMED for level in levels.values())
     shortened = [at for at, size in enumerate(sizes) if levels[str(at)] < size]
     for at in shortened[-1:]:
         for lighter in range(at):
             assert levels[str(lighter)] == NAMED or not sizes[lighter] or levels[str(lighter)] == 0
-    wider, _ = fitted(groups, room + more)
+    wider, _ = fit_levels(groups, room + more)
     assert all(wider[name] >= level for name, level in levels.items())
     if sum(sizes) <= room:
         assert set(levels.values()) == {WHOLE}
@@ -125,7 +125,7 @@ def test_a_list_of_a_thousand_replies_and_two_megabytes_are_shortened_and_named(
     assert left is not None
     assert (told.count("untrusted"), left.tokens, left.of) == (0, left.of, piece(replies).size)
     huge = piece("A sentence of the file. " * 100_000)
-    levels, _ = fitted([Group.of("handed", [huge])], 2000)
+    levels, _ = fit_levels([Group.of("handed", [huge])], 2000)
     told, left = huge.at(levels["handed"])
     assert estimate_tokens(told) <= 2000
     assert told.count("A sentence of the file.") > 50

@@ -11,7 +11,7 @@ import pytest
 
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.atomic import sweep, write_atomic
-from skillrun.runtime.store.files import digest
+from skillrun.runtime.store.files import sha256_of
 from skillrun.tools.tree import Tree
 
 PROGRAM = """
@@ -93,4 +93,4 @@ def test_a_digest_is_that_of_the_bytes_that_would_be_written(tmp_path: Path) -> 
     for content in ("ünï\n", "\ud83d", b"\xff\x00"):
         write_atomic(Tree(tmp_path), "a", content)
         written = (tmp_path / "a").read_bytes()
-        assert digest(content) == digest(written) == hashlib.sha256(written).hexdigest()
+        assert sha256_of(content) == sha256_of(written) == hashlib.sha256(written).hexdigest()

@@ -16,16 +16,16 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.chained import KEPT, ChainedJournal, anything
 from skillrun.runtime.store.disk.atomic import tree_of
 from skillrun.runtime.store.disk.journal_files import JournalFiles, make_journal
-from skillrun.runtime.store.disk.lock import FolderLease, held, own
+from skillrun.runtime.store.disk.lock import FolderLease, held_error, own
 from skillrun.runtime.store.disk.verification import (
     JOURNAL,
     WITNESS,
-    acknowledged,
-    copied,
+    check_journal_files,
     doubts,
+    journal_copy,
     line_of_witness,
-    sound,
-    verified,
+    verify,
+    witness_of,
 )
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import Fits, JournalDamaged
@@ -69,7 +69,7 @@ class SqliteJournal(ChainedJournal):
         """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there, PathRefused for links."""
         folder = tree_of(run_folder)
         own(folder)
-        if sound(folder) or folder.known(WITNESS) is not None:
+        if check_journal_files(folder) or folder.known(WITNESS) is not None:
             raise FileExistsError(folder.path / JOURNAL)
         make_journal(folder)
         return cls.open(folder, fits)
@@ -81,9 +81,9 @@ class SqliteJournal(ChainedJournal):
         path = folder.path / JOURNAL
         own(folder)
         try:
-            sound(folder)
-            witness = acknowledged(folder)
-            index = verified(path, witness, path)
+            check_journal_files(folder)
+            witness = witness_of(folder)
+            index = verify(path, witness, path)
             database = sqlite3.connect(path, isolation_level=None)
             _check_same(folder, path)
             database.execute("PRAGMA trusted_schema=OFF")
@@ -151,17 +151,17 @@ def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJourna
     """
     folder = tree_of(run_folder)
     if FolderLease(folder).is_held():
-        raise held(folder)
+        raise held_error(folder)
     place = folder.path / JOURNAL
-    sound(folder)
-    witness = acknowledged(folder)
+    check_journal_files(folder)
+    witness = witness_of(folder)
     rows: list[JournalRow] = []
     with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
         try:
-            index = verified(copied(folder, Path(private)), witness, place, rows.append)
+            index = verify(journal_copy(folder, Path(private)), witness, place, rows.append)
         except (sqlite3.Error, OSError, SkillrunError) as error:
             if FolderLease(folder).is_held():  # since it was looked at; the copy is of two moments
-                raise held(folder) from None
+                raise held_error(folder) from None
             if isinstance(error, SkillrunError):
                 raise
             raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error

@@ -112,12 +112,12 @@ class FolderLease:
             itself = folder.descriptor()
             opened.callback(os.close, itself)
             if not _locked(itself):
-                raise held(folder)
+                raise held_error(folder)
             own(folder)
             lock = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
             opened.callback(os.close, lock)
             if not _locked(lock):
-                raise held(folder)
+                raise held_error(folder)
             mine = Held(folder, lock)
             mine.check()
             folder.known(OWNER)
@@ -174,7 +174,7 @@ def _is_locked(descriptor: int) -> bool:
     return False
 
 
-def held(folder: Tree) -> SkillrunError:
+def held_error(folder: Tree) -> SkillrunError:
     """What is said of a run that another process holds."""
     return SkillrunError(
         f"{folder.path} is being run by {_holder(folder)}",

@@ -18,12 +18,12 @@ from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
 from skillrun.runtime.store.disk.migration import migrate, old_state
 from skillrun.runtime.store.disk.opening import existing, new_folder
 from skillrun.runtime.store.disk.transcript import Record, Transcript, events
-from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, sound
+from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.runtime.store.files import LARGEST, Files, folders
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.journal_bodies import body_fits
 from skillrun.runtime.store.memory import MemoryJournal
-from skillrun.runtime.store.run_store import RunStore, called
+from skillrun.runtime.store.run_store import RunStore, run_argument
 from skillrun.runtime.store.state import STATE, State
 from skillrun.tools.tree import Tree
 
@@ -65,7 +65,7 @@ class RunFolder:
 
     def called(self, project: Path) -> str:
         """What a command takes for this run when it is typed in the project."""
-        return called(self._tree.path, project)
+        return run_argument(self._tree.path, project)
 
     @property
     def has_state(self) -> bool:
@@ -74,7 +74,7 @@ class RunFolder:
 
     @property
     def has_journal(self) -> bool:
-        return sound(self._tree)
+        return check_journal_files(self._tree)
 
     def check(self) -> None:
         """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""

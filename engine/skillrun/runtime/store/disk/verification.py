@@ -54,7 +54,7 @@ def line_of_witness(index: Index) -> bytes:
     return b"%s %08x\n" % (line, crc32(line))
 
 
-def sound(folder: Tree) -> bool:
+def check_journal_files(folder: Tree) -> bool:
     """Whether there is a journal. Raises PathRefused where a file that SQLite would open is a link or nothing regular.
 
     SQLite opens by name, so that the names are looked at before. Nobody else can exchange them in a folder that only
@@ -73,7 +73,7 @@ class Witness(NamedTuple):
     is_damaged: bool = False
 
 
-def acknowledged(folder: Tree) -> Witness | None:
+def witness_of(folder: Tree) -> Witness | None:
     """What the witness says; None where there is none."""
     if folder.known(WITNESS) is None:
         return None
@@ -94,7 +94,7 @@ def doubts(folder: Tree, witness: Witness | None, index: Index) -> str:
     )
 
 
-def copied(folder: Tree, target: Path) -> Path:
+def journal_copy(folder: Tree, target: Path) -> Path:
     """A copy of a journal and its log below `target`, for who only looks: SQLite changes what it reads in place."""
     path = target / "journal.db"
     for suffix in ("", "-wal"):
@@ -108,7 +108,7 @@ def copied(folder: Tree, target: Path) -> Path:
     return path
 
 
-def verified(
+def verify(
     path: Path, witness: Witness | None, place: Path, keep: Callable[[JournalRow], object] = lambda _row: None
 ) -> Index:
     """Read the whole journal at `path` and compare it with its chain and the witness; `place` is where it belongs.
