@@ -123,8 +123,10 @@ class Checker:
         """
         with suppress(GivenUp):
             self._engine_files()
-        for one in self._unused if not self.problems.errors else ():
-            self.problems.report(one.span, "unused-input", f"nothing reads the input `{one.name}`", severity="warning")
+        for input_ in self._unused if not self.problems.errors else ():
+            self.problems.report(
+                input_.span, "unused-input", f"nothing reads the input `{input_.name}`", severity="warning"
+            )
 
     def _engine_files(self) -> None:
         for name, names in SYSTEM.items():
@@ -210,12 +212,14 @@ class Checker:
     def _recorded(self, check: WorkflowCheck) -> Read:
         """What is read of the steps' records; fields of a phase's step that nobody reads are warned of."""
         files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
-        files += [(list(check.steps(name)), one.reads) for name, one in check.traces.items()]
-        files += [(one.protocol.walk(), one.reads) for one in self._protocols.values() if one is not None]
-        found = read_in(files)
+        files += [(list(check.steps(name)), trace.reads) for name, trace in check.traces.items()]
+        files += [
+            (checked.protocol.walk(), checked.reads) for checked in self._protocols.values() if checked is not None
+        ]
+        read = read_in(files)
         for phase in check.phases.values() if not self.problems.errors else ():
-            warn_of_unread(phase.walk(), found, self.library, self.problems)
-        return found
+            warn_of_unread(phase.walk(), read, self.library, self.problems)
+        return read
 
     def _phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)

@@ -51,13 +51,13 @@ def _asking(steps: Iterable[Step]) -> dict[str, Step]:
 
 def _fields(reads: AbstractSet[str]) -> dict[str, set[str]]:
     """The fields of records that are read, by the name that they are read of."""
-    found: dict[str, set[str]] = {}
+    fields: dict[str, set[str]] = {}
     for path in reads:
         name, _, rest = path.partition(".")
         first, _, field = rest.partition(".")
         if first == READ:
-            found.setdefault(name, set()).add(field or "*")
-    return found
+            fields.setdefault(name, set()).add(field or "*")
+    return fields
 
 
 def is_read(name: str, fields: AbstractSet[str]) -> bool:
