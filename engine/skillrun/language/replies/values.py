@@ -68,9 +68,9 @@ def _only(text: str, shape: Shape) -> Any:
         except (ValueError, RecursionError) as error:
             raise _Unreadable(_why(error)) from None
     different: dict[str, Found] = {}
-    for one in _values(text, shape):
-        key = json.dumps(one.value, sort_keys=True)  # in which true is not 1
-        different[key] = Found(one.value, one.alone or (key in different and different[key].alone))
+    for candidate in _values(text, shape):
+        key = json.dumps(candidate.value, sort_keys=True)  # in which true is not 1
+        different[key] = Found(candidate.value, candidate.alone or (key in different and different[key].alone))
     if not different:
         raise _Unreadable("there is no JSON in the reply")
     if len(different) > 1:
@@ -127,9 +127,9 @@ def _entered(value: Any) -> Any:
     for _ in range(MAX_DEPTH + 1):
         layer = [
             inner
-            for one in layer
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for parent in layer
+            if isinstance(parent, dict | list)
+            for inner in (parent.values() if isinstance(parent, dict) else parent)
         ]
         if not layer:
             return clean(value)

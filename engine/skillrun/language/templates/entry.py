@@ -90,5 +90,5 @@ class Entry:
     @property
     def row(self) -> str:
         """Its row in the manual's table of what the project adds."""
-        cells = (", ".join(f"`{one}`" for one in self.written), self.use, self.line)
+        cells = (", ".join(f"`{form}`" for form in self.written), self.use, self.line)
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

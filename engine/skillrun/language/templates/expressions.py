@@ -69,7 +69,7 @@ class Template:
     def mentions(self, name: str) -> bool:
         """Whether it reads a name."""
         if self._names is None:
-            self._names = frozenset(one.name for one in self.tree.find_all(nodes.Name))
+            self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
         return name in self._names
 
     def span(self, node: nodes.Node) -> Span:
@@ -84,8 +84,8 @@ class Template:
 
     def render_text(self, names: Mapping[str, Any]) -> str:
         """The text, also of a single expression. Raises RenderError, also where that is absent."""
-        found: str = self._rendered(names, printed)
-        return found
+        rendered: str = self._rendered(names, printed)
+        return rendered
 
     def _rendered(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
         if self.tree is _CONSTANT:
@@ -221,6 +221,6 @@ def _single(tree: nodes.Template) -> nodes.Expr | None:
     """The expression of a tree that is nothing else but whitespace."""
     match tree.body:
         case [nodes.Output(nodes=parts)]:
-            told = [one for one in parts if not (isinstance(one, nodes.TemplateData) and not one.data.strip())]
+            told = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
             return told[0] if len(told) == 1 and not isinstance(told[0], nodes.TemplateData) else None
     return None

@@ -47,10 +47,10 @@ def value(node: nodes.Node, scope: Scope) -> Any:
     """The value of an expression."""
     scope.budget.spend(1)
     try:
-        found = EXPRESSIONS[type(node)](node, scope)
+        result = EXPRESSIONS[type(node)](node, scope)
     except Fault as fault:
         raise fault.at(place(node)) from None
-    return Absent(written(node)) if found is ABSENT else found
+    return Absent(written(node)) if result is ABSENT else result
 
 
 def place(node: nodes.Node) -> int:
@@ -89,12 +89,12 @@ def _if(node: nodes.If, scope: Scope, out: list[str]) -> None:
 def _for(node: nodes.For, scope: Scope, out: list[str]) -> None:
     items = listed(value(node.iter, scope))
     if node.test is not None:
-        items = [one for one in items if value(node.test, _set(node.target, one, scope.inner()))]
+        items = [element for element in items if value(node.test, _set(node.target, element, scope.inner()))]
     count = len(items)
-    for at, one in enumerate(items):
-        inner = _set(node.target, one, scope.inner())
-        found = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
-        inner.own["loop"] = dict(zip(LOOP_FIELDS, found, strict=True))
+    for at, element in enumerate(items):
+        inner = _set(node.target, element, scope.inner())
+        positions = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
+        inner.own["loop"] = dict(zip(LOOP_FIELDS, positions, strict=True))
         _statements(node.body, inner, out)
     if not items:
         _statements(node.else_, scope.inner(), out)
@@ -114,15 +114,15 @@ def _assign_block(node: nodes.AssignBlock, scope: Scope, _out: list[str]) -> Non
     _set(node.target, scope.block if node.filter is None else value(node.filter, scope), scope)
 
 
-def _set(target: nodes.Node, found: Any, scope: Scope) -> Scope:
+def _set(target: nodes.Node, value: Any, scope: Scope) -> Scope:
     if isinstance(target, nodes.Tuple):
-        parts = listed(found)
+        parts = listed(value)
         if len(parts) != len(target.items):
             raise Fault(f"{len(parts)} values cannot be set as {len(target.items)} names", offset=target.lineno)
         for name, part in zip(target.items, parts, strict=True):
             _set(name, part, scope)
     elif isinstance(target, nodes.Name):
-        scope.own[target.name] = found
+        scope.own[target.name] = value
     return scope
 
 
@@ -130,11 +130,11 @@ def _set(target: nodes.Node, found: Any, scope: Scope) -> Scope:
 
 
 def _name(node: nodes.Name, scope: Scope) -> Any:
-    found = scope.own[node.name] if node.name in scope.own else look(scope.names, node.name, _UNKNOWN)
-    if found is _UNKNOWN:
+    value = scope.own[node.name] if node.name in scope.own else look(scope.names, node.name, _UNKNOWN)
+    if value is _UNKNOWN:
         hint = did_you_mean(node.name, scope.names) or allowed(scope.names)
         raise Fault(f"unknown name `{node.name}`", hint, node.lineno, "unknown-name")
-    return found
+    return value
 
 
 _UNKNOWN: Final = object()
@@ -184,13 +184,13 @@ def _binary(node: nodes.BinExpr, scope: Scope) -> Any:
 
 
 def _signed(node: nodes.UnaryExpr, scope: Scope) -> Any:
-    found = number(value(node.node, scope))
-    return -found if node.operator == "-" else found
+    operand = number(value(node.node, scope))
+    return -operand if node.operator == "-" else operand
 
 
 def _given(node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
-    options = {str(one.key): value(one.value, scope) for one in node.kwargs}
-    return [value(one, scope) for one in node.args], options
+    options = {str(argument.key): value(argument.value, scope) for argument in node.kwargs}
+    return [value(argument, scope) for argument in node.args], options
 
 
 def _call(node: nodes.Call, scope: Scope) -> Any:
@@ -227,8 +227,8 @@ STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Scope, list[str]], None]
 EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Scope], Any]]] = {
     nodes.Name: _name,
     nodes.Const: lambda node, _: node.value,
-    nodes.List: lambda node, scope: [value(one, scope) for one in node.items],
-    nodes.Tuple: lambda node, scope: [value(one, scope) for one in node.items],
+    nodes.List: lambda node, scope: [value(item, scope) for item in node.items],
+    nodes.Tuple: lambda node, scope: [value(item, scope) for item in node.items],
     nodes.Dict: _pairs,
     nodes.Getattr: _attribute,
     nodes.Getitem: _item,
@@ -237,7 +237,7 @@ EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Scope], Any]]] = {
     nodes.Not: lambda node, scope: not value(node.node, scope),
     nodes.CondExpr: _choice,
     nodes.Compare: _comparison,
-    nodes.Concat: lambda node, scope: joined([value(one, scope) for one in node.nodes]),
+    nodes.Concat: lambda node, scope: joined([value(part, scope) for part in node.nodes]),
     **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), _binary),
     **dict.fromkeys((nodes.Neg, nodes.Pos), _signed),
     nodes.Call: _call,

@@ -80,7 +80,7 @@ def _call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
         return report(place(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
     if node.dyn_args or node.dyn_kwargs:
         return report(place(node), "refused", "arguments cannot be spread with `*`", "write them one by one")
-    misfit = _misfit(type(node), name, len(node.args) + bool(before), tuple(one.key for one in node.kwargs))
+    misfit = _misfit(type(node), name, len(node.args) + bool(before), tuple(option.key for option in node.kwargs))
     if misfit:
         return report(place(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
     naming = ENTRIES[name].naming if isinstance(node, nodes.Filter) else None

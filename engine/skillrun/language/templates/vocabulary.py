@@ -37,7 +37,7 @@ def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
 def apply_test(name: str, value: Any, *arguments: Any) -> bool:
     """Whether a value passes a test; nothing absent does."""
     spend(sum(map(size, arguments)))
-    if isinstance(value, Absent) or any(isinstance(one, Absent) for one in arguments):
+    if isinstance(value, Absent) or any(isinstance(argument, Absent) for argument in arguments):
         return False
     return TESTS[name](value, *arguments)
 
@@ -45,17 +45,17 @@ def apply_test(name: str, value: Any, *arguments: Any) -> bool:
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002
     """Each item's field (`map(attribute='x')`, absent where there is none), or each item through a filter."""
     if filter:
-        return [apply(filter, one, *arguments, **options) for one in listed(value)]
-    values = [one for one, _ in filters.keyed(value, options["attribute"], True)]
+        return [apply(filter, item, *arguments, **options) for item in listed(value)]
+    values = [item for item, _ in filters.keyed(value, options["attribute"], True)]
     missing = options.get("default", ABSENT)
-    return [missing if isinstance(one, Absent) and missing is not ABSENT else one for one in values]
+    return [missing if isinstance(item, Absent) and missing is not ABSENT else item for item in values]
 
 
 def select(wanted: bool) -> Callable[..., list[Any]]:
     """The items that pass a test, or are true; or those that do not."""
 
     def selecting(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-        return [one for one in listed(value) if passes(one, test, *arguments) is wanted]
+        return [item for item in listed(value) if passes(item, test, *arguments) is wanted]
 
     return selecting
 
@@ -64,7 +64,7 @@ def selectattr(wanted: bool) -> Callable[..., list[Any]]:
     """The items whose field passes a test, or is true; or those whose field does not."""
 
     def selecting(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-        return [one for key, one in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
+        return [item for key, item in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
 
     return selecting
 
@@ -148,12 +148,14 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 }
 """Every filter and function, by its name."""
 
-FILTERS: Final = {name: one.runs for name, one in ENTRIES.items() if one.use != "function"}
-FUNCTIONS: Final = {name: one.runs for name, one in ENTRIES.items() if one.use != "filter" and not one.needs_run}
-CONTEXT_FUNCTIONS: Final = {name: one.runs for name, one in ENTRIES.items() if one.needs_run}
+FILTERS: Final = {name: entry.runs for name, entry in ENTRIES.items() if entry.use != "function"}
+FUNCTIONS: Final = {
+    name: entry.runs for name, entry in ENTRIES.items() if entry.use != "filter" and not entry.needs_run
+}
+CONTEXT_FUNCTIONS: Final = {name: entry.runs for name, entry in ENTRIES.items() if entry.needs_run}
 """Functions that depend on the run: here are the parameters that each takes."""
 
-TEXT_FILTERS: Final = frozenset(name for name, one in ENTRIES.items() if one.gives is gives.text)
+TEXT_FILTERS: Final = frozenset(name for name, entry in ENTRIES.items() if entry.gives is gives.text)
 
 ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is written here
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),

@@ -70,11 +70,11 @@ def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> I
     yield 0, start
     length = 0
     place = start
-    for found in special.finditer(file, start, end):
-        length += found.start() - place
-        yield length, found.start()
-        length += _length_meant(found[0])
-        place = found.end()
+    for match in special.finditer(file, start, end):
+        length += match.start() - place
+        yield length, match.start()
+        length += _length_meant(match[0])
+        place = match.end()
         yield length, place
 
 

@@ -30,9 +30,9 @@ class Source:
     _hidden: set[int] = field(default_factory=set, repr=False)
 
     @staticmethod
-    def of(text: str, shown: str = "<text>") -> Source:
+    def of(text: str, label: str = "<text>") -> Source:
         """A source that is no file."""
-        return Source(Path(shown), shown, normalised(text))
+        return Source(Path(label), label, normalised(text))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
@@ -178,8 +178,8 @@ class Mapping(NamedTuple):
         node: Node | None = self
         for name in parents:
             node = node.get(name) if isinstance(node, Mapping) else None
-        found = node.get(last) if isinstance(node, Mapping) else None
-        return found.span if found is not None else None
+        value = node.get(last) if isinstance(node, Mapping) else None
+        return value.span if value is not None else None
 
 
 Node = Scalar | Sequence | Mapping

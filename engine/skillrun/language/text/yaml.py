@@ -42,10 +42,10 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         message = f"this YAML is longer than {MAX_BYTES:,} characters"
         problems.report(Span(source, start), "too-large", message, "split it into several files")
         return None
-    if found := _FORBIDDEN.search(text):
-        message = f"the character U+{ord(found[0]):04X} cannot stand in YAML"
+    if match := _FORBIDDEN.search(text):
+        message = f"the character U+{ord(match[0]):04X} cannot stand in YAML"
         hint = "remove it, or write it as an escape in double quotes"
-        problems.report(Span(source, start + found.start()), "character", message, hint)
+        problems.report(Span(source, start + match.start()), "character", message, hint)
         return None
     try:
         return _Builder(source, start, problems).build(CSafeLoader(text))
@@ -112,7 +112,7 @@ class _Builder:
                     root = node
         except MarkedYAMLError as error:
             text = self.source.text
-            flow = next((one.start for one in reversed(self.open) if text[one.start] in "[{"), None)
+            flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
             self.refuse_slip(explain(self.source, self.offset, error, event, flow))
             return None
         finally:
@@ -143,9 +143,9 @@ class _Builder:
 
     def check_comment(self, end: int, value: str) -> None:
         """Warn of words that go on behind a `#` which makes the rest a comment, as in `Which of issue #12`."""
-        if " " in value and (found := _CUT.match(self.source.text, end)):
-            message = f"`{found[1]}` begins a comment here: the value ends before it"
-            self.problems.report(Span(self.source, found.start(1)), "comment", message, _QUOTE, "warning")
+        if " " in value and (match := _CUT.match(self.source.text, end)):
+            message = f"`{match[1]}` begins a comment here: the value ends before it"
+            self.problems.report(Span(self.source, match.start(1)), "comment", message, _QUOTE, "warning")
 
     def start(self, event: Any, is_mapping: bool) -> None:
         start = self.begin(event)

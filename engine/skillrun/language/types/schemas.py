@@ -95,7 +95,7 @@ class Shape:
     def items_of(self, name: str) -> Shape:
         """The shape of one item of the list `name`, with the definitions that it may refer to."""
         rules = _resolved(_inner(_inner(self.schema, name, self.schema), 0, self.schema), self.schema)
-        return Shape({**{one: self.schema[one] for one in _DEFINITIONS if one in self.schema}, **rules})
+        return Shape({**{keyword: self.schema[keyword] for keyword in _DEFINITIONS if keyword in self.schema}, **rules})
 
     @property
     def takes_lists(self) -> bool:

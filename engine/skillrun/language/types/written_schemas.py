@@ -51,7 +51,7 @@ def _size(rules: Any, root: dict[str, Any], way: tuple[str, ...]) -> int:
     Raises SkillrunError for more than a reply can hold, and for what is resolved elsewhere.
     """
     if isinstance(rules, list):
-        return _sum(_size(one, root, way) for one in rules)
+        return _sum(_size(part, root, way) for part in rules)
     if not isinstance(rules, dict):
         return 1
     if "$dynamicRef" in rules or "$recursiveRef" in rules:
@@ -66,7 +66,7 @@ def _size(rules: Any, root: dict[str, Any], way: tuple[str, ...]) -> int:
         for key, value in rules.items()
         if key not in ("$defs", "definitions", "enum", "const", "default", "examples")
     ]
-    total = 1 + _sum(_size(one, root, way) for one in inner)
+    total = 1 + _sum(_size(part, root, way) for part in inner)
     reference = rules.get("$ref")
     if isinstance(reference, str) and reference not in way:
         total += _size(referred(root, reference), root, (*way, reference))
@@ -91,5 +91,5 @@ def _patterns(schema: Any) -> Iterator[str]:
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    for one in inner:
-        yield from _patterns(one)
+    for part in inner:
+        yield from _patterns(part)
