@@ -85,9 +85,9 @@ def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple
         elif not rest:
             taken.append(_Found(bound, entry))
         elif isinstance(entry.value, Mapping):
-            inner, found = _taken(entry.value, tuple(rest), bound)
-            taken += found
-            if inner.entries or not found:
+            inner, inside = _taken(entry.value, tuple(rest), bound)
+            taken += inside
+            if inner.entries or not inside:
                 kept[name] = entry._replace(value=inner)
         else:
             kept[name] = entry
