@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypedDict
 
-from annotated_types import Interval
-from typing_extensions import TypedDict
-
-from skillrun.language.types.records import Number, Whole, checks_of, opened
+from skillrun.language.types.records import Bounds, Number, Whole, checks_of
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.state import MOST_ROUNDS
 
-Count = Annotated[int, Interval(ge=0, le=MOST_ROUNDS)]
+Count = Annotated[int, Bounds(0, MOST_ROUNDS)]
 WAITS: Final = "needs-user-input"
 """The status of a phase that waits for a person."""
 NEEDED: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
 """What every summary says that a run has written."""
 
 
-@opened
 class UsageRecord(TypedDict, total=False):
     """What a phase has used; see `runtime.run.Spent`."""
 
@@ -46,7 +42,6 @@ TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...
 )
 
 
-@opened
 class Goto(TypedDict):
     """Where a phase goes back to, and the step that said so."""
 
