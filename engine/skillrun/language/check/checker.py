@@ -18,7 +18,7 @@ from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_names, seat
 from skillrun.language.check.program import CheckedProtocol, Program
 from skillrun.language.check.record_reads import Read, read_in, warn_of_unread
 from skillrun.language.check.scope import Scope
-from skillrun.language.check.verbs import check_material, check_steps
+from skillrun.language.check.verbs.steps import check_material, check_steps
 from skillrun.language.check.workflows import WorkflowCheck
 from skillrun.language.files.definitions import Phase, PhaseUse, Step
 from skillrun.language.files.kinds import LOOKUP, TOOLS

@@ -11,13 +11,13 @@ from typing import Final
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.config_checks import check_config
 from skillrun.language.check.contracts import declared
+from skillrun.language.check.expression_types import HISTORY, SUMMARY
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
-from skillrun.language.check.inference import HISTORY, SUMMARY
 from skillrun.language.check.names import base_names, history_type, phase_type
 from skillrun.language.check.program import Ask, Nested
 from skillrun.language.check.scope import Place, Reached, Scope
-from skillrun.language.check.verbs import check_material, check_step, check_steps
+from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
 from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.language.files.kinds import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes

@@ -127,7 +127,7 @@ BODIES: Final[Mapping[str, type]] = {
 }
 
 
-def fits(kind: str, body: object) -> bool:
+def body_fits(kind: str, body: object) -> bool:
     """Whether a run can have written a record of this kind with this body."""
     record = BODIES.get(kind)
     return isinstance(body, dict) and (record is None or (records.fits(record, body) and _agrees(kind, body)))

@@ -84,7 +84,7 @@ class Summary:
         known: Any = {key: value for key, value in record.items() if key in FIELDS}
         return cls(**known, record=record)
 
-    def having(self, **more: object) -> Summary:
+    def with_fields(self, **more: object) -> Summary:
         """The same with these fields."""
         return Summary.of({**self.record, **more})
 
@@ -105,7 +105,7 @@ class Past:
     round: int
     phases: Mapping[str, Summary]
 
-    def told(self) -> dict[str, object]:
+    def template_value(self) -> dict[str, object]:
         """As templates see it."""
         return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
 

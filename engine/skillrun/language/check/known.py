@@ -1,0 +1,94 @@
+"""What is known at a point of a template: its names, the facts that hold there, and what they leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from jinja2 import nodes
+
+from skillrun.language.check.facts import fact, facts
+from skillrun.language.templates.expressions import Template
+from skillrun.language.templates.interpreter import written
+from skillrun.language.text.diagnostics import Problems, Severity
+from skillrun.language.text.source import Span
+from skillrun.language.types.types import NEVER, NOTHING, Fact, Facts, Type
+
+
+@dataclass
+class Known:
+    """The names that a template reads and the facts that hold; problems go to `problems`.
+
+    `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
+    """
+
+    template: Template
+    names: dict[str, Type]
+    problems: Problems
+    known: Facts = NOTHING
+    explain: Callable[[str], str] = lambda _path: ""
+    place: Callable[[Fact], Span | None] = lambda _fact: None
+    _unless: dict[int, Facts] = field(default_factory=dict)  # by node: what a path that may be absent needs
+
+    def __post_init__(self) -> None:
+        known, self.known = self.known, NOTHING
+        self.learn(known)
+
+    def learn(self, new: Facts) -> None:
+        """Add facts, and what follows from them: where a name is present, so is what it needed to be."""
+        waiting = new - self.known
+        if not waiting:
+            return
+        known = {*self.known}
+        while waiting:
+            known |= waiting
+            present = (self.names.get(one.path[0]) for one in waiting if len(one.path) == 1)
+            needed = NOTHING.union(*(one.unless for one in present if one is not None and one.unless is not None))
+            waiting = needed - NEVER - known
+        self.known = frozenset(known)
+
+    def gained(self, condition: nodes.Node) -> Facts:
+        """What is known where `condition`, which has been inferred, holds: its facts, and what its paths needed."""
+        new = facts(condition)
+        for node in (condition, *condition.find_all((nodes.Getattr, nodes.Getitem))):
+            if id(node) in self._unless and fact(node) in new:
+                new |= self._unless[id(node)]
+        return new
+
+    def holds(self, node: nodes.Node, one: Type) -> bool:
+        return one.unless is None or one.unless <= self.known or fact(node) in self.known
+
+    def proof(self, node: nodes.Node) -> Facts:
+        """What has to be known so that the value of `node` is there and not empty."""
+        return frozenset({fact(node)})
+
+    def proved(self, node: nodes.Node) -> bool:
+        return fact(node) in self.known
+
+    def settled(self, node: nodes.Node, one: Type) -> Type:
+        """The type with what is known here: that it is present, and of a list that it has items."""
+        if one.kind == "list" and fact(node) in self.known:
+            return one._replace(unless=None, filled=True)
+        return one.present() if self.holds(node, one) else one
+
+    @contextmanager
+    def under(self, new: Facts) -> Iterator[None]:
+        before = self.known
+        self.learn(new)
+        yield
+        self.known = before
+
+    def needed(self, node: nodes.Node, one: Type, hint: str) -> None:
+        """Report a value that may be absent: at what its config lacks, or else here."""
+        if one.unless is None or self.holds(node, one):
+            return
+        for missing in sorted(one.unless - self.known, key=lambda each: ".".join(each.path)):
+            if (span := self.place(missing)) is not None:
+                line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
+                self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
+                return
+        self.report(node, "absent", f"`{written(node)}` may be absent here", hint)
+
+    def report(self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
+        self.problems.report(self.template.span(node), code, message, hint, severity)

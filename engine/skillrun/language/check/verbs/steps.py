@@ -1,0 +1,139 @@
+"""Checks steps, each by a function for its verb, which returns what the step's id gives to later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from skillrun.language.check.contracts import member_of
+from skillrun.language.check.names import REMEMBERS
+from skillrun.language.check.scope import Scope
+from skillrun.language.check.verbs.each import check_each
+from skillrun.language.check.verbs.files import check_find, check_read, check_write
+from skillrun.language.check.verbs.flow import check_goto, check_repeat, check_run
+from skillrun.language.check.verbs.members import check_agent, check_panel
+from skillrun.language.check.verbs.questions import check_ask
+from skillrun.language.check.verbs.results import Types
+from skillrun.language.check.verbs.values import check_decide, check_set
+from skillrun.language.files.definitions import Step
+from skillrun.language.files.kinds import VERBS
+from skillrun.language.templates.expressions import Value
+from skillrun.language.templates.records import FAILURE
+from skillrun.language.types.types import ANY, Fact, Facts, Type, identifier, merged, record
+
+MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
+
+
+def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
+    ended: Step | None = None
+    for step in steps:
+        if ended is not None:
+            message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
+            scope.problems.report(step.span, "unreachable", message, "give the `stop` a `when`", "warning")
+        check_step(scope, step)
+        ended = step if step.verb == "stop" and step.when is None else None
+
+
+def check_step(scope: Scope, step: Step) -> None:
+    """Check a step and what stands in for it, and bind its id."""
+    first = _claim_id(scope, step)
+    with scope.under(step.when):
+        shared = step.otherwise is not None and step.otherwise.id == step.id
+        with scope.knowing(FAILURE.maybe() if shared else None):  # it may speak in the same section
+            found = _checked(scope, step, prompted=first)
+        breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
+        depends = scope.depends
+        if step.otherwise is not None:
+            with scope.knowing(FAILURE), scope.under(step.otherwise.when):
+                found = _either(step, found, step.otherwise, _checked(scope, step.otherwise))
+        elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
+            depends = depends | _happened(step, "was answered")
+    if step.id is not None and found is not None:
+        found = found if first else ANY  # which of the two steps is meant, nobody knows
+        scope.bind(step.id, found.maybe(depends) if depends and first else found)
+
+
+def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
+    """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
+    main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
+    extra, told = ({}, {}) if step.verb not in ("agent", "panel") else _member(main)
+    beside = {
+        name: scope.value(value, extra if name == "material" else {})
+        if name in MAY_BE_ABSENT
+        else scope.needed(value, name, told if name == "writes" else {})
+        for name, value in step.values.items()
+    }
+    prompt = scope.prompts.get(step.id or "")
+    if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
+        (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
+    if "material" in beside:
+        check_material(scope, step.values["material"], beside["material"])
+    check = _CHECKS.get(step.verb)
+    return check(scope, step, main, beside) if check is not None else None
+
+
+def _member(main: Type) -> tuple[Types, Types]:
+    """The member as its prompts see it, and as `writes` does."""
+    one = member_of(main)
+    return {"member": record({**one.fields, **REMEMBERS}, one.label)}, {"member": one}
+
+
+def check_material(scope: Scope, value: Value, found: Type) -> None:
+    """Report a title that is none, and what is no text and not made of texts."""
+    for title, one in (value.entries or {}).items():
+        if not title.strip() or "\n" in title:
+            scope.report(value.keys[title], "title", "a title is one line of text", "write `Title: …`")
+        elif "{{" in title or "{%" in title:
+            hint = "write out what it is called; what it is, the value says"
+            scope.report(value.keys[title], "title", "a title is not rendered", hint)
+        if found.kind == "record" and found.fields[title].kind == "boolean":
+            hint = "texts, numbers, lists, records and replies can be; put a condition into the section"
+            scope.report(one.span, "type", f"`{title}` is true or false, which is no material", hint)
+
+
+def _claim_id(scope: Scope, step: Step) -> bool:
+    """Whether no step before has the id."""
+    if step.id is None:
+        return True
+    span = step.place("id")
+    taken = scope.ids.setdefault(identifier(step.id), span)
+    if taken is not span:
+        hint = f"it stands in line {taken.line}"
+        scope.report(span, "duplicate-id", f"another step is called `{step.id}` already", hint)
+    return taken is span
+
+
+def _happened(step: Step, how: str) -> Facts:
+    return frozenset({Fact(event=f"{step.id} {how}")})
+
+
+def _either(step: Step, found: Type | None, other: Step, stand_in: Type | None) -> Type | None:
+    """What an id gives when either the step or the one that stands in for it ran."""
+    if step.verb == "goto" or other.verb == "stop" or found is None:
+        return found
+    answered, failed = (_happened(step, how) for how in ("was answered", "failed"))
+    if stand_in is None or found.kind != "record":
+        return found.maybe(answered)
+    fields = {name: one.maybe(answered) for name, one in found.fields.items()}
+    fields |= {name: one.maybe(failed) for name, one in stand_in.fields.items()}
+    both = found.fields.keys() & stand_in.fields.keys()
+    fields |= {name: merged([found.fields[name], stand_in.fields[name]]) for name in both}
+    return record(fields, found.label)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] = {
+    "agent": check_agent,
+    "panel": check_panel,
+    "ask": check_ask,
+    "read": check_read,
+    "find": check_find,
+    "write": check_write,
+    "set": check_set,
+    "decide": check_decide,
+    "repeat": lambda scope, step, _, beside: check_repeat(scope, step, beside, check_steps),
+    "each": lambda scope, step, main, _: check_each(scope, step, main, check_steps),
+    "run": check_run,
+    "goto": check_goto,
+    "": lambda *_: ANY,  # a broken step
+}
+assert _CHECKS.keys() <= {*VERBS, ""}
