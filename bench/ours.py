@@ -16,13 +16,13 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
+from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin, resume
+from skillrun.runtime.session import begin_run, resume_run
 from skillrun.runtime.store.disk.run_folder import RunFolder
 
 NAME = "run"
@@ -72,7 +72,7 @@ class FakeModel:
         self.work = work
         self.scripted = ScriptedGateway()
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         found = NUMBER.search(address)
         if found is None:
             return await self.scripted.send(request, address, attempts)
@@ -127,9 +127,9 @@ async def run(work: Work, phase: str, text: str, members: int = 1) -> Session:
     session = session_of(work, checked(project))
     work.start()
     if work.resume:
-        outcome = await resume(session, runs(work), NAME)
+        outcome = await resume_run(session, runs(work), NAME)
     else:
-        outcome = await begin(session, inputs_of(work, session.program, members), runs(work), NAME)
+        outcome = await begin_run(session, inputs_of(work, session.program, members), runs(work), NAME)
     work.stop()
     completed(outcome)
     return session

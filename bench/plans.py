@@ -26,13 +26,13 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request, Usage
+from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request, Usage
 from skillrun.models.scripted import WORDS, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import CallEnded, Event, WentBack
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin
+from skillrun.runtime.session import begin_run
 
 REQUEST = "Add dark mode to the settings page"
 DECISIONS = """expert-review/cycle/choice: [redesign, override]
@@ -50,7 +50,7 @@ class Ideal:
         self.scripted = ScriptedGateway()
         self.read: list[str] = []
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         reply = await self.scripted.send(request, address, attempts)
         text = reply.text if request.schema is not None else "\n\n".join(_sections(request.fingerprint()))
         parts = (request.system, *(message.blocks for message in request.messages))
@@ -108,7 +108,7 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     inputs, _ = checked_inputs(program, given)
     started = time.monotonic()
     try:
-        outcome = await begin(session, inputs, folder / "runs", "run")
+        outcome = await begin_run(session, inputs, folder / "runs", "run")
     finally:
         await gateway.close()
     used = [event.usage for event in events if isinstance(event, CallEnded) and not event.error]

@@ -22,13 +22,13 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import UNTOLD, Attempts, Gateway, Reply, Request
+from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin
+from skillrun.runtime.session import begin_run
 from skillrun.runtime.store.frontmatter import from_frontmatter
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
@@ -65,7 +65,7 @@ class Mixed:
     def __init__(self, model: Gateway) -> None:
         self.model, self.scripted = model, ScriptedGateway(Rule(**rule) for rule in CHAIR)
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         gateway = self.scripted if "/chair/" in address else self.model
         return await gateway.send(request, address, attempts)
 
@@ -105,7 +105,7 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
     inputs, _ = checked_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
     started = time.monotonic()
     try:
-        outcome = await begin(setting, inputs, folder / "runs", "run")
+        outcome = await begin_run(setting, inputs, folder / "runs", "run")
     finally:
         await gateway.close()
     told = [event for event in events if isinstance(event, CallEnded) and not event.error and event.member in MEMBERS]

@@ -22,7 +22,7 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, Attempts, Reply, Request
+from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
@@ -42,7 +42,7 @@ class Logged(ScriptedGateway):
         super().__init__(Rule(**rule) for rule in script)
         self.log = log
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{address} {request.fingerprint()}\n")
         return await super().send(request, address, attempts)
@@ -101,9 +101,9 @@ class Driver:
             override="scripted:x",
         )
         if (runs / NAME / "state.md").exists():
-            return (await session.resume(setting, runs, NAME)).exit_code
+            return (await session.resume_run(setting, runs, NAME)).exit_code
         inputs, _ = checked_inputs(self.program, self.job["inputs"])
-        return (await session.begin(setting, inputs, runs, NAME)).exit_code
+        return (await session.begin_run(setting, inputs, runs, NAME)).exit_code
 
 
 def in_flight(runs: Path) -> list[str]:

@@ -202,7 +202,7 @@ class Dev:
         )
         folder = RunFolder(self.run)
         with folder.lease.hold(), closing(folder.new_journal()) as journal:
-            return asyncio.run(session.again(setting, folder, journal, {}))
+            return asyncio.run(session.run_again(setting, folder, journal, {}))
 
     def texts(self) -> dict[str, str]:
         return {

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.models.messages import Attempts, Reply, Request
+from skillrun.models.messages import AttemptListener, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime import limits
 from skillrun.runtime.store import checkpoints
@@ -385,7 +385,7 @@ def test_a_bug_in_one_phase_cuts_no_call_of_another_off(crowd: Crowd, monkeypatc
         (crowd.folder / name).write_text(text, encoding="utf-8")
     send = ScriptedGateway.send
 
-    async def sent(self: ScriptedGateway, request: Request, address: str, attempts: Attempts) -> Reply:
+    async def sent(self: ScriptedGateway, request: Request, address: str, attempts: AttemptListener) -> Reply:
         if "/broken/" in address:
             raise ZeroDivisionError
         for _ in range(50):

@@ -102,7 +102,7 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
         setting = Session(
             program, catalogue, gateway, person, project=project, override="scripted:x", listeners=(heard,)
         )
-        return await session.begin(setting, {}, project / "runs", "run")
+        return await session.begin_run(setting, {}, project / "runs", "run")
 
     return asyncio.run(process()), said
 

@@ -185,7 +185,7 @@ def test_a_summary_that_a_person_has_changed_is_known_in_every_round(kept: Kept)
 
 def test_a_summary_that_cannot_be_used_is_set_aside_or_told(kept: Kept) -> None:
     kept.files.write("summaries/a.md", "---\n: : :\n---\n")
-    assert kept.now.summaries.told("a") is None
+    assert kept.now.summaries.readable("a") is None
     assert len(kept.now.refusals.lines) == 1
     heard: list[str] = []
     kept.now.refusals.listen(heard.append)

@@ -101,7 +101,7 @@ def test_evaluated_again_from_the_start_it_asks_nobody(name: str, place: Path, s
     before = described(run)
     folder = RunFolder(run)
     with folder.lease.hold(), closing(folder.journal()) as journal:
-        outcome = asyncio.run(session.again(setting, folder, journal, folder.state().inputs))
+        outcome = asyncio.run(session.run_again(setting, folder, journal, folder.state().inputs))
     assert (outcome.status, gateway.sent) == ("completed", [])
     assert files(described(run)) == files(before)
 

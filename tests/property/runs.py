@@ -23,7 +23,7 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
+from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import Answer, QuestionRecord
 from skillrun.people.person import Questions
@@ -63,7 +63,7 @@ class Model:
         self.pauses = pauses
         self.calls: list[Call] = []
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         fingerprint = request.fingerprint()
         self.calls.append((address, fingerprint))
         await attempts.sent(1)
@@ -201,13 +201,13 @@ class Bench:
         setting = Session(self.program, self.catalogue, model, human, project=self.project, override="scripted:x")
         setting.keeps_reads = how != "again"
         if how == "resume":
-            return await session.resume(setting, runs, NAME)
+            return await session.resume_run(setting, runs, NAME)
         if how == "begin":
             inputs, _ = checked_inputs(self.program, {"request": "Paint it blue."})
-            return await session.begin(setting, inputs, runs, NAME)
+            return await session.begin_run(setting, inputs, runs, NAME)
         folder = RunFolder(runs / NAME)
         with folder.lease.hold(), closing(folder.journal()) as journal:
-            return await session.again(setting, folder, journal, folder.state().inputs)
+            return await session.run_again(setting, folder, journal, folder.state().inputs)
 
     def _hook(self, story: Story, model: Model, away: bool, keep: Keep | None) -> Callable[[str], None]:
         def reached(name: str) -> None:

@@ -16,7 +16,7 @@ from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.admission import foreign_claims, refuse_undecided, told
+from skillrun.runtime.admission import claims_text, foreign_claims, refuse_undecided
 from skillrun.runtime.store.seal import CHANGE
 
 QUESTION: Final = "Take over what it says?"
@@ -41,5 +41,5 @@ def decided(loaded: Loaded, folder: Path, by_flag: bool | None, out: Output, *, 
         return by_flag
     if not (attended and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
         refuse_undecided(session, folder, claims)
-    out.note(told(claims))
+    out.note(claims_text(claims))
     return click.confirm(f"{QUESTION} {NO_PATH if claims.paths else NO}", default=False, err=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from skillrun.cli.loading import Loaded, load, read_script
-from skillrun.cli.options import GIVEN, key_of
+from skillrun.cli.loading import Loaded, load, load_script
+from skillrun.cli.options import GIVEN, parameter_name
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.trust import trusted
@@ -45,13 +45,16 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
     """Check the workflow and what was typed; ends the command with every problem."""
     loaded = load(name, out)
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
-    typed = {field.name: _given(field, _value(values[key_of(field)]), out) for field in loaded.program.workflow.inputs}
+    typed = {
+        field.name: _given(field, _value(values[parameter_name(field)]), out)
+        for field in loaded.program.workflow.inputs
+    }
     typed = {name: value for name, value in typed.items() if value is not None}
     everything = _one_model(loaded.program.workflow.inputs, chosen["model"]) | typed
     inputs, warnings = checked_inputs(loaded.program, everything)
     for warning in warnings:
         out.note(f"warning: {warning}")
-    chosen["script"] = read_script(chosen["script"], out)
+    chosen["script"] = load_script(chosen["script"], out)
     if chosen["script"] is not None:
         chosen["model"] = chosen["model"] or "scripted:default"
     presence = Presence(**{field.name: chosen.pop(field.name) for field in fields(Presence)})

@@ -183,7 +183,7 @@ def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING,
         raise click.exceptions.Exit(code)
 
 
-def read_script(path: Path | None, out: Output) -> Sequence[Rule] | None:
+def load_script(path: Path | None, out: Output) -> Sequence[Rule] | None:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
     from skillrun.language.text.diagnostics import Problems
     from skillrun.language.text.document import read_yaml

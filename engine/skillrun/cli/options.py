@@ -91,6 +91,6 @@ def located(run: str, runs: Path) -> Path:
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)
 
 
-def key_of(field: Field) -> str:
+def parameter_name(field: Field) -> str:
     """The name of the parameter of a workflow's input, which no option's is."""
     return GIVEN + field.name.replace("-", "_")

@@ -22,7 +22,7 @@ from skillrun.language.library.sizes import Size, measured, step_of
 from skillrun.language.replies.attached import last_block
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.types import identifier
-from skillrun.models.messages import UNTOLD, Attempts, Reply, Request, Usage
+from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
 from skillrun.people.person import Questions
@@ -46,7 +46,7 @@ class StandIn:
     `met` holds the choices of each question that has some, by its id.
     """
 
-    told: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
     prepared: Prepared = field(default_factory=Prepared)
     met: dict[str, list[Any]] = field(default_factory=dict)
     attended = False
@@ -60,8 +60,8 @@ class StandIn:
         return [self._answer(asking.key, question) for question in asking.questions]
 
     def _answer(self, key: str, question: Question) -> Answer:
-        if question["id"] in self.told:
-            return answered(self.told[question["id"]], answered_by=DEFAULT)
+        if question["id"] in self.given:
+            return answered(self.given[question["id"]], answered_by=DEFAULT)
         default = default_of(question)
         chosen = default if default is not None else next(iter(choices_of(question)), "an answer")
         answer = None
@@ -109,7 +109,7 @@ class LongWinded(ScriptedGateway):
         super().__init__(*given, **more)
         self.expected = expected
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         reply = await super().send(request, address, attempts)
         tokens = self.expected.at(address).reply
         known = step_of(address) in self.expected.known
@@ -239,7 +239,7 @@ async def estimated(
 
     async def rehearse_with(stand_in: StandIn) -> dict[str, Any] | None:
         with suppress(SkillrunError):  # what is wrong is said by the run itself, when it gets there
-            return _told(await rehearsed(loaded, inputs, override, typed=typed, person=stand_in, straight=True))
+            return _estimate(await rehearsed(loaded, inputs, override, typed=typed, person=stand_in, straight=True))
         return None
 
     estimate = await rehearse_with(person)
@@ -253,7 +253,7 @@ async def estimated(
     return {**estimate, **({"answers": answers} if answers else {})} if estimate is not None else None
 
 
-def _told(rehearsal: Rehearsal) -> dict[str, Any] | None:
+def _estimate(rehearsal: Rehearsal) -> dict[str, Any] | None:
     if rehearsal.outcome.status != "completed":
         return None
     turns = rehearsal.turns

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import adoption, options
-from skillrun.cli.loading import Loaded, load, open_library, read_script, refuse
+from skillrun.cli.loading import Loaded, load, load_script, open_library, refuse
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
@@ -117,7 +117,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
-    replies = read_script(request.script, out)
+    replies = load_script(request.script, out)
     if replies is None:
         state = decided_state(_asking_nobody(loaded, adopt=adopt), folder)
         models = loaded.resolved(state.override, state.models)
@@ -125,7 +125,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
 
     async def go(session: Session) -> Outcome:
         chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
-        return await sessions.resume(chosen, folder.parent, name)
+        return await sessions.resume_run(chosen, folder.parent, name)
 
     return carry_out(loaded, presence, go, folder, replies, out)
 

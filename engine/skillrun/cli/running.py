@@ -22,7 +22,7 @@ from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin
+from skillrun.runtime.session import begin_run
 from skillrun.runtime.store.disk.opening import base_slug, is_run, new_slug
 from skillrun.runtime.store.frontmatter import legible
 from skillrun.runtime.store.run_store import called
@@ -47,7 +47,7 @@ def run_new(job: Job, out: Output) -> int:
         chosen = replace(
             session, override=job.model, budget=job.budget, estimate=estimate, typed=job.typed, share=job.share
         )
-        outcome = await begin(chosen, inputs, job.runs, name)
+        outcome = await begin_run(chosen, inputs, job.runs, name)
         if isinstance(session.gateway, ScriptedGateway) and outcome.status == "completed":
             left.extend(dict.fromkeys(session.gateway.unused()))
         return outcome

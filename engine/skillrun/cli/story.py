@@ -46,7 +46,7 @@ def story(folder: Path) -> Record:
 def _story(folder: RunFolder) -> Record:
     counted, paid, store = _from_journal(folder)
     state, _ = store.state.read()
-    transcript = _Told(folder)
+    transcript = _Transcript(folder)
     held = state.status == "running" and not folder.lease.is_held()
     status = "interrupted" if held else state.status
     phases = _phases(store, state, status, transcript, paid)
@@ -90,7 +90,7 @@ def _story(folder: RunFolder) -> Record:
     }
 
 
-class _Told:
+class _Transcript:
     """What the events say of each phase in each round; what is evaluated again happens again, and is told once."""
 
     def __init__(self, folder: RunFolder) -> None:
@@ -132,7 +132,7 @@ class _Told:
                 self.lines.setdefault(key, []).extend(filter(None, texts))
 
 
-def _phases(store: RunStore, state: State, status: str, transcript: _Told, paid: Paid) -> list[Record]:
+def _phases(store: RunStore, state: State, status: str, transcript: _Transcript, paid: Paid) -> list[Record]:
     """Every phase of every round that has begun, in the order of the workflow; a failed or open one has no summary.
 
     What it used is what the journal says was paid for; its summary says so where there is no journal.
@@ -141,7 +141,7 @@ def _phases(store: RunStore, state: State, status: str, transcript: _Told, paid:
     unordered = [*store.summaries.phases(), *begun]  # without the transcript nothing tells an order
     names = transcript.order or dict.fromkeys(unordered)
     current = {
-        name: _so_far(transcript, (name, state.round), status, store.summaries.told(name), is_open=name in begun)
+        name: _so_far(transcript, (name, state.round), status, store.summaries.readable(name), is_open=name in begun)
         for name in names
     }
     records = []
@@ -169,7 +169,7 @@ def _phases(store: RunStore, state: State, status: str, transcript: _Told, paid:
 
 
 def _so_far(
-    transcript: _Told, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool
+    transcript: _Transcript, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool
 ) -> Record | None:
     """What there is of a phase in this round. An open one stands as the run does, also where it has waited."""
     before = summary is not None and (summary.is_over or key not in transcript.open)

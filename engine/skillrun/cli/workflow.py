@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from skillrun.cli import options
-from skillrun.cli.options import GIVEN, key_of
+from skillrun.cli.options import GIVEN, parameter_name
 from skillrun.cli.printing import Output
 from skillrun.language.text.diagnostics import printable
 
@@ -105,14 +105,16 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
     """The argument or flag of an input; one that is called like a common flag is `--input-<name>`."""
     if positional:
         return click.Argument(
-            [key_of(field)], required=False, metavar=field.name.upper(), nargs=-1 if field.array else 1
+            [parameter_name(field)], required=False, metavar=field.name.upper(), nargs=-1 if field.array else 1
         )
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
     words = _words(field, names)
     if field.type.word == "boolean":
-        return click.Option([f"--{name}/--no-{name}", key_of(field)], default=None, help=words)
-    return click.Option([f"--{name}", key_of(field)], help=words, metavar=_metavar(field, names), multiple=field.array)
+        return click.Option([f"--{name}/--no-{name}", parameter_name(field)], default=None, help=words)
+    return click.Option(
+        [f"--{name}", parameter_name(field)], help=words, metavar=_metavar(field, names), multiple=field.array
+    )
 
 
 def _metavar(field: Field, names: Names) -> str:

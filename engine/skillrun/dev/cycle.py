@@ -10,7 +10,7 @@ from typing import Any
 from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import again
+from skillrun.runtime.session import run_again
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Journal
 
@@ -36,7 +36,7 @@ async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: di
             (reused if event.replayed else asked).append(event.address)
 
     session.listeners = [*session.listeners, listen]
-    outcome = await again(session, folder, journal, inputs)
+    outcome = await run_again(session, folder, journal, inputs)
     return Turn(outcome, len(reused), asked, differences(before, artifact_texts(folder, journal)))
 
 

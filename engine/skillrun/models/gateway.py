@@ -16,7 +16,7 @@ from skillrun.language.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Provider
 from skillrun.models.failures import model_error
-from skillrun.models.messages import UNTOLD, Attempts, ModelError, Reply, Request
+from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
 
@@ -52,7 +52,7 @@ class ModelGateway:
         # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
@@ -79,7 +79,7 @@ class ModelGateway:
             await backend.close()
         self.backends.clear()
 
-    async def _attempt(self, provider: Provider, request: Request, attempts: Attempts, number: int) -> Reply:
+    async def _attempt(self, provider: Provider, request: Request, attempts: AttemptListener, number: int) -> Reply:
         """One attempt, told before it goes out and when it failed."""
         if provider.name not in self.backends:
             async with self._opening:

@@ -221,7 +221,7 @@ class Reply:
         return cls(**{**data, "calls": calls, "usage": Usage(**data["usage"])})
 
 
-class Attempts(Protocol):
+class AttemptListener(Protocol):
     """Who is told of every attempt of a call, and may hold it back."""
 
     async def sent(self, number: int) -> None:
@@ -241,13 +241,13 @@ class Untold:
     async def failed(self, number: int, error: ModelError) -> None: ...
 
 
-UNTOLD: Final[Attempts] = Untold()
+UNTOLD: Final[AttemptListener] = Untold()
 
 
 class Gateway(Protocol):
     """The one way to a model. `address` names the call in the run; only the scripted model reads it."""
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         """The reply, whatever its `stop`. Raises `ModelError`, and what `attempts` raises.
 
         Each attempt is told while it holds its place at the provider: right before it goes out, and when it failed.

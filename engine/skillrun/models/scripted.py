@@ -24,7 +24,7 @@ from skillrun.language.text.diagnostics import Problems
 from skillrun.models.messages import (
     ERROR_KINDS,
     UNTOLD,
-    Attempts,
+    AttemptListener,
     ErrorKind,
     ModelError,
     Reply,
@@ -104,7 +104,7 @@ class ScriptedGateway:
         self.rules = [replace(rule) for rule in rules]  # they count, and may be taken again by another
         self.sent: list[tuple[str, Request]] = []
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         await attempts.sent(1)
         self.sent.append((address, request))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())

@@ -101,7 +101,7 @@ class UnclearAnswers(SkillrunError):
         return UnclearAnswers(self.path, lines, read, why, self.written, untouched=self.untouched)
 
 
-class Place(Protocol):
+class FormFolder(Protocol):
     """Where forms are: the files of a run, or whatever else has files by name."""
 
     path: Path
@@ -113,7 +113,7 @@ class Place(Protocol):
         ...
 
 
-def write_form(place: Place, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
+def write_form(place: FormFolder, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
     """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
     lines = [f"# {on_one_line(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
@@ -127,7 +127,7 @@ def write_form(place: Place, name: str, questions: Sequence[Question], title: st
 
 
 def read_form(
-    place: Place,
+    place: FormFolder,
     name: str,
     questions: Sequence[Question],
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)

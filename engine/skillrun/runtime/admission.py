@@ -38,10 +38,10 @@ def refuse_undecided(session: Session, folder: Path, claims: Claims) -> NoReturn
     """Raises SkillrunError with what has to be decided, and the ways to say it."""
     typed = f"skillrun resume {called(folder, session.project)}"
     other = f"or {CHANGE}" if claims.paths else f"`{typed} --no-adopt` goes on with what holds here"
-    raise SkillrunError(told(claims), f"`{typed} --adopt` takes over what it says, {other}")
+    raise SkillrunError(claims_text(claims), f"`{typed} --adopt` takes over what it says, {other}")
 
 
-def told(claims: Claims) -> str:
+def claims_text(claims: Claims) -> str:
     """What a run folder from elsewhere would decide, a line each, and why the key does not tell whose it is."""
     trouble = key_trouble()
     unknown = [f"  whether you began it cannot be told: {trouble}"] if trouble else []

@@ -25,7 +25,7 @@ class StepFailed(Exception):
         self.next_step = next_step
 
 
-def told_of(failure: StepFailed) -> Failure:
+def failure_value(failure: StepFailed) -> Failure:
     """`failure`, as `otherwise` sees it; `text` is the reply of the first member that failed, as it came."""
     reply = next((reply for reply in failure.replies if reply["status"] != "success"), None)
     replies = list(failure.replies)

@@ -13,7 +13,7 @@ from jinja2.exceptions import UndefinedError
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import RenderError, Template
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, told_of
+from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, failure_value
 from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import offer_retry
@@ -63,7 +63,7 @@ def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
 def knowing(frame: Frame, failure: StepFailed) -> Iterator[None]:
     """What stands in for a failed step sees why it failed."""
     with frame.scoped(FAILURE):
-        frame.names[FAILURE] = told_of(failure)
+        frame.names[FAILURE] = failure_value(failure)
         yield
 
 
@@ -142,7 +142,7 @@ async def _attempts(step: Step, frame: Frame) -> Any:
 
 
 @dataclass(frozen=True)
-class Tried:
+class StepAttempt:
     """What one attempt came to: a result, perhaps with members missing from it, or a failure."""
 
     result: Any = None
@@ -150,16 +150,16 @@ class Tried:
     failure: StepFailed | None = None
 
 
-async def _attempt(act: Act, step: Step, frame: Frame) -> Tried:
+async def _attempt(act: Act, step: Step, frame: Frame) -> StepAttempt:
     try:
         with failing(frame, step):
             result = await act(step, frame)
     except StepFailed as failure:
-        return Tried(reason=failure.reason, failure=failure)
-    return Tried(result.result, "; ".join(result.missing)) if isinstance(result, Partial) else Tried(result)
+        return StepAttempt(reason=failure.reason, failure=failure)
+    return StepAttempt(result.result, "; ".join(result.missing)) if isinstance(result, Partial) else StepAttempt(result)
 
 
-def _settled(step: Step, frame: Frame, tried: Tried, *, skip: bool) -> Any:
+def _settled(step: Step, frame: Frame, tried: StepAttempt, *, skip: bool) -> Any:
     """No more attempts: partial results stand, a step that may be skipped is absent, and anything else has failed."""
     name = step.id or step.verb
     if tried.failure is None:

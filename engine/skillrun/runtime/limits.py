@@ -21,7 +21,7 @@ from skillrun.runtime.store.journal import Journal
 
 
 @dataclass
-class Held:
+class Reservation:
     """What a call may use at most, until it is known what it has used; the call itself, until it is sent."""
 
     calls: float = 1
@@ -30,10 +30,10 @@ class Held:
 
 
 @dataclass(eq=False)
-class Waiting:
+class WaitingCall:
     """A call that finds no room while others may leave some."""
 
-    held: Held
+    held: Reservation
     let_in: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -50,14 +50,14 @@ class Limits:
         self.spent = dict.fromkeys(NAMES, 0.0)
         self.spent["calls"] = journal.calls
         self._under_way: set[int] = set()
-        self._held = Held(calls=0)
-        self._waiting: deque[Waiting] = deque()
+        self._held = Reservation(calls=0)
+        self._waiting: deque[WaitingCall] = deque()
         self._kept_back = 0
         self._started = time.monotonic()
         for entry in journal.entries("reply"):
             self._add(Usage(**entry.body["usage"]), entry.body["price"])
 
-    async def let_in(self, most: Callable[[bool], Held]) -> Held:
+    async def let_in(self, most: Callable[[bool], Reservation]) -> Reservation:
         """Room for one call, to be given back by `end`. Raises BudgetSpent where there will be none.
 
         `most` says what it may use: quickly and perhaps too much, or exactly.
@@ -73,25 +73,25 @@ class Limits:
                 return await self._turn(held)
         return self._take(held)
 
-    def sent(self, held: Held) -> None:
+    def sent(self, held: Reservation) -> None:
         """The call goes out: it counts, whatever becomes of it."""
         self.spent["calls"] += held.calls
         self._held.calls -= held.calls
         held.calls = 0
 
-    def answered(self, held: Held, usage: Usage, price: float | None) -> None:
+    def answered(self, held: Reservation, usage: Usage, price: float | None) -> None:
         """The call has used this, and holds no more."""
         self._held.tokens -= held.tokens
         self._held.price -= held.price
         held.tokens = held.price = 0
         self._add(usage, price)
 
-    def end(self, held: Held) -> None:
+    def end(self, held: Reservation) -> None:
         """The call is over; whoever waits may have room now."""
         self._under_way.discard(id(held))
         self._hold(held, -1)
         if not self._under_way:
-            self._held = Held(calls=0)  # without what rounding has left
+            self._held = Reservation(calls=0)  # without what rounding has left
         while self._waiting:
             first = self._waiting[0]
             over = bool(self._over())
@@ -124,8 +124,8 @@ class Limits:
             raised.append(f"{name}={_number(name, max(2 * max(limit, spent), spent + kept_back) or 1)}")
         return NextStep.of("go on with ", Resume(f"--budget {','.join(raised)}" if raised else ""))
 
-    async def _turn(self, held: Held) -> Held:
-        waiting = Waiting(held)
+    async def _turn(self, held: Reservation) -> Reservation:
+        waiting = WaitingCall(held)
         self._waiting.append(waiting)
         try:
             await waiting.let_in
@@ -135,18 +135,18 @@ class Limits:
             raise
         return held
 
-    def _take(self, held: Held) -> Held:
+    def _take(self, held: Reservation) -> Reservation:
         self._under_way.add(id(held))
         self._hold(held, 1)
         return held
 
-    def _hold(self, held: Held, sign: int) -> None:
+    def _hold(self, held: Reservation, sign: int) -> None:
         whole = self._held
         whole.calls += sign * held.calls
         whole.tokens += sign * held.tokens
         whole.price += sign * held.price
 
-    def _fits(self, held: Held) -> bool:
+    def _fits(self, held: Reservation) -> bool:
         """Whether a call fits below every limit with all that is under way."""
         most, spent, others = self.budget, self.spent, self._held
         return (

@@ -18,7 +18,7 @@ from skillrun.runtime.recovery import rebuilt, state_before
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
 from skillrun.runtime.store.summary import WAITS, Summary
-from skillrun.runtime.summaries import degraded_of, outputs_of, record_of, summary_of
+from skillrun.runtime.summaries import bare_summary, degraded_of, outputs_of, summary_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: Phase
     phase = open_phase(run, use, _state(run, use), before)
     if use.when is not None and not truth(use.when.render(phase.names)):
         reason = f"only when {use.when.text.value}"
-        ended = Ended("skipped", record_of(phase, "skipped").having(reason=reason), reason)
+        ended = Ended("skipped", bare_summary(phase, "skipped").with_fields(reason=reason), reason)
     else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
@@ -121,7 +121,7 @@ async def _failed(phase: PhaseRun, reason: str, next_step: NextStep = NOTHING) -
 async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
     """The phase waits for a person; its record says so until it is over."""
     flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    summary = record_of(phase, WAITS).having(
+    summary = bare_summary(phase, WAITS).with_fields(
         flags=flags | degraded_of(phase),
         entry_type=phase.entry_type,
         quality_warnings=phase.account.warnings,
@@ -153,5 +153,5 @@ async def _evaluated(
         outputs = outputs_of(phase, frame.names) if status == "completed" else {}
     summary = await summary_of(phase, outputs, status, back=back is not None)
     if back is not None:
-        summary = summary.having(goto={"target": back.target, "step": back.step})
+        summary = summary.with_fields(goto={"target": back.target, "step": back.step})
     return Ended("back" if back is not None else status, summary)

@@ -20,7 +20,7 @@ from skillrun.runtime.questions.asking import RETRY, put
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, past
 from skillrun.runtime.store.summary import WAITS, Summary
-from skillrun.runtime.summaries import FINAL, record_of
+from skillrun.runtime.summaries import FINAL, bare_summary
 
 SKIP: Final = "skip"
 
@@ -106,5 +106,5 @@ async def rebuilt(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
             run.lost.discard(phase.name)
             return None
     left = ", ".join(artifacts) or "nothing"
-    summary = record_of(phase, "completed" if artifacts else "skipped")
-    return summary.having(summary=f"Rebuilt from what the phase left: {left}.", flags={"recovered": True})
+    summary = bare_summary(phase, "completed" if artifacts else "skipped")
+    return summary.with_fields(summary=f"Rebuilt from what the phase left: {left}.", flags={"recovered": True})

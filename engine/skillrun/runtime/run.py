@@ -13,10 +13,10 @@ from skillrun.language.library.configuration import Feature, resolve_features
 from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
 from skillrun.models.messages import Gateway, ModelError, Reply, Request, Usage
-from skillrun.runtime.account import Account, Attempts, Omission
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.limits import Limits
+from skillrun.runtime.phase_account import Account, Attempts, Omission
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
@@ -106,7 +106,7 @@ class Run:
     lost: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
-    told: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
+    told_folders: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
     counted: set[tuple[str, str]] = field(default_factory=set)  # calls that the journal has answered
     refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
@@ -279,7 +279,10 @@ class PhaseRun:
         """
         by_phase = {name: summary.usage for name, summary in self.before.summaries.items()}
         total = self.before.spent + self.account.spent
-        self.names["run"]["usage"] = {**total.told(), "by_phase": {**by_phase, self.name: self.account.spent.to_dict()}}
+        self.names["run"]["usage"] = {
+            **total.template_value(),
+            "by_phase": {**by_phase, self.name: self.account.spent.to_dict()},
+        }
 
     @property
     def title(self) -> str:

@@ -21,7 +21,7 @@ from skillrun.runtime.expected import tell_way_back
 from skillrun.runtime.next_step import NOTHING, RESUME_RUN
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.phases import Ended, run_phase
-from skillrun.runtime.questions.brought import tell_late
+from skillrun.runtime.questions.awaited_files import tell_late
 from skillrun.runtime.questions.forms import reread
 from skillrun.runtime.recovery import lost, tell_edited, usable
 from skillrun.runtime.run import PhaseRun, Run
@@ -274,6 +274,6 @@ def workflow_outputs(run: Run) -> dict[str, object]:
     summaries = run.store.summaries.of(run.program.workflow.phases)
     phases = {name: phase_value(run, summary) for name, summary in summaries.items() if summary.status == "completed"}
     names = {**base_names(run, run.state.state), "phases": phases}
-    names["run"]["usage"] = spent_of(run).told()
+    names["run"]["usage"] = spent_of(run).template_value()
     outputs = {name: value.evaluate(names) for name, value in run.program.workflow.outputs.items()}
     return {name: value for name, value in outputs.items() if not isinstance(value, Absent)}

@@ -11,10 +11,10 @@ from skillrun.language.templates.expressions import ABSENT, Absent
 from skillrun.language.templates.limits import Fault
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.types import identifier
-from skillrun.runtime.account import Account, Prompts
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
+from skillrun.runtime.phase_account import Account, Prompts
 from skillrun.runtime.questions.forms import heard
 from skillrun.runtime.run import Before, PhaseRun, Run
 from skillrun.runtime.spent import Spent
@@ -51,7 +51,7 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: Phas
     completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
     names = base_names(run, state) | {
         "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
-        "history": [earlier.told() for earlier in run.store.summaries.history(run.state.round)],
+        "history": [earlier.template_value() for earlier in run.store.summaries.history(run.state.round)],
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
@@ -157,11 +157,11 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
         return frame.names
     names = {**frame.names, "others": _others(member), "member": member}
     if frame.task is not None:
-        names["task"] = _told(frame.task, member)
+        names["task"] = _task_text(frame.task, member)
     return names
 
 
-def _told(task: Task, member: Mapping[str, Any]) -> str:
+def _task_text(task: Task, member: Mapping[str, Any]) -> str:
     """A task as a member reads it."""
     return task.prompt.template.render_text(frame_names(task.frame, member)).strip() if task.prompt is not None else ""
 

@@ -44,7 +44,7 @@ EMBEDDED: Final = (
 )
 
 
-async def begin(session: Session, inputs: Mapping[str, object], runs: Path, name: str) -> Outcome:
+async def begin_run(session: Session, inputs: Mapping[str, object], runs: Path, name: str) -> Outcome:
     """A new run in `runs/<name>`. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
     folder = RunFolder.new(runs, name, shared=state.share)
@@ -68,7 +68,7 @@ def _check_new(session: Session, folder: RunFolder) -> None:
         )
 
 
-async def resume(session: Session, runs: Path, name: str) -> Outcome:
+async def resume_run(session: Session, runs: Path, name: str) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
     folder = RunFolder.existing(runs, name)
     folder.check()
@@ -90,7 +90,7 @@ async def resume(session: Session, runs: Path, name: str) -> Outcome:
         return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, notices=notices)
 
 
-async def again(session: Session, folder: RunFolder, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
+async def run_again(session: Session, folder: RunFolder, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.

@@ -50,6 +50,6 @@ class Spent:
             record["kept"] = self.kept
         return record
 
-    def told(self) -> dict[str, object]:
+    def template_value(self) -> dict[str, object]:
         """As templates see it."""
         return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}

@@ -10,14 +10,14 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import RenderError
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape
-from skillrun.runtime.calls.asked import Answer, Asked
 from skillrun.runtime.calls.member import answer
+from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.prompt.attached import of_phase
 from skillrun.runtime.prompt.beginning import pieces_of
 from skillrun.runtime.prompt.context import Asking, request_in
 from skillrun.runtime.prompt.material import Piece
+from skillrun.runtime.prompt.step_records import of_phase
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.store.frontmatter import plain_data
 from skillrun.runtime.store.summary import Summary
@@ -52,7 +52,7 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
         given["summary"] = outputs["summary"]
     recorded, asked = of_phase(phase) if status == "completed" else ({}, frozenset[str]())
     known = {**dict.fromkeys(asked), **recorded, **given}
-    fields = await _told(phase, outputs, known) if read and prompts.made and status == "completed" else {}
+    fields = await _model_summary(phase, outputs, known) if read and prompts.made and status == "completed" else {}
     fields = {**fields, **recorded, **given}
     flags = {key: value for key, value in (given.get("flags") or {}).items() if _tells(value)}
     if account.degraded:
@@ -81,7 +81,7 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
     if failures := phase.breakers.changed():
         summary["failures"] = failures
     summary["usage"] = account.spent.to_dict()
-    return record_of(phase, status).having(**summary)
+    return bare_summary(phase, status).with_fields(**summary)
 
 
 def _tells(value: Any) -> bool:
@@ -89,12 +89,12 @@ def _tells(value: Any) -> bool:
     return value is not False and value is not None and value not in ("", [], {})
 
 
-def record_of(phase: PhaseRun, status: str) -> Summary:
+def bare_summary(phase: PhaseRun, status: str) -> Summary:
     """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
     artifacts = phase.account.artifacts
     named, more = artifacts[:MOST_NAMED], len(artifacts) - MOST_NAMED
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
-    return Summary().having(
+    return Summary().with_fields(
         phase=phase.name,
         number=phase.number,
         status=status,
@@ -116,7 +116,7 @@ def _records(value: Any) -> list[Any]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
-async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+async def _model_summary(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """What the fast tier says of the phase beside what is `given`; nothing, and a flag, when it gives no usable reply.
 
     What a step was asked for beside its document is not asked for again, also where it did not come.
@@ -146,7 +146,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
     except RenderError as error:  # what the phase has come to is not lost for want of a record of it
         phase.account.degraded.append(f"summary: {error.message}")
         return {}
-    reply = Answer("error", reason="not asked")
+    reply = MemberAnswer("error", reason="not asked")
     for attempt in (1, 2):
         reply = await answer(phase, asked, attempt)
         if reply.ok:
@@ -159,7 +159,7 @@ async def _told(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str,
     return {}
 
 
-def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) -> Asked:
+def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) -> MemberRequest:
     asking = Asking(phase, phase.run.resolve(TIER), "summary", TIER, shape.schema)
     try:
         request = request_in(asking, prompt, material)
@@ -167,7 +167,7 @@ def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) ->
         raise SkillrunError(
             failure.reason, f"shorten skills/{TEMPLATE}.md, or take a larger model as `{TIER}`"
         ) from None
-    return Asked(
+    return MemberRequest(
         "summarise", f"{phase.address()}/summary/{TIER}", request, asking.resolved.window, shape, invalid="drop"
     )
 

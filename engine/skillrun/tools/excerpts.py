@@ -7,7 +7,7 @@ from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.tools.readable import Readable
-from skillrun.tools.results import Failed, content_of, lines_of, numbered
+from skillrun.tools.results import Failed, lines_of, numbered, text_content
 
 MOST: Final = 400_000  # characters of all excerpts
 NEAR: Final = 3  # lines between two ranges that are shown along
@@ -29,7 +29,7 @@ def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int)
             left_out.append(path)
             continue
         try:
-            lines = lines_of(content_of(folder, path))
+            lines = lines_of(text_content(folder, path))
         except TimeoutError:
             raise
         except (Failed, OSError, SkillrunError):

@@ -11,7 +11,7 @@ from skillrun.tools.headings import headings
 from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
 from skillrun.tools.parser_process import MOST
 from skillrun.tools.readable import Readable, one_line
-from skillrun.tools.results import Failed, Room, as_answer, content_of, count_of, counted, lines_of
+from skillrun.tools.results import Failed, Room, as_answer, count_of, counted, lines_of, text_content
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
 
 def of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) -> str:
     """The outline of the file at a path, whose real name is known. Raises Failed, and what opening it raises."""
-    file = outlined(parser, name, content_of(folder, path))
+    file = outlined(parser, name, text_content(folder, path))
     if not file.definitions:
         has = f"{shown(path)} has {counted(file.lines, 'line')} and no outline"
         raise Failed(f"{has}: {file.reason}; use Read or Grep")

@@ -12,7 +12,7 @@ from skillrun.tools.globs import chosen
 from skillrun.tools.outline import Outlined, in_full, of_file, outlined
 from skillrun.tools.parser import Parser
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
-from skillrun.tools.results import Binary, Failed, Room, as_answer, content_of, counted
+from skillrun.tools.results import Binary, Failed, Room, as_answer, counted, text_content
 from skillrun.tools.worth import TEXTS, worth
 
 MOST_PARSED: Final = 400  # files of a folder; of one with more, folders are counted
@@ -73,7 +73,7 @@ def _of_files(folder: Readable, room: Room, parser: Parser, names: Sequence[str]
 def _of_one(folder: Readable, parser: Parser, name: str) -> Outlined | None:
     """A file of a folder; None for one that is no text, or cannot be read. Raises TimeoutError."""
     try:
-        return outlined(parser, name, content_of(folder, name, judged=True))
+        return outlined(parser, name, text_content(folder, name, judged=True))
     except TimeoutError:
         raise
     except Failed as error:

@@ -7,7 +7,7 @@ from typing import Final
 from skillrun.language.types.schemas import shown
 from skillrun.tools.outline import outline_below
 from skillrun.tools.readable import Readable
-from skillrun.tools.results import Failed, Room, content_of, lines_of, numbered
+from skillrun.tools.results import Failed, Room, lines_of, numbered, text_content
 
 WHOLE: Final = 24_000  # characters; a file that is no longer comes whole
 NOTE: Final = 120  # characters; for the words at the end
@@ -17,7 +17,7 @@ RANGE: Final = 100_000  # characters; so much of a range that is asked for
 
 def read_lines(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | None = None) -> str:
     """The lines with their numbers. Raises Failed, and what opening the file raises."""
-    content = content_of(folder, path)
+    content = text_content(folder, path)
     lines = lines_of(content)
     if not lines:
         return "(the file is empty)"

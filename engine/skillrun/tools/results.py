@@ -59,7 +59,7 @@ class Room:
         return len(self.fitting(lines)) == len(lines)
 
 
-def content_of(folder: Readable, name: str, *, judged: bool = False) -> bytes:
+def text_content(folder: Readable, name: str, *, judged: bool = False) -> bytes:
     """What a text file holds. Raises Failed, and what opening it raises; `judged` is a name that the folder gave."""
     with folder.opened(name, judged=judged) as opened:
         if opened.is_folder:

@@ -18,7 +18,7 @@ from skillrun.tools.grammars import grammar_of
 from skillrun.tools.outline import outlined, place_of
 from skillrun.tools.parser import Parser
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
-from skillrun.tools.results import Binary, Failed, Room, content_of, counted, lines_of, short
+from skillrun.tools.results import Binary, Failed, Room, counted, lines_of, short, text_content
 from skillrun.tools.worth import CODE, worth
 
 MAX_HITS: Final = 100
@@ -63,7 +63,7 @@ def grep(folder: Readable, room: Room, pattern: str, path: str = ".", glob: str 
         names = _names(folder, path, glob, remarks)
         for name in sorted(names, key=worth):
             try:
-                content = content_of(folder, name, judged=True)
+                content = text_content(folder, name, judged=True)
             except TimeoutError:
                 raise
             except Binary:
@@ -166,7 +166,7 @@ def _placed(folder: Readable, hits: list[Hits], remarks: list[str]) -> list[Hits
 def _places(folder: Readable, parser: Parser, hits: Hits) -> tuple[str, ...]:
     """The definition in which each hit of a file stands. Raises TimeoutError."""
     try:
-        file = outlined(parser, hits.path, content_of(folder, hits.path, judged=True))
+        file = outlined(parser, hits.path, text_content(folder, hits.path, judged=True))
     except TimeoutError:
         raise
     except (Failed, SkillrunError, OSError):

@@ -66,9 +66,9 @@ class Killed:
         more: dict[str, Any] = {"project": self.here, "override": "scripted:x", "share": self.share}
         setting = Session(self.program, self.catalogue, gateway, person, **more)
         if (runs / "run" / "state.md").exists():
-            return (await session.resume(setting, runs, "run")).exit_code
+            return (await session.resume_run(setting, runs, "run")).exit_code
         inputs, _ = checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
-        return (await session.begin(setting, inputs, runs, "run")).exit_code
+        return (await session.begin_run(setting, inputs, runs, "run")).exit_code
 
 
 def dying(name: str, number: int) -> Callable[[str], None]:

@@ -52,9 +52,9 @@ class Sessions(Driver):
         person = open_person(unattended=False, answers=answers, terminal=False)
         setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
         if (runs / NAME / "state.md").exists():
-            return (await session.resume(setting, runs, NAME)).exit_code
+            return (await session.resume_run(setting, runs, NAME)).exit_code
         inputs, _ = checked_inputs(self.program, self.job["inputs"])
-        return (await session.begin(setting, inputs, runs, NAME)).exit_code
+        return (await session.begin_run(setting, inputs, runs, NAME)).exit_code
 
 
 def act(folder: Path, leg: Mapping[str, Any]) -> None:

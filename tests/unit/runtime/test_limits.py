@@ -10,7 +10,7 @@ import pytest
 
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetSpent
-from skillrun.runtime.limits import Held, Limits
+from skillrun.runtime.limits import Limits, Reservation
 from skillrun.runtime.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM1")
@@ -23,7 +23,7 @@ def limits(**budget: float) -> Limits:
 
 async def use(made: Limits, most: int, used: int, done: list[int], price: float = 0) -> None:
     """A call that may use `most` tokens and uses `used`; `done` has how many were under way with it."""
-    held = await made.let_in(lambda _exactly: Held(1, most, price))
+    held = await made.let_in(lambda _exactly: Reservation(1, most, price))
     try:
         done.append(len(made._under_way))
         made.sent(held)
@@ -78,7 +78,7 @@ def test_a_call_that_was_not_sent_or_has_failed_gives_its_room_back() -> None:
 
     async def failing() -> None:
         for sent in (False, True, False):
-            held = await made.let_in(lambda _exactly: Held(1, 90))
+            held = await made.let_in(lambda _exactly: Reservation(1, 90))
             if sent:
                 made.sent(held)
             made.end(held)
@@ -93,7 +93,7 @@ def test_who_gives_up_waiting_stands_in_nobodys_way() -> None:
     made = limits(tokens=100)
 
     async def story() -> list[int]:
-        first = await made.let_in(lambda _exactly: Held(1, 90))
+        first = await made.let_in(lambda _exactly: Reservation(1, 90))
         waiting = [asyncio.create_task(use(made, 90, 10, done)) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -111,9 +111,9 @@ def test_who_gives_up_waiting_stands_in_nobodys_way() -> None:
 def test_the_exact_size_of_a_prompt_is_asked_for_where_the_quick_one_has_no_room() -> None:
     made, asked = limits(tokens=130), []
 
-    def most(exactly: bool) -> Held:
+    def most(exactly: bool) -> Reservation:
         asked.append(exactly)
-        return Held(1, 40 if exactly else 80)
+        return Reservation(1, 40 if exactly else 80)
 
     async def two() -> None:
         await made.let_in(most)

@@ -13,7 +13,7 @@ from typing import Final
 
 from skillrun.models.messages import REFUSED_KINDS, ModelError, Reply, Request, Usage
 from skillrun.runtime.events import CallEnded, CallStarted
-from skillrun.runtime.limits import Held
+from skillrun.runtime.limits import Reservation
 from skillrun.runtime.prompt.context import size_of
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.checkpoints import reached
@@ -74,7 +74,7 @@ class OnRecord:
     address: str
     member: str
     request: Request
-    held: Held
+    held: Reservation
     refused: ModelError | None
 
     async def sent(self, number: int) -> None:
@@ -109,7 +109,7 @@ class OnRecord:
         await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
 
 
-def _most(run: Run, request: Request, exactly: bool) -> Held:
+def _most(run: Run, request: Request, exactly: bool) -> Reservation:
     """What a call may use at most: its input, and a reply as long as it may be."""
     catalogue = run.session.catalogue
     provider = catalogue.providers.get(request.model.partition(":")[0])
@@ -117,7 +117,7 @@ def _most(run: Run, request: Request, exactly: bool) -> Held:
     enough = 0 if exactly else MOST_TOKENS
     used = size_of(request.system, request.messages, request.schema, enough)
     used += len(str(request.tools)) if request.tools else 0
-    return Held(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
+    return Reservation(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
 
 
 def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:

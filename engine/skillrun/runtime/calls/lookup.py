@@ -28,7 +28,7 @@ _WORDS: Final = {"key_decisions": "decision", "open_questions": "question", "ris
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedEntry:
     """A record of an earlier phase, and what has become of it."""
 
     phase: str
@@ -49,7 +49,7 @@ class Recorded:
 def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     """The tool, where something on record is not in the prompt that was made last; nothing otherwise."""
     dropped = {str(omission["record"].get("id")) for omission in phase.account.prompts.dropped}
-    if not any(entry.standing or entry.id in dropped for entry in recorded(phase)):
+    if not any(entry.standing or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
     from skillrun.tools.repository import specs
 
@@ -59,7 +59,7 @@ def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     return tuple(ToolSpec(**spec) for spec in specs(wanted, {LOOKUP: PARAMETERS}))
 
 
-def recorded(phase: PhaseRun) -> list[Recorded]:
+def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
     """Everything with an id that earlier phases have put on record, oldest first."""
     summaries = [
         (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
@@ -79,7 +79,7 @@ def recorded(phase: PhaseRun) -> list[Recorded]:
         standing = f"replaced by that of {records[later][0]}" if later != place else ""
         if not standing and kind in ("open_questions", "risks_identified") and record["id"] in settled:
             standing = f"settled by {settled[record['id']]}"
-        entries.append(Recorded(name, kind, record, standing))
+        entries.append(RecordedEntry(name, kind, record, standing))
     return entries
 
 
@@ -89,7 +89,7 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
     if not isinstance(given, str) or not given.strip():
         return "error: `id` is an id such as `AC-1`, or several with commas between them"
     wanted = list(dict.fromkeys(re.findall(r"[^\s,;]+", given[:2000])))[:MOST]
-    known = recorded(phase)
+    known = recorded_entries(phase)
     texts: list[str] = []
     missing: list[str] = []
     for name in wanted:

@@ -19,14 +19,14 @@ from skillrun.models.messages import (
     Reply,
     Request,
 )
-from skillrun.runtime.calls.asked import Answer, Asked
 from skillrun.runtime.calls.door import FATAL, call
+from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.reads import Lines
 from skillrun.runtime.calls.tool_use import messages_of, results_of
 from skillrun.runtime.calls.values import CUT_OFF, gathered, value_of
-from skillrun.runtime.prompt.attached import Attachment, Taken, cut_inside, mended, taken, told_again
 from skillrun.runtime.prompt.beginning import template
 from skillrun.runtime.prompt.context import LEAST_REPLY, size_of, size_of_tools
+from skillrun.runtime.prompt.step_records import Attachment, Taken, cut_inside, mended, taken, told_again
 from skillrun.runtime.run import PhaseRun
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
@@ -37,7 +37,9 @@ _WHY: Final = {
 }
 
 
-async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callable[[], object] = bool) -> Answer:
+async def answer(
+    phase: PhaseRun, asked: MemberRequest, attempt: int, responded: Callable[[], object] = bool
+) -> MemberAnswer:
     """One attempt: turns with tools until there is a reply, and one repair of a malformed one.
 
     `responded` is told when the model has responded for the first time.
@@ -65,9 +67,9 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
             return replace(cut, reads=tuple(reads))
         if reply.stop not in ("end", "tool") and not whole:
             why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
-            return Answer(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
+            return MemberAnswer(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
         if reply.calls and request.answer_now:
-            return Answer(
+            return MemberAnswer(
                 "error", reply.text, reason="the model asks for tools and does not answer", reads=tuple(reads)
             )
         if reply.calls and request.tools:
@@ -90,32 +92,32 @@ async def answer(phase: PhaseRun, asked: Asked, attempt: int, responded: Callabl
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
             reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}{no_room}"
-            return Answer("parse_error", reply.text, reason=reason, reads=tuple(reads))
+            return MemberAnswer("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
-            return Answer("empty", reason="the reply is empty", reads=tuple(reads))
+            return MemberAnswer("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        return Answer("success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history)
+        return MemberAnswer("success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history)
 
 
 async def _document(
     phase: PhaseRun,
-    asked: Asked,
+    asked: MemberRequest,
     record: Attachment,
     reply: Reply,
     request: Request,
     again: str,
     reads: tuple[Lines, ...],
-) -> Answer:
+) -> MemberAnswer:
     """A document with its record, which alone is asked for once more where it is missing or malformed."""
     document = taken(record, reply.text)
     if not document.document:
-        return Answer("empty", reply.text, reason="the reply holds no document", reads=reads)
+        return MemberAnswer("empty", reply.text, reason="the reply holds no document", reads=reads)
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
     why = ""
     if document.errors:
         document, why = await _record_again(phase, asked, record, document, request, history, again)
     lacking = why or document.reason
-    return Answer(
+    return MemberAnswer(
         "success",
         document.document,
         record=document.record,
@@ -128,7 +130,7 @@ async def _document(
 
 async def _record_again(
     phase: PhaseRun,
-    asked: Asked,
+    asked: MemberRequest,
     record: Attachment,
     document: Taken,
     request: Request,
@@ -155,14 +157,14 @@ async def _record_again(
     return mended(record, document, reply.text), ""
 
 
-def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[Lines, ...]) -> Answer:
+def _unanswered(phase: PhaseRun, asked: MemberRequest, error: ModelError, reads: tuple[Lines, ...]) -> MemberAnswer:
     """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
     model = asked.request.model
     if error.kind in FATAL:
         message = f"{phase.name}: {asked.member} on {model}: {error.message}"
         raise ModelError(error.kind, message, error.retryable, error.next_step) from None
     refused = error.kind in REFUSED_KINDS
-    return Answer(
+    return MemberAnswer(
         "timeout" if error.kind == "timeout" else "error",
         reason=f"{model}: {error.message}" if refused else error.message,
         reads=reads,
@@ -173,6 +175,6 @@ def _unanswered(phase: PhaseRun, asked: Asked, error: ModelError, reads: tuple[L
     )
 
 
-def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: Asked) -> str:
+def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: MemberRequest) -> str:
     schema = json.dumps(asked.shape.schema if asked.shape else {}, ensure_ascii=False)
     return template(phase.run, "system/repair", {"errors": errors, "schema": schema})

@@ -37,7 +37,7 @@ def lines_shown(tool: ToolCall, result: str) -> Lines | None:
     return Lines(path.removeprefix("./"), numbers[0] if numbers else 1, len(numbers))
 
 
-def merged(reads: Iterable[Lines]) -> list[Lines]:
+def merged_lines(reads: Iterable[Lines]) -> list[Lines]:
     """Each line once: what overlaps or follows at once becomes one; files in the order in which they were opened."""
     everything: Sequence[Lines] = list(reads)
     together: list[Lines] = []

@@ -8,8 +8,8 @@ from skillrun.language.templates.functions import untrusted
 from skillrun.language.text.border import clean
 from skillrun.language.types.schemas import shown
 from skillrun.models.messages import Block, Message, Request, ToolCall
-from skillrun.runtime.calls.asked import Asked
 from skillrun.runtime.calls.lookup import look_up
+from skillrun.runtime.calls.member_request import MemberRequest
 from skillrun.runtime.calls.reads import Lines, lines_shown
 from skillrun.runtime.calls.tools import repository_of
 from skillrun.runtime.events import ToolUsed
@@ -19,7 +19,7 @@ from skillrun.runtime.run import PhaseRun
 
 async def results_of(
     phase: PhaseRun,
-    asked: Asked,
+    asked: MemberRequest,
     address: str,
     messages: list[Message],
     calls: tuple[ToolCall, ...],
@@ -37,7 +37,7 @@ async def results_of(
 
 
 async def _use(
-    phase: PhaseRun, asked: Asked, address: str, number: int, tool: ToolCall, room: int, reads: list[Lines]
+    phase: PhaseRun, asked: MemberRequest, address: str, number: int, tool: ToolCall, room: int, reads: list[Lines]
 ) -> str:
     """What a tool answers in so many tokens, or why it was not used; one that has run before is not run again."""
     offered = [spec.name for spec in asked.tools]
@@ -65,7 +65,7 @@ async def _use(
     return result
 
 
-def messages_of(asked: Asked, messages: list[Message], results: list[tuple[str, str]]) -> list[Message]:
+def messages_of(asked: MemberRequest, messages: list[Message], results: list[tuple[str, str]]) -> list[Message]:
     """The results of tools as material, cut to equal parts of what is left where they leave no room for a reply."""
 
     def fenced(texts: list[str]) -> list[Message]:

@@ -54,12 +54,12 @@ def opened_repository(run: Run, folder: str) -> Readable:
 
     try:
         if is_typed_outside(run, folder):
-            return Readable(Tree(project_of(run) / folder, links=True), secret_names(run))
+            return Readable(Tree(project_of(run) / folder, links=True), withheld_names(run))
         with opened_project(run) as project, project.opened(below(run, folder)) as entry:
             if not entry.is_folder:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             place = project.tree.path / entry.name
-            return Readable(Tree(place, links=True, descriptor=os.dup(entry.descriptor)), secret_names(run))
+            return Readable(Tree(place, links=True, descriptor=os.dup(entry.descriptor)), withheld_names(run))
     except PathRefused as error:
         raise SkillrunError(f"the repository {error.message}", _way(run)) from None
     except SkillrunError as error:
@@ -97,7 +97,7 @@ def opened_project(run: Run) -> Readable:
     from skillrun.tools.readable import Readable
     from skillrun.tools.tree import Tree
 
-    return Readable(Tree(project_of(run), links=True), secret_names(run))
+    return Readable(Tree(project_of(run), links=True), withheld_names(run))
 
 
 def project_of(run: Run) -> Path:
@@ -112,7 +112,7 @@ def below(run: Run, path: str) -> str:
     return path
 
 
-def secret_names(run: Run) -> tuple[str, ...]:
+def withheld_names(run: Run) -> tuple[str, ...]:
     from skillrun.language.library.secrets import secret_names
 
     return secret_names(run.program.library)
@@ -127,13 +127,13 @@ def typed_paths(run: Run) -> set[str]:
 
 def tell_repository(run: Run, folder: str) -> None:
     """Say once which folder models may read, and what is withheld of it. Raises SkillrunError, as opening it does."""
-    if not folder or folder in run.told:
+    if not folder or folder in run.told_folders:
         return
     from skillrun.tools.readable import one_line
 
     with opened_repository(run, folder) as repository:
-        run.told.add(folder)
-        names = [name for name in secret_names(run) if not name.startswith("!")]
+        run.told_folders.add(folder)
+        names = [name for name in withheld_names(run) if not name.startswith("!")]
         some = f"; {len(names)} kinds of names that hold secrets: {', '.join(names[:TOLD])}, …" if names else ""
         place = one_line(os.path.realpath(repository.tree.path))
         run.emit(Notice(f"reads: {place} (withheld: .git; what git ignores{some})"))

@@ -8,7 +8,7 @@ from skillrun.language.replies.gathering import gather, list_field
 from skillrun.language.replies.values import parse_reply
 from skillrun.language.types.schemas import Dropped
 from skillrun.models.messages import Reply
-from skillrun.runtime.calls.asked import Answer, Asked
+from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.events import Pruned
 from skillrun.runtime.run import PhaseRun
 
@@ -17,7 +17,9 @@ GATHER: Final = "gather"  # of `invalid`
 MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
 
 
-def value_of(asked: Asked, reply: Reply, *, repaired: bool) -> tuple[Any, list[dict[str, str]], tuple[Dropped, ...]]:
+def value_of(
+    asked: MemberRequest, reply: Reply, *, repaired: bool
+) -> tuple[Any, list[dict[str, str]], tuple[Dropped, ...]]:
     """The structured value of a reply, what is wrong with it, and what was left out of it; for free text nothing.
 
     Only of a reply that has been asked for again is anything left out.
@@ -39,7 +41,7 @@ def value_of(asked: Asked, reply: Reply, *, repaired: bool) -> tuple[Any, list[d
     return value, [vars(error) for error in errors], tuple(dropped)
 
 
-def gathered(asked: Asked, reply: Reply) -> Answer | None:
+def gathered(asked: MemberRequest, reply: Reply) -> MemberAnswer | None:
     """What is whole of a reply that was cut off, where each item counts by itself; None where nothing is."""
     if asked.shape is None or asked.invalid != GATHER:
         return None
@@ -47,7 +49,7 @@ def gathered(asked: Asked, reply: Reply) -> Answer | None:
     if value is None or not any(value.values()):
         return None
     cut = Dropped("", CUT_OFF, "")
-    return Answer("success", reply.text, value, dropped=(*dropped, cut))
+    return MemberAnswer("success", reply.text, value, dropped=(*dropped, cut))
 
 
 def tell_dropped(phase: PhaseRun, address: str, member: str, dropped: tuple[Dropped, ...]) -> None:

@@ -15,7 +15,7 @@ from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.limits import budget
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.messages import Block
-from skillrun.runtime.prompt.fitting import Outline, Shortened, outline
+from skillrun.runtime.prompt.fitting import Outline, Shortened, outline_of
 from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.frontmatter import legible
@@ -33,7 +33,7 @@ DOCUMENTS: Final = "documents"
 
 
 @dataclass(frozen=True)
-class Shown:
+class PromptBlocks:
     """Blocks of a prompt, and what of their material is not in them."""
 
     blocks: tuple[Block, ...]
@@ -41,9 +41,11 @@ class Shown:
     dropped: list[Any] = field(default_factory=list)  # of what is on record
 
 
-def pieces_at(pieces: Sequence[Piece], level: int) -> Shown:
+def pieces_at(pieces: Sequence[Piece], level: int) -> PromptBlocks:
     at_level = [(piece.title, *piece.at(level)) for piece in pieces]
-    return Shown(tuple(Block(text, part=title) for title, text, _ in at_level), [left for *_, left in at_level if left])
+    return PromptBlocks(
+        tuple(Block(text, part=title) for title, text, _ in at_level), [left for *_, left in at_level if left]
+    )
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Opening:
     references: tuple[tuple[str, Outline], ...]
     summaries: tuple[Mapping[str, Any], ...]
     acceptance: Any
-    made: dict[tuple[int, ...], Shown] = field(default_factory=dict)
+    made: dict[tuple[int, ...], PromptBlocks] = field(default_factory=dict)
     others: dict[str, Opening] = field(default_factory=dict)
 
     def until(self, criteria: str) -> Opening:
@@ -89,14 +91,14 @@ class Opening:
         names = estimate_tokens(", ".join(ids)) + NAMING if ids else 0
         return Group(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
-    def blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> Shown:
+    def blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
         """Its blocks with so much of each."""
         key = (record, documents, references)
         if key not in self.made:
             self.made[key] = self._blocks(*key)
         return self.made[key]
 
-    def _blocks(self, record: int, documents: int, references: int) -> Shown:
+    def _blocks(self, record: int, documents: int, references: int) -> PromptBlocks:
         documents_shown = pieces_at(self.documents, documents)
         blocks = [replace(block, cache=block is documents_shown.blocks[-1]) for block in documents_shown.blocks]
         shortened, texts = list[LeftOut](), []
@@ -127,7 +129,7 @@ class Opening:
         done = Block(
             template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria"
         )
-        return Shown((replace(self.request, cache=not blocks), *blocks, pack, done), left_out, known["dropped"])
+        return PromptBlocks((replace(self.request, cache=not blocks), *blocks, pack, done), left_out, known["dropped"])
 
 
 def _id(record: Mapping[str, Any]) -> str:
@@ -166,7 +168,7 @@ def _opening(phase: PhaseRun) -> Opening:
         (Block(preamble, part="preamble"),) if preamble else (),
         Block(request, part="request"),
         tuple(pieces_of(run, workflow.material, phase.names)),
-        tuple((name, outline(text)) for name, text in _references(phase)),
+        tuple((name, outline_of(text)) for name, text in _references(phase)),
         tuple(data["summary"] for data in phase.names["phases"].values()),
         acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
     )

@@ -15,15 +15,15 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import ABSENT
 from skillrun.models.messages import Block, Message, Request, ToolSpec
-from skillrun.runtime.account import Longest
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.phase_account import Longest
 from skillrun.runtime.prompt.beginning import (
     DOCUMENTS,
     RECORD,
     REFERENCES,
     Opening,
-    Shown,
+    PromptBlocks,
     most_on_record,
     pieces_at,
     shared_by_all,
@@ -42,7 +42,7 @@ HANDED: Final = "handed"
 
 
 @dataclass(frozen=True)
-class Said:
+class PromptParts:
     """What a member's first request is made of: the task as it reads it, the reply's shape, the material, the tools."""
 
     task: str
@@ -51,7 +51,7 @@ class Said:
     tools: tuple[ToolSpec, ...] = ()
 
 
-def request_for(frame: Frame, step: Step, seated: Seated, words: Said, *, shared: bool) -> Request:
+def request_for(frame: Frame, step: Step, seated: Seated, parts: PromptParts, *, shared: bool) -> Request:
     """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
 
     Raises StepFailed when it does not fit the model's window.
@@ -61,22 +61,22 @@ def request_for(frame: Frame, step: Step, seated: Seated, words: Said, *, shared
     if speaker is None:
         speaker = phase.made.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
     role = Block(speaker, cache=persistent(frame, step), part="role")  # where it goes on, it goes on from there
-    return request_in(_asking(frame, step, seated, words), words.task, words.material, (role,), shared=shared)
+    return request_in(_asking(frame, step, seated, parts), parts.task, parts.material, (role,), shared=shared)
 
 
-def request_going_on(frame: Frame, step: Step, seated: Seated, words: Said) -> Request | None:
+def request_going_on(frame: Frame, step: Step, seated: Seated, parts: PromptParts) -> Request | None:
     """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
     fits the window. Material is not told again where the last of its title that the conversation has is the same."""
-    phase, asked = frame.open, _asking(frame, step, seated, words)
+    phase, asked = frame.open, _asking(frame, step, seated, parts)
     earlier = conversation(frame, step, seated)
     heard = {
         _title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks
     }
-    texts = [text for piece in words.material if heard.get(_title(text := piece.at(WHOLE)[0])) != text]
-    final = Message("user", (*map(Block, texts), Block(_task(frame.run, words.task), cache=True)))
+    texts = [text for piece in parts.material if heard.get(_title(text := piece.at(WHOLE)[0])) != text]
+    final = Message("user", (*map(Block, texts), Block(_task(frame.run, parts.task), cache=True)))
     system, messages = shared_by_all(phase).system, (*earlier, final)
     if room := asked.room(system, messages):
-        return Request(asked.resolved.model, system, messages, room, schema=words.schema, goes_on=True)
+        return Request(asked.resolved.model, system, messages, room, schema=parts.schema, goes_on=True)
     phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {asked.resolved.model}")
     frame.sessions.pop(seated.id, None)
     return None
@@ -86,10 +86,10 @@ def _title(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _asking(frame: Frame, step: Step, seated: Seated, words: Said) -> Asking:
+def _asking(frame: Frame, step: Step, seated: Seated, parts: PromptParts) -> Asking:
     resolved = frame.run.resolve(seated.member.model or seated.role.model)
     criteria = frame.text(step, "criteria") or frame.criteria
-    return Asking(frame.open, resolved, step.id or step.verb, seated.id, words.schema, words.tools, criteria)
+    return Asking(frame.open, resolved, step.id or step.verb, seated.id, parts.schema, parts.tools, criteria)
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,13 @@ def request_in(
     return Request(resolved.model, opening.system, messages, room, schema=schema)
 
 
-def _messages(opened: Shown, handed: Shown, ending: tuple[Block, ...]) -> tuple[Message, ...]:
+def _messages(opened: PromptBlocks, handed: PromptBlocks, ending: tuple[Block, ...]) -> tuple[Message, ...]:
     return (Message("user", (*opened.blocks, *handed.blocks, *ending)),)
 
 
 def _fitted(
     asking: Asking, opening: Opening, usual: int, material: Sequence[Piece], ending: tuple[Block, ...]
-) -> tuple[Shown, Shown]:
+) -> tuple[PromptBlocks, PromptBlocks]:
     """As much of the opening and of the step's material as the window has room for. Raises StepFailed."""
     bare = (*replace(opening, documents=(), references=(), summaries=(), made={}).blocks(0).blocks, *ending)
     fixed = asking.size(opening.system, (Message("user", bare),))

@@ -29,7 +29,7 @@ _MARK: Final = estimate_tokens(f"\n{LEFT_OUT}\n") + 1
 
 
 @dataclass(frozen=True)
-class Section:
+class OutlineSection:
     """A heading with its line end, empty above the first one, and the units below it."""
 
     name: str
@@ -94,7 +94,7 @@ class Outline:
     text: str
 
     @cached_property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[OutlineSection, ...]:
         fences = Fences(self.text)
         heads = [head for head in _HEADING.finditer(self.text) if not fences.hold(head.start())]
         starts = [(0, 0, ""), *((head.start(), head.end() + 1, head["name"].strip(" #*_")) for head in heads)]
@@ -103,7 +103,7 @@ class Outline:
         for (start, body, name), end in zip(starts, ends, strict=True):
             if start < end:
                 held = min(body, end)
-                sections.append(Section(name, self.text[start:held], tuple(units(self.text[held:end]))))
+                sections.append(OutlineSection(name, self.text[start:held], tuple(units(self.text[held:end]))))
         return tuple(sections)
 
     @cached_property
@@ -126,7 +126,7 @@ class Outline:
 
 
 @lru_cache(maxsize=128)
-def outline(text: str) -> Outline:
+def outline_of(text: str) -> Outline:
     """The text as its sections; the same texts stand in prompt after prompt, and are cut and measured once."""
     return Outline(text)
 

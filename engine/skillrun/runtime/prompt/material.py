@@ -15,7 +15,7 @@ from typing import Any, Final
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import in_line, untrusted
 from skillrun.language.templates.values import printed
-from skillrun.runtime.prompt.fitting import LEFT_OUT, Outline, highest, outline
+from skillrun.runtime.prompt.fitting import LEFT_OUT, Outline, highest, outline_of
 from skillrun.runtime.store.frontmatter import as_yaml
 
 WHOLE: Final = 1 << 40
@@ -31,7 +31,7 @@ Print = Callable[[Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True)
-class Part:
+class MaterialPart:
     """A text with whose it is: a member, a file, or nobody in particular. `reason`: why it is no whole answer."""
 
     text: str
@@ -41,9 +41,9 @@ class Part:
 
     @property
     def outline(self) -> Outline:
-        return outline(self.text)
+        return outline_of(self.text)
 
-    def told(self, text: str) -> dict[str, str]:
+    def template_value(self, text: str) -> dict[str, str]:
         """What the template reads of it, with so much of the text."""
         fenced = untrusted(text.strip("\n")) if text else ""
         reason = in_line(self.reason, LONGEST_REASON)
@@ -72,7 +72,7 @@ class Piece:
     """Material under one title; `print` renders it from what the template `system/material` reads."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[MaterialPart, ...]
     print: Print = field(repr=False, compare=False)
 
     @cached_property
@@ -87,9 +87,15 @@ class Piece:
     def _frame(self) -> int:
         """Tokens of all that stands around the texts, at most."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
-        empty = [part.told(LEFT_OUT) for part in self.parts]
+        empty = [part.template_value(LEFT_OUT) for part in self.parts]
         longest = sorted(names, key=len, reverse=True)
-        values = {"title": self.title, "parts": empty, "size": self.size, "left_out": self.size, **_told(longest)}
+        values = {
+            "title": self.title,
+            "parts": empty,
+            "size": self.size,
+            "left_out": self.size,
+            **_headings_value(longest),
+        }
         return Outline(self.print(values)).size + 3 * len(self.parts)
 
     @cached_property
@@ -101,24 +107,30 @@ class Piece:
         if level < 0:
             return self._named
         outlines = (part.outline for part in self.parts)
-        return max(self._named, self._frame + sum(outline.cost(level) for outline in outlines))
+        return max(self._named, self._frame + sum(outline_of.cost(level) for outline_of in outlines))
 
     def at(self, level: int) -> tuple[str, LeftOut | None]:
         """The piece as a prompt carries it at a level, and what that leaves out."""
         parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
             short = None if level == WHOLE or level >= part.outline.most else part.outline.at(level)
-            parts.append(part.told(part.text if short is None else short.text))
+            parts.append(part.template_value(part.text if short is None else short.text))
             if short is not None:
                 left += short.left_out
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
-        names = {"title": self.title, "parts": parts, "size": self.size, "left_out": left, **_told(list(sections))}
+        names = {
+            "title": self.title,
+            "parts": parts,
+            "size": self.size,
+            "left_out": left,
+            **_headings_value(list(sections)),
+        }
         return self.print(names), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
 
 
-def _told(headings: Sequence[str]) -> dict[str, object]:
+def _headings_value(headings: Sequence[str]) -> dict[str, object]:
     """What the template reads of the headings below which something is left out: the first of them, fenced."""
     names = [in_line(heading) for heading in headings[:MOST_TOLD]]
     return {"sections": untrusted("\n".join(names)) if names else "", "more_sections": len(headings[MOST_TOLD:])}
@@ -167,7 +179,7 @@ def piece_of(title: str, value: Any, print_: Print) -> Piece | None:
     return Piece(title, tuple(_parts(value)), print_)
 
 
-def _parts(value: Any) -> list[Part]:
+def _parts(value: Any) -> list[MaterialPart]:
     if isinstance(value, Mapping) and isinstance(value.get("replies"), list):
         value = value["replies"]
     elif isinstance(value, Mapping) and isinstance(value.get("documents"), list):
@@ -175,9 +187,9 @@ def _parts(value: Any) -> list[Part]:
     if isinstance(value, list) and value and all(map(_is_said, value)):
         return [_part(item) for item in value]
     if isinstance(value, list) and any(isinstance(item, str) and "\n" in item.strip() for item in value):
-        return [Part(item if isinstance(item, str) else as_yaml(item)) for item in value]
+        return [MaterialPart(item if isinstance(item, str) else as_yaml(item)) for item in value]
     text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
-    return [Part(text)] if text.strip() and value not in ([], {}) else []
+    return [MaterialPart(text)] if text.strip() and value not in ([], {}) else []
 
 
 def _is_said(item: Any) -> bool:
@@ -187,11 +199,11 @@ def _is_said(item: Any) -> bool:
     return isinstance(item.get("member"), str) if "member" in item else {"path", "text"} == item.keys()
 
 
-def _part(item: Mapping[str, Any]) -> Part:
+def _part(item: Mapping[str, Any]) -> MaterialPart:
     text, reason = item.get("text"), item.get("reason") or ""
     if item.get("status", "success") != "success":
         reason = reason or item["status"]
     member, path = (str(item.get(key) or "") for key in ("member", "path"))
     if text and isinstance(data := item.get("data"), Mapping | list):
         text = as_yaml(data)
-    return Part(str(text or ""), member, path, str(reason))
+    return MaterialPart(str(text or ""), member, path, str(reason))

@@ -34,7 +34,7 @@ from skillrun.runtime.events import Answered, Asked
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import RESUME_RUN, NextStep, Resume
-from skillrun.runtime.questions.forms import Reading, phrases_of, reading, record_of, revised, settled
+from skillrun.runtime.questions.forms import Reading, phrases_of, question_record, reading, revised, settled
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal_bodies import AnswerBody
 
@@ -44,7 +44,7 @@ KEPT: Final[tuple[Kept, ...]] = ("sure", "typed", "times")  # beside the answers
 MOST_NAMED: Final = 3  # of the questions that wait, in a hint
 
 
-class Told(TypedDict):
+class AskResult(TypedDict):
     """What asking gives a step: the records, the notes of a form, and whether the person has had enough."""
 
     answers: list[QuestionRecord]
@@ -71,7 +71,7 @@ async def put(
     computed: bool = False,
     offered: bool = False,
     enough: str = "",
-) -> Told:
+) -> AskResult:
     """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
@@ -97,9 +97,9 @@ async def put(
             known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
-        person.came_late(asking, known["answers"], partial(record_of, phrases=phrases_of(run)))
+        person.came_late(asking, known["answers"], partial(question_record, phrases=phrases_of(run)))
         run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
-        return _told(frame, known)
+        return _result(frame, known)
     if offered and not person.attended and not person.prepares(asking):
         return {"answers": []}
     run.emit(Asked(where, frame.open.name, tuple(questions), computed))
@@ -117,14 +117,14 @@ async def put(
     await run.journal.record("answer", where, fingerprint, dict(body))
     run.emit(Answered(where, frame.open.name, tuple(body["answers"]), replayed=False))
     tell_choice(run, frame.open.name, body["answers"])
-    return _told(frame, body)
+    return _result(frame, body)
 
 
-def _told(frame: Frame, body: AnswerBody) -> Told:
+def _result(frame: Frame, body: AnswerBody) -> AskResult:
     """What the step gives; answers of a form are among `run.answers` from here on."""
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])
-    result: Told = {"answers": body["answers"]}
+    result: AskResult = {"answers": body["answers"]}
     if body.get("notes"):
         result["notes"] = body["notes"]
     if body.get("enough"):
@@ -136,7 +136,8 @@ def _body(frame: Frame, asking: Questions, given: Given, form: str | None) -> An
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
     answers = [
-        record_of(question, answer, phrases) for question, answer in zip(asking.questions, given.answers, strict=True)
+        question_record(question, answer, phrases)
+        for question, answer in zip(asking.questions, given.answers, strict=True)
     ]
     body: AnswerBody = {"answers": answers}
     if any(answer.get("ended") for answer in given.answers):

@@ -71,7 +71,7 @@ def reading(run: Run, name: str, questions: Sequence[Question]) -> Reading | Non
     return Reading(name, at, filled, [()] * len(questions))
 
 
-def record_of(question: Question, given: Answer, phrases: Phrases) -> QuestionRecord:
+def question_record(question: Question, given: Answer, phrases: Phrases) -> QuestionRecord:
     """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
     its default."""
     record = with_more(question, asked_at=moment())
@@ -120,7 +120,7 @@ def revised(
     answers, changes = list(known["answers"]), []
     phrases = phrases_of(run)
     for at in changed:
-        record = record_of(questions[at], now.filled.answers[at], phrases)
+        record = question_record(questions[at], now.filled.answers[at], phrases)
         changes.append(f"{questions[at]['id']} {_difference(answers[at], record)}")
         answers[at] = record
     notes = now.filled.notes

@@ -11,16 +11,19 @@ from typing import Any
 from skillrun.language.files.definitions import Prompt, Step
 from skillrun.language.types.schemas import Shape
 from skillrun.models.messages import ToolSpec
-from skillrun.runtime.calls.asked import Answer, Asked
 from skillrun.runtime.calls.lookup import tool_for
 from skillrun.runtime.calls.member import answer
-from skillrun.runtime.calls.reads import merged
+from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
+from skillrun.runtime.calls.reads import merged_lines
 from skillrun.runtime.calls.tools import tools_of
 from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import AgentFailed, StepFailed
 from skillrun.runtime.frame import Frame, Task
 from skillrun.runtime.next_step import NextStep
-from skillrun.runtime.prompt.attached import (
+from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
+from skillrun.runtime.prompt.context import PromptParts, conversation, persistent, request_for, request_going_on
+from skillrun.runtime.prompt.material import Piece
+from skillrun.runtime.prompt.step_records import (
     Attachment,
     attachment,
     point_answers,
@@ -28,9 +31,6 @@ from skillrun.runtime.prompt.attached import (
     task_with,
     tell_missing,
 )
-from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
-from skillrun.runtime.prompt.context import Said, conversation, persistent, request_for, request_going_on
-from skillrun.runtime.prompt.material import Piece
 from skillrun.runtime.results import AgentResult, Item, MemberReply, RecordResult, Spoken
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.seating import Seated, seat_all
@@ -77,7 +77,7 @@ async def act(step: Step, frame: Frame) -> AgentResult | Partial:
 
 async def _ask_all(
     step: Step, frame: Frame, seated: list[Seated], shape: Shape | None, record: Attachment | None
-) -> dict[str, Answer]:
+) -> dict[str, MemberAnswer]:
     """Everyone at once, or in turn when told so.
 
     Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead until
@@ -93,7 +93,7 @@ async def _ask_all(
     starts: dict[str, asyncio.Future[bool]] = {}
     waits = len(seated) > 1 and worth_caching(frame.open)
 
-    async def ask(asked: Asked) -> Answer | None:
+    async def ask(asked: MemberRequest) -> MemberAnswer | None:
         model = asked.request.model
         if waits and model in starts:
             return await _ask(step, frame, asked) if await asyncio.shield(starts[model]) else None
@@ -109,7 +109,7 @@ async def _ask_all(
             settle(False)
 
     results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # none under way is dropped
-    answers: dict[str, Answer] = {}
+    answers: dict[str, MemberAnswer] = {}
     for id_, result in zip(requests, results, strict=True):
         if isinstance(result, BaseException):
             raise result
@@ -120,7 +120,7 @@ async def _ask_all(
 
 def _asked(
     step: Step, frame: Frame, seated: Seated, shape: Shape | None, record: Attachment | None, *, shared: bool
-) -> Asked:
+) -> MemberRequest:
     resolved = frame.run.resolve(seated.member.model or seated.role.model)
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
     address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
@@ -128,11 +128,11 @@ def _asked(
     schema = shape.schema if shape else None
     request = None
     if conversation(frame, step, seated):
-        words = _said(step, frame, seated, record, schema, tools, remembers=True)
-        request = request_going_on(frame, step, seated, words)
+        parts = _prompt_parts(step, frame, seated, record, schema, tools, remembers=True)
+        request = request_going_on(frame, step, seated, parts)
     if request is None:
-        words = _said(step, frame, seated, record, schema, tools, remembers=False)
-        request = request_for(frame, step, seated, words, shared=shared)
+        parts = _prompt_parts(step, frame, seated, record, schema, tools, remembers=False)
+        request = request_for(frame, step, seated, parts, shared=shared)
     if record is not None and resolved.records:
         request = replace(request, record=record.shape.schema)
     invalid = frame.text(step, "invalid")
@@ -141,10 +141,10 @@ def _asked(
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     if tools:
         tools = (*tools, *tool_for(frame.open))
-    return Asked(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record)
+    return MemberRequest(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record)
 
 
-def _said(
+def _prompt_parts(
     step: Step,
     frame: Frame,
     seated: Seated,
@@ -153,7 +153,7 @@ def _said(
     tools: tuple[ToolSpec, ...],
     *,
     remembers: bool,
-) -> Said:
+) -> PromptParts:
     """What is said to a member who remembers what it was told before, or does not."""
     member = {**seated.names, "remembers": remembers}
     names = frame_names(frame, member)
@@ -161,7 +161,7 @@ def _said(
     ends = frame.run.resolve(seated.member.model or seated.role.model).records
     task = prompt.template.render_text(names) if prompt is not None else ""
     pieces = [*_with_task(frame.task, prompt, member), *pieces_of(frame.run, step.material, names)]
-    return Said(task_with(step, frame, task, record, ends=ends), schema, pieces, tools)
+    return PromptParts(task_with(step, frame, task, record, ends=ends), schema, pieces, tools)
 
 
 def _with_task(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[Piece]:
@@ -171,14 +171,14 @@ def _with_task(task: Task | None, prompt: Prompt | None, member: Mapping[str, An
     return pieces_of(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
-async def _ask(step: Step, frame: Frame, asked: Asked, responded: Callable[[], object] = bool) -> Answer:
+async def _ask(step: Step, frame: Frame, asked: MemberRequest, responded: Callable[[], object] = bool) -> MemberAnswer:
     """One attempt of one member; a member that has answered already, or is asked in vain, is not asked again.
 
     Attempts that are forgiven are followed by another one. `responded` is told when the first response is there, or
     there will be none.
     """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    reply: Answer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
+    reply: MemberAnswer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
     while reply is None:
         attempt = phase.attempts.tries.get(key, 0) + 1
         came = await answer(phase, asked, attempt, responded)
@@ -202,7 +202,7 @@ def _with_records(
     record: Attachment,
     several: bool,
     good: list[Seated],
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, MemberAnswer],
     paths: str | Iterable[str],
 ) -> RecordResult:
     """What the id gives of the records, which are kept for the phase; what is missing of them is said."""
@@ -220,8 +220,8 @@ def _with_records(
     return result
 
 
-def _reply(member: Seated, answer: Answer, record: Attachment | None) -> MemberReply:
-    reads = [lines.to_dict() for lines in merged(answer.reads)]
+def _reply(member: Seated, answer: MemberAnswer, record: Attachment | None) -> MemberReply:
+    reads = [lines.to_dict() for lines in merged_lines(answer.reads)]
     reply: Spoken = {"member": member.id, "status": answer.status, "reads": reads}
     if answer.text:
         reply["text"] = answer.text
@@ -237,7 +237,7 @@ def _reply(member: Seated, answer: Answer, record: Attachment | None) -> MemberR
 
 
 def _result(
-    several: bool, good: list[Seated], answers: Mapping[str, Answer], replies: list[MemberReply]
+    several: bool, good: list[Seated], answers: Mapping[str, MemberAnswer], replies: list[MemberReply]
 ) -> AgentResult:
     dropped: list[Item] = [{"member": reply["member"], **item} for reply in replies for item in reply["dropped"]]
     if not several:
@@ -253,7 +253,7 @@ def _result(
 
 
 async def _write(
-    step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, Answer], result: AgentResult
+    step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, MemberAnswer], result: AgentResult
 ) -> None:
     value = step.values.get("writes")
     if value is None:

@@ -16,8 +16,8 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Answered, Said
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.questions.asking import GO_ON, paused, put, unfitting
-from skillrun.runtime.questions.brought import late, passed_over, place
-from skillrun.runtime.questions.forms import phrases_of, record_of
+from skillrun.runtime.questions.awaited_files import late, passed_over, pattern_folder
+from skillrun.runtime.questions.forms import phrases_of, question_record
 from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.journal_bodies import ToolBody
 
@@ -91,8 +91,8 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     names = frame.run.store.matching(pattern)
     default = frame.value(step, "default", None)
     beside = passed_over(frame.run, pattern, names)
-    if not names and place(pattern):
-        frame.run.store.ledger.make_folder(place(pattern))
+    if not names and pattern_folder(pattern):
+        frame.run.store.ledger.make_folder(pattern_folder(pattern))
     files = list(names)
     if not names and default is not None:
         asked: Question = {"id": step.id or "files", "text": frame.text(step), "default": GO_ON}
@@ -102,7 +102,7 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
             given = await frame.run.session.person.ask(asking, now=frame.open.returned)
         except PreparedUnfit as unfit:
             raise unfitting(unfit) from None
-        answers = tuple(record_of(asked, given_answer, phrases_of(frame.run)) for given_answer in given or ())
+        answers = tuple(question_record(asked, given_answer, phrases_of(frame.run)) for given_answer in given or ())
         if answers:
             frame.run.emit(Answered(where, frame.open.name, answers, replayed=False))
         without = given is not None and given[0].get("answer") == GO_ON

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from skillrun.language.files.kinds import RECORD_KEYS
-from skillrun.runtime.account import Account, Recorded
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.prompt.attached import apart
+from skillrun.runtime.phase_account import Account, StepRecords
+from skillrun.runtime.prompt.step_records import apart
 from skillrun.runtime.scope import with_functions
 from skillrun.runtime.spent import Spent
 
@@ -25,7 +25,7 @@ class Fork:
     A retry leaves from there too: an item that is evaluated again reads what it read before.
     """
 
-    recorded: Mapping[str, Recorded]
+    recorded: Mapping[str, StepRecords]
     answers: int
     asked: frozenset[str]
     spent: Spent
@@ -101,8 +101,8 @@ def _add(there: list[Any], more: Iterable[Any]) -> None:
 
 
 def _records(
-    start: str, known: Mapping[str, Recorded], given: Mapping[str, Recorded], before: Mapping[str, Recorded]
-) -> dict[str, Recorded]:
+    start: str, known: Mapping[str, StepRecords], given: Mapping[str, StepRecords], before: Mapping[str, StepRecords]
+) -> dict[str, StepRecords]:
     """What the steps have on record with what a branch has given: behind what other items gave, with ids of its own,
     which begin with `start`. `before` is what was on record where the branch left."""
     gone = {key for key in before if given.get(key) is not before[key]}
@@ -111,17 +111,17 @@ def _records(
     numbered = iter(apart(_all(new.values()), start, _ids(kept.values())))
     for key, step in new.items():
         records = tuple(next(numbered) for _ in step.records)
-        same = kept.get(key, Recorded((), frozenset()))
-        kept[key] = Recorded((*same.records, *records), same.asked | step.asked, same.paths | step.paths)
+        same = kept.get(key, StepRecords((), frozenset()))
+        kept[key] = StepRecords((*same.records, *records), same.asked | step.asked, same.paths | step.paths)
     return kept
 
 
-def _all(recorded: Iterable[Recorded]) -> Iterator[Mapping[str, Any]]:
+def _all(recorded: Iterable[StepRecords]) -> Iterator[Mapping[str, Any]]:
     for step in recorded:
         yield from step.records
 
 
-def _ids(recorded: Iterable[Recorded]) -> set[str]:
+def _ids(recorded: Iterable[StepRecords]) -> set[str]:
     """Every id that is on record."""
     entries = (entry for record in _all(recorded) for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
     return {str(entry["id"]) for entry in entries if isinstance(entry, Mapping) and entry.get("id")}

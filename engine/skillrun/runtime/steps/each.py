@@ -29,7 +29,7 @@ MOST_NAMED: Final = 8  # failed items in a reason
 
 
 @dataclass(frozen=True)
-class Tried:
+class ItemAttempt:
     """What the steps came to for an item: done, failed for a `reason`, or waiting for a person."""
 
     item: Item
@@ -48,7 +48,7 @@ class Kept:
     """What a step has come to before a retry: where its branches began, and the items that have succeeded."""
 
     fork: Fork
-    done: dict[str, Tried]
+    done: dict[str, ItemAttempt]
 
 
 async def act(step: Step, frame: Frame) -> EachResult | Partial:
@@ -81,13 +81,13 @@ async def act(step: Step, frame: Frame) -> EachResult | Partial:
     reasons = [f"{attempt.item.id}: {attempt.reason}" for attempt in failed.values()]
     if len(kept.done) < least:
         way = next((attempt.next_step for attempt in failed.values() if attempt.next_step), NOTHING)
-        because = _told(reasons) if reasons else f"at least {least} have to"
+        because = _reasons_text(reasons) if reasons else f"at least {least} have to"
         message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({because})"
         raise EachFailed(message, address, result, way)
-    return Partial(result, [_told(reasons)]) if failed else result
+    return Partial(result, [_reasons_text(reasons)]) if failed else result
 
 
-def _told(reasons: list[str]) -> str:
+def _reasons_text(reasons: list[str]) -> str:
     more = f"; and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
     return "; ".join(reasons[:MOST_NAMED]) + more
 
@@ -96,19 +96,19 @@ def _name(step: Step) -> str:
     return identifier(step.item)
 
 
-def _given(step: Step, attempt: Tried) -> Mapping[str, object]:
+def _given(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
     """An item that is done, with what its steps gave."""
     names = attempt.inner.names
     given = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
     return {**given, "id": attempt.item.id, _name(step): attempt.item.value}
 
 
-async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of: int) -> list[Tried]:
+async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of: int) -> list[ItemAttempt]:
     """Every item, so many at a time, each in a branch of its own. Once one ends the run, no other begins."""
     at_once = 1 if frame.in_turn else frame.whole(step, "at_once", AT_ONCE)
     slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(kept.done)
 
-    async def evaluate(item: Item) -> Tried | None:
+    async def evaluate(item: Item) -> ItemAttempt | None:
         nonlocal ended
         async with slots:
             if ending.is_set():
@@ -128,10 +128,10 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: Kept, of
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    return [result for result in results if isinstance(result, Tried)]
+    return [result for result in results if isinstance(result, ItemAttempt)]
 
 
-async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
+async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> ItemAttempt:
     names = {_name(step): item.value}
     marked = f"{step.id or step.verb} {item.id}"
     inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps).names)
@@ -139,12 +139,12 @@ async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> Tried:
         for inner_step in step.steps:
             await inner.evaluate(inner_step)
     except StepFailed as failure:
-        return Tried(item, inner, failure.reason, failure.next_step)
+        return ItemAttempt(item, inner, failure.reason, failure.next_step)
     except Stopped as stopped:
-        return Tried(item, inner, stopped.reason or "it stopped")
+        return ItemAttempt(item, inner, stopped.reason or "it stopped")
     except Waiting as waiting:
-        return Tried(item, inner, waiting=waiting)
-    return Tried(item, inner)
+        return ItemAttempt(item, inner, waiting=waiting)
+    return ItemAttempt(item, inner)
 
 
 def _waiting(several: Iterable[Waiting]) -> Waiting:
@@ -155,7 +155,7 @@ def _waiting(several: Iterable[Waiting]) -> Waiting:
     return Waiting(reason, waits[0].next_step, pause)
 
 
-def _check_apart(step: Step, frame: Frame, attempts: Iterable[Tried]) -> None:
+def _check_apart(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
     """Raises StepFailed where two items write one file: which of them it holds would be a matter of time."""
     writers: dict[str, str] = {}
     for attempt in attempts:

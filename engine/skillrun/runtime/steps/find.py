@@ -19,7 +19,7 @@ from skillrun.runtime.calls.tools import opened_repository
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import Run
-from skillrun.runtime.steps.looked import looked
+from skillrun.runtime.steps.observation import observe
 from skillrun.runtime.store.journal_bodies import ToolBody
 from skillrun.tools.excerpts import Range, excerpts
 from skillrun.tools.paths import PathRefused
@@ -50,7 +50,7 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
         return await asyncio.to_thread(_look, frame.run, folder, wanted, places, most)
 
     question = ["find", folder, wanted] if most is None else ["find", folder, wanted, list(places.items()), most]
-    seen = await looked(step, frame, json.dumps(question), look)
+    seen = await observe(step, frame, json.dumps(question), look)
     result: dict[str, list[Any]] = {"found": [], "missing": [], "withheld": []}
     for item, path in zip(items, paths, strict=True):
         result[seen.get("paths", {}).get(path, "missing")].append(item)

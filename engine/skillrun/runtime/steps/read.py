@@ -10,9 +10,9 @@ from typing import Final
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import Shape, shown
-from skillrun.runtime.calls.tools import below, opened_project, secret_names, typed_paths, typed_place
+from skillrun.runtime.calls.tools import below, opened_project, typed_paths, typed_place, withheld_names
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.steps.looked import looked
+from skillrun.runtime.steps.observation import observe
 from skillrun.runtime.store.frontmatter import from_frontmatter
 from skillrun.runtime.store.journal_bodies import ToolBody
 from skillrun.runtime.store.run_store import RunStore
@@ -35,7 +35,7 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
         files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
         return _read(files, shape)
 
-    return _told(await looked(step, frame, f"{origin}\n{pattern}", look))
+    return _value(await observe(step, frame, f"{origin}\n{pattern}", look))
 
 
 def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
@@ -46,7 +46,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
             where = "the project"
             if (typed := typed_place(frame.run, pattern)) is not None:
                 where = "what was typed"
-                with Readable(Tree(typed[0], links=True), secret_names(frame.run)) as folder:
+                with Readable(Tree(typed[0], links=True), withheld_names(frame.run)) as folder:
                     names = [typed[1]] if pattern in typed_paths(frame.run) else _matching(folder, typed[1])
                     return _contents(folder, names)
             with opened_project(frame.run) as folder:
@@ -107,7 +107,7 @@ def _left(name: str, content: bytes, left: int) -> int:
     return left - len(content)
 
 
-def _told(body: ToolBody) -> Mapping[str, object]:
+def _value(body: ToolBody) -> Mapping[str, object]:
     """What the step's id gives. Journals of before hold one text, whatever files it was made of."""
     names, texts = body.get("files", []), body.get("texts")
     if texts is None:

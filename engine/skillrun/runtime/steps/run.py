@@ -14,7 +14,7 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
-from skillrun.runtime.summaries import degraded_of, record_of
+from skillrun.runtime.summaries import bare_summary, degraded_of
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:
@@ -87,6 +87,6 @@ def _hand_over(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
 
 def _record_of(failed: PhaseRun) -> Summary:
     """What a phase that has failed would have had as its summary."""
-    return record_of(failed, "failed").having(
+    return bare_summary(failed, "failed").with_fields(
         flags=degraded_of(failed), quality_warnings=failed.account.warnings, asked=failed.account.asked
     )

@@ -16,7 +16,7 @@ from skillrun.runtime.store.files import digest
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import KINDS, Body, Entry, Fits, JournalDamaged, JournalUnwritable, Kind
 from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.rows import TEXT, Row, body_from_bytes, body_to_bytes, chained, packed, unpacked
+from skillrun.runtime.store.rows import TEXT, JournalRow, body_from_bytes, body_to_bytes, chained, packed, unpacked
 
 KEPT: Final = (
     "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
@@ -42,27 +42,27 @@ class ChainedJournal(ABC):
         """`fits` looks at every body that is read: a journal from anybody may have a chain that is whole."""
         self._index, self._fits = index, fits
         self.doubt = doubt
-        self._pending: list[Row] = []
+        self._pending: list[JournalRow] = []
         self._commits = 0
         self._failure = ""
         self._lost: RunLost | None = None
         self._torn = False  # by an interrupt or a bug in a commit: how far it came is unknown
 
     @abstractmethod
-    def _keep(self, rows: Sequence[Row]) -> None:
+    def _keep(self, rows: Sequence[JournalRow]) -> None:
         """Make rows durable, all or none. Raises OSError where that failed, RunLost where it must not be."""
 
     @abstractmethod
-    def _row(self, seq: int) -> Row:
+    def _row(self, seq: int) -> JournalRow:
         """A row that is durable. Raises JournalDamaged where it cannot be had."""
 
     def _check_place(self) -> None:  # noqa: B027 (not every journal has to)
         """Before a call goes out: raises RunLost where the run is not where it was."""
 
-    def _check_rows(self, rows: Sequence[Row]) -> None:  # noqa: B027 (not every journal has to)
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (not every journal has to)
         """Before rows are kept: raises RunLost where they may not be any more."""
 
-    def _attest(self, rows: Sequence[Row]) -> None:  # noqa: B027 (not every journal has to)
+    def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (not every journal has to)
         """After rows were kept, and are in the index: note how many there are."""
 
     def _undo(self) -> None:  # noqa: B027 (not every journal has to)
@@ -145,7 +145,7 @@ class ChainedJournal(ABC):
         previous = self._pending[-1].chain if self._pending else self._index.chain
         seq = self._index.count + len(self._pending) + 1
         chain = chained(previous, kind, address, fingerprint, body)
-        self._pending.append(Row(seq, kind, address, fingerprint, body, chain))
+        self._pending.append(JournalRow(seq, kind, address, fingerprint, body, chain))
         return seq
 
     def _flush(self) -> None:

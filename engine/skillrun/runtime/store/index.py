@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillrun.runtime.store.rows import NO_CHAIN, TEXT, Row
+from skillrun.runtime.store.rows import NO_CHAIN, TEXT, JournalRow
 
 
 class Index:
@@ -18,7 +18,7 @@ class Index:
         self.packs = False
         self._tried: set[tuple[str, str]] = set()
 
-    def add(self, row: Row) -> None:
+    def add(self, row: JournalRow) -> None:
         self.count, self.chain = row.seq, row.chain
         seq, kind, address, fingerprint = row[:4]
         if kind == TEXT:

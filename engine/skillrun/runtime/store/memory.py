@@ -16,7 +16,7 @@ from skillrun.runtime.store.files import LARGEST, check_other, encoded
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import Fits, JournalDamaged
 from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.rows import Row
+from skillrun.runtime.store.rows import JournalRow
 from skillrun.tools.matching import matching
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST, Guard, Kind, Tree
@@ -27,7 +27,7 @@ class MemoryJournal(ChainedJournal):
 
     def __init__(
         self,
-        rows: Iterable[Row] = (),
+        rows: Iterable[JournalRow] = (),
         index: Index | None = None,
         fits: Fits = anything,
         doubt: str = "",
@@ -42,14 +42,14 @@ class MemoryJournal(ChainedJournal):
         if self._guard is not None:
             self._guard.check()
 
-    def _check_rows(self, rows: Sequence[Row]) -> None:  # noqa: ARG002 (the same for all)
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: ARG002 (the same for all)
         if self._guard is not None:
             self._guard.check(here=False)
 
-    def _keep(self, rows: Sequence[Row]) -> None:
+    def _keep(self, rows: Sequence[JournalRow]) -> None:
         self._rows.extend(rows)
 
-    def _row(self, seq: int) -> Row:
+    def _row(self, seq: int) -> JournalRow:
         if not 0 < seq <= len(self._rows):
             raise JournalDamaged(f"record {seq} of the journal is not there", KEPT)
         return self._rows[seq - 1]

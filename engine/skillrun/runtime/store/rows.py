@@ -26,7 +26,7 @@ _STAYS = frozenset({int, float, bool, type(None)})  # most values of a body; loo
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
-class Row(NamedTuple):
+class JournalRow(NamedTuple):
     seq: int
     kind: str
     address: str

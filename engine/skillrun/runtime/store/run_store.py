@@ -99,7 +99,7 @@ class RunStore:
 
     def removed_by_hand(self) -> list[str]:
         """The artifacts that this round's summaries name and that are not there any more."""
-        summaries = filter(None, map(self.summaries.told, self.summaries.phases()))
+        summaries = filter(None, map(self.summaries.readable, self.summaries.phases()))
         names = dict.fromkeys(name for summary in summaries for name in summary.artifacts)
         return list(filter(self._is_gone, names))
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
-from annotated_types import Interval
-
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable
-from skillrun.language.types.records import Number, Whole, is_whole, required
+from skillrun.language.types.records import Bounds, Number, Whole, is_whole, required
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.outcome import Status
 from skillrun.runtime.store.frontmatter import RunFile, plain_data, rendered, to_frontmatter
@@ -32,7 +30,7 @@ class State:
     state: dict[str, object]
     status: Status = "running"
     phase: list[str] = field(default_factory=list)
-    round: Annotated[int, Interval(ge=1, le=MOST_ROUNDS)] = 1
+    round: Annotated[int, Bounds(1, MOST_ROUNDS)] = 1
     reason: str = ""
     features: dict[str, str] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)

@@ -109,7 +109,7 @@ class Summaries:
         summary = self.any(phase)
         return summary if summary is not None and summary.is_over else None
 
-    def told(self, phase: str) -> Summary | None:
+    def readable(self, phase: str) -> Summary | None:
         """The record of a phase, for who only looks; None also where it cannot be read, which is told."""
         try:
             return self.any(phase)

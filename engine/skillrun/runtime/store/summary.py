@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypedDict
 
-from annotated_types import Interval
-from typing_extensions import TypedDict
-
-from skillrun.language.types.records import Number, Whole, checks_of, opened
+from skillrun.language.types.records import Bounds, Number, Whole, checks_of
 from skillrun.language.types.schemas import shown
 from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.state import MOST_ROUNDS
 
-Count = Annotated[int, Interval(ge=0, le=MOST_ROUNDS)]
+Count = Annotated[int, Bounds(0, MOST_ROUNDS)]
 WAITS: Final = "needs-user-input"
 """The status of a phase that waits for a person."""
 NEEDED: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
 """What every summary says that a run has written."""
 
 
-@opened
 class UsageRecord(TypedDict, total=False):
     """What a phase has used; see `runtime.run.Spent`."""
 
@@ -46,7 +42,6 @@ TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...
 )
 
 
-@opened
 class Goto(TypedDict):
     """Where a phase goes back to, and the step that said so."""
 
@@ -89,7 +84,7 @@ class Summary:
         known: Any = {key: value for key, value in record.items() if key in FIELDS}
         return cls(**known, record=record)
 
-    def having(self, **more: object) -> Summary:
+    def with_fields(self, **more: object) -> Summary:
         """The same with these fields."""
         return Summary.of({**self.record, **more})
 
@@ -110,7 +105,7 @@ class Past:
     round: int
     phases: Mapping[str, Summary]
 
-    def told(self) -> dict[str, object]:
+    def template_value(self) -> dict[str, object]:
         """As templates see it."""
         return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
 

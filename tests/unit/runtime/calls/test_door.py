@@ -13,7 +13,7 @@ import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.runtime.calls.door import OnRecord
-from skillrun.runtime.limits import Held, Limits
+from skillrun.runtime.limits import Limits, Reservation
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.journal import Journal, JournalUnwritable
 from skillrun.runtime.store.memory import MemoryJournal
@@ -33,7 +33,7 @@ def attempts(journal: Journal, refused: dict[str, ModelError] | None = None, **b
     limits = Limits(budget, journal)
     run = SimpleNamespace(journal=journal, limits=limits, refused=refused or {}, heard=set(), emit=lambda _event: None)
     phase: Any = SimpleNamespace(run=run, name="phase", later=dict)
-    return OnRecord(phase, "w/phase/a", "a", REQUEST, Held(), None)
+    return OnRecord(phase, "w/phase/a", "a", REQUEST, Reservation(), None)
 
 
 def kinds(journal: Journal) -> list[str]:

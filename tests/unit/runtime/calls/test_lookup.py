@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.runtime.calls.lookup import look_up, recorded, tool_for
+from skillrun.runtime.calls.lookup import look_up, recorded_entries, tool_for
 
 pytestmark = pytest.mark.row("P9")
 
@@ -29,7 +29,7 @@ def decided(name: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_a_later_record_replaces_an_earlier_one_and_both_are_told() -> None:
-    record = recorded(phase(decided("D-1"), decided("D-1", confidence="HIGH")))
+    record = recorded_entries(phase(decided("D-1"), decided("D-1", confidence="HIGH")))
     assert [one.standing for one in record] == ["replaced by that of p-1", ""]
     assert look_up(phase(decided("D-1"), decided("D-1")), {"id": "d-1"}, 500).count("decision of") == 2
 
@@ -39,7 +39,7 @@ def test_what_is_no_record_is_passed_over(odd: Any) -> None:
     strange = phase(
         {"key_decisions": odd}, {"open_questions": [odd, {"id": odd}]}, decided(odd), decided("D", resolves=odd)
     )
-    assert [one.id for one in recorded(strange)] in (["D"], ["a", "D"])
+    assert [one.id for one in recorded_entries(strange)] in (["D"], ["a", "D"])
     assert look_up(strange, {"id": "D"}, 500).startswith("D: decision of p-3")
     assert look_up(strange, {"id": odd}, 500).startswith("error: ")
 

@@ -14,7 +14,7 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, Attempts, ErrorKind, Reply, Request, ToolCall
+from skillrun.models.messages import UNTOLD, AttemptListener, ErrorKind, Reply, Request, ToolCall
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime import session
@@ -51,7 +51,7 @@ class Watched(ScriptedGateway):
         self.told: list[str] = []
         self.second = asyncio.Event()
 
-    async def send(self, request: Request, address: str, attempts: Attempts = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         self.told.append(f"sent {address}")
         if address == f"{TWO}/1.1":
             self.second.set()
@@ -87,7 +87,7 @@ def ran(project: Path, gateway: Watched, *, cancel: bool = False, again: bool = 
 
     async def process() -> Outcome:
         runs = project / "runs"
-        going = session.resume(setting, runs, "run") if again else session.begin(setting, inputs, runs, "run")
+        going = session.resume_run(setting, runs, "run") if again else session.begin_run(setting, inputs, runs, "run")
         task = asyncio.ensure_future(going)
         if cancel:
             await gateway.second.wait()

@@ -1,14 +1,14 @@
 """What a `read` gives of what a journal has kept of it."""
 
-from skillrun.runtime.steps.read import _told
+from skillrun.runtime.steps.read import _value
 
 
 def test_each_file_is_told_under_its_name_and_a_journal_of_before_has_one_text() -> None:
-    now = _told({"files": ["a.md", "b.md"], "texts": ["One.", "Two."], "data": {"n": 1}})
+    now = _value({"files": ["a.md", "b.md"], "texts": ["One.", "Two."], "data": {"n": 1}})
     assert now["text"] == "One.\n\nTwo."
     assert now["documents"] == [{"path": "a.md", "text": "One."}, {"path": "b.md", "text": "Two."}]
     assert (now["files"], now["data"], "texts" in now) == (["a.md", "b.md"], {"n": 1}, False)
-    before = _told({"files": ["a.md", "b.md"], "text": "One.\n\nTwo."})
+    before = _value({"files": ["a.md", "b.md"], "text": "One.\n\nTwo."})
     assert before["text"] == "One.\n\nTwo."
     assert before["documents"] == [{"path": "a.md, b.md", "text": "One.\n\nTwo."}]
-    assert _told({})["documents"] == [{"path": "", "text": ""}]
+    assert _value({})["documents"] == [{"path": "", "text": ""}]

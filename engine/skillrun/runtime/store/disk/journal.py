@@ -30,7 +30,7 @@ from skillrun.runtime.store.disk.verification import (
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import Fits, JournalDamaged
 from skillrun.runtime.store.memory import MemoryJournal
-from skillrun.runtime.store.rows import TEXT, Row
+from skillrun.runtime.store.rows import TEXT, JournalRow
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
@@ -110,7 +110,7 @@ class SqliteJournal(ChainedJournal):
     def _check_place(self) -> None:
         self._files.check_here()
 
-    def _check_rows(self, rows: Sequence[Row]) -> None:
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:
         synced = _is_synced(rows)
         if synced:
             self._files.check()
@@ -120,13 +120,13 @@ class SqliteJournal(ChainedJournal):
                 self._database.execute(f"PRAGMA synchronous={synchronous}")
             self._synchronous = synchronous
 
-    def _keep(self, rows: Sequence[Row]) -> None:
+    def _keep(self, rows: Sequence[JournalRow]) -> None:
         with _as_os_error():
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(_INSERT, rows)
             self._database.execute("COMMIT")
 
-    def _attest(self, rows: Sequence[Row]) -> None:
+    def _attest(self, rows: Sequence[JournalRow]) -> None:
         if _is_synced(rows):
             self._files.attest(line_of_witness(self._index))
 
@@ -134,14 +134,14 @@ class SqliteJournal(ChainedJournal):
         with contextlib.suppress(sqlite3.Error):
             self._database.execute("ROLLBACK")
 
-    def _row(self, seq: int) -> Row:
+    def _row(self, seq: int) -> JournalRow:
         try:
             row = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
         except sqlite3.Error as error:
             raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
         if row is None:
             raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
-        return Row(*row)
+        return JournalRow(*row)
 
 
 def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
@@ -155,7 +155,7 @@ def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJourna
     place = folder.path / JOURNAL
     sound(folder)
     witness = acknowledged(folder)
-    rows: list[Row] = []
+    rows: list[JournalRow] = []
     with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
         try:
             index = verified(copied(folder, Path(private)), witness, place, rows.append)
@@ -168,7 +168,7 @@ def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJourna
     return MemoryJournal(rows, index, fits, doubts(folder, witness, index))
 
 
-def _is_synced(rows: Sequence[Row]) -> bool:
+def _is_synced(rows: Sequence[JournalRow]) -> bool:
     return not all(row.kind in _UNSYNCED for row in rows)
 
 

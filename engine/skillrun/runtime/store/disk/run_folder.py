@@ -21,7 +21,7 @@ from skillrun.runtime.store.disk.transcript import Record, Transcript, events
 from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, sound
 from skillrun.runtime.store.files import LARGEST, Files, folders
 from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.journal_bodies import fits
+from skillrun.runtime.store.journal_bodies import body_fits
 from skillrun.runtime.store.memory import MemoryJournal
 from skillrun.runtime.store.run_store import RunStore, called
 from skillrun.runtime.store.state import STATE, State
@@ -95,15 +95,15 @@ class RunFolder:
     def new_journal(self) -> Journal:
         """The journal, made when there is none."""
         there = any(self._tree.known(name) is not None for name in (JOURNAL, WITNESS))
-        return SqliteJournal.open(self._tree, fits) if there else SqliteJournal.create(self._tree, fits)
+        return SqliteJournal.open(self._tree, body_fits) if there else SqliteJournal.create(self._tree, body_fits)
 
     def journal(self) -> Journal:
         """The journal, for who holds the run. Raises SkillrunError where it is not whole."""
-        return SqliteJournal.open(self._tree, fits)
+        return SqliteJournal.open(self._tree, body_fits)
 
     def journal_to_read(self) -> MemoryJournal:
         """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
-        return read_journal(self._tree, fits)
+        return read_journal(self._tree, body_fits)
 
     def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:
         """Artifacts, summaries and state; without a journal they can be looked at."""

@@ -19,7 +19,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.chained import KEPT
 from skillrun.runtime.store.index import Index
 from skillrun.runtime.store.journal import JournalDamaged
-from skillrun.runtime.store.rows import NO_CHAIN, Row, chained
+from skillrun.runtime.store.rows import NO_CHAIN, JournalRow, chained
 from skillrun.tools.tree import Tree
 
 JOURNAL: Final = ".run/journal.db"
@@ -109,7 +109,7 @@ def copied(folder: Tree, target: Path) -> Path:
 
 
 def verified(
-    path: Path, witness: Witness | None, place: Path, keep: Callable[[Row], object] = lambda _row: None
+    path: Path, witness: Witness | None, place: Path, keep: Callable[[JournalRow], object] = lambda _row: None
 ) -> Index:
     """Read the whole journal at `path` and compare it with its chain and the witness; `place` is where it belongs.
 
@@ -141,7 +141,7 @@ def verified(
     return index
 
 
-def _read(path: Path, place: Path, index: Index, witnessed: int, keep: Callable[[Row], object]) -> bytes:
+def _read(path: Path, place: Path, index: Index, witnessed: int, keep: Callable[[JournalRow], object]) -> bytes:
     """Fill the index from the chained records; returns the link at the witnessed one."""
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     # Without a log nobody writes here, and an immutable database is read without making one.
@@ -154,7 +154,7 @@ def _read(path: Path, place: Path, index: Index, witnessed: int, keep: Callable[
             index.packs = _version(place, database) > PLAIN
             _check_schema(place, database)
             for columns in database.execute("SELECT * FROM records ORDER BY seq"):
-                row = Row(*columns)
+                row = JournalRow(*columns)
                 if row.seq != index.count + 1 or row.chain != chained(index.chain, *row[1:5]):
                     raise JournalDamaged(f"{place}: record {index.count + 1} is damaged", KEPT)
                 index.add(row)

@@ -10,7 +10,7 @@ from skillrun.runtime.spent import Spent
 
 
 @dataclass(frozen=True)
-class Recorded:
+class StepRecords:
     """What a step has put on record beside its documents, what it was asked for, and where the documents are."""
 
     records: tuple[Mapping[str, Any], ...]
@@ -75,7 +75,7 @@ class Account:
     degraded: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)  # the ids of questions
     dropped: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
-    recorded: dict[str, Recorded] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
+    recorded: dict[str, StepRecords] = field(default_factory=dict)  # by step, whatever the pass of a loop or the item
     prompts: Prompts = field(default_factory=Prompts)
 
     def degrade(self, reason: str) -> None:

@@ -23,9 +23,9 @@ from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import untrusted
 from skillrun.language.types.schemas import Dropped, Shape, ShapeError, shown
 from skillrun.language.types.skeletons import notes, skeleton
-from skillrun.runtime.account import Recorded
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.phase_account import StepRecords
 from skillrun.runtime.prompt.beginning import template
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.frontmatter import as_yaml, plain_data
@@ -243,7 +243,7 @@ def put_on_record(
         if key != where and not step_record.paths & over
     }
     numbered = tuple(apart(records, f"{frame.open.name.upper()}-"))
-    frame.open.account.recorded = {**kept, where: Recorded(numbered, fields, over)}
+    frame.open.account.recorded = {**kept, where: StepRecords(numbered, fields, over)}
 
 
 def apart(

@@ -14,14 +14,14 @@ MOST: int = 200  # entries of folders that are looked at
 DEEPEST: int = 3
 
 
-def place(pattern: str) -> str:
+def pattern_folder(pattern: str) -> str:
     """The folder that a pattern names before its first wildcard; empty for the run's own."""
     return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
 
 
 def passed_over(run: Run, pattern: str, taken: Collection[str]) -> list[str]:
     """A line for each file, link or folder where the pattern looks that it does not take, and why."""
-    folder = place(pattern)
+    folder = pattern_folder(pattern)
     if not folder:
         return []
     own = set(run.store.ledger.artifacts())

@@ -16,7 +16,7 @@ from skillrun.runtime.store.journal_bodies import ToolBody
 Look = Callable[[], Awaitable[ToolBody]]
 
 
-async def looked(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
+async def observe(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
     """What `look` finds for a question, or has found. Raises StepFailed where it raises SkillrunError."""
     phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
     fingerprint = digest(question)

@@ -9,12 +9,12 @@ from typing import Any
 from skillrun.language.types.schemas import Dropped, Shape
 from skillrun.models.messages import Message, Request, ToolSpec
 from skillrun.runtime.calls.reads import Lines
-from skillrun.runtime.prompt.attached import Attachment
 from skillrun.runtime.prompt.context import size_of, size_of_tools
+from skillrun.runtime.prompt.step_records import Attachment
 
 
 @dataclass(frozen=True)
-class Asked:
+class MemberRequest:
     """A request to one member, before its turns, and the window of its model in tokens.
 
     Where it has tools: how many turns, and how many calls of tools in each.
@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class MemberAnswer:
     """What came of it. `text` is the whole reply, kept also where the attempt failed; `dropped` is not in `data`.
 
     Of a document with a record it is the document; `lacking` says what is missing of the record, if anything.
