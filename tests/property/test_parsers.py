@@ -142,7 +142,7 @@ def test_every_mutant_of_a_shipped_file_is_checked_or_refused_at_a_place_in_it(t
 
 def check_place(problem: Problem, library: Library, label: str) -> None:
     """A problem stands in its file: on a line that there is, at most one behind its last character."""
-    sources = [source for source in library.files.values() if source.shown == problem.path]
+    sources = [source for source in library.files.values() if source.label == problem.path]
     if not sources:  # what cannot be read has no lines
         assert (problem.line, problem.column) == (1, 1) or problem.code == "encoding", f"{label}: {problem}"
         return

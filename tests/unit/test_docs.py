@@ -39,7 +39,7 @@ def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path
     library = Library(search_path(tmp_path))
     check_library(library, COMMANDS)
     assert [render(problem) for problem in library.problems] == []
-    assert files.keys() <= {source.shown for source in library.files.values()}
+    assert files.keys() <= {source.label for source in library.files.values()}
 
 
 def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class Known:
             return
         for missing in sorted(type_.unless - self.known, key=lambda each: ".".join(each.path)):
             if (span := self.place(missing)) is not None:
-                line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
+                line = f"{self.template.text.source.label}:{self.template.span(node).line}"
                 self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
                 return
         self.report(node, "absent", f"`{written(node)}` may be absent here", hint)

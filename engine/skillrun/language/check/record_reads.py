@@ -17,7 +17,7 @@ READ: Final = "record"  # the field of a step's id
 
 def key_of(step: Step) -> str:
     """What a step is known by among those whose record is read."""
-    return f"{step.span.source.shown}#{step.id}"
+    return f"{step.span.source.label}#{step.id}"
 
 
 Read = Mapping[str, AbstractSet[str]]

@@ -26,7 +26,7 @@ from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.text.diagnostics import Problems, did_you_mean
 from skillrun.language.types.fields import Field
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import ANY, TEXT, Type, identifier, record
 
 PROMPTING: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
@@ -301,7 +301,7 @@ def check_repository(value: Value, problems: Problems) -> None:
     for part in folder.split("/"):
         depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
         if depth < 0 or folder.startswith("/"):
-            message = f"the folder {shown(folder)} is not in the project"
+            message = f"the folder {quoted(folder)} is not in the project"
             problems.report(value.span, "repository", message, OUTSIDE)
             return
 

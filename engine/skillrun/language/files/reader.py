@@ -32,7 +32,7 @@ from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed,
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.types.fields import Field, input_type
 from skillrun.language.types.picoschema import ShapeSpec, parse_shape
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import ANY
 from skillrun.language.types.written_schemas import written_shape
 
@@ -183,7 +183,7 @@ class Reader:
         wrong = _misfit(key, literal)
         if wrong is not None:
             hint = did_you_mean(str(literal), key.values) or wrong
-            self.report(node.span, "choice" if key.values else "type", f"`{name}` is {shown(literal)}", hint)
+            self.report(node.span, "choice" if key.values else "type", f"`{name}` is {quoted(literal)}", hint)
             return None if self.literal else value
         if key.takes == "target":
             self.name(node)

@@ -248,7 +248,7 @@ class Library:
             if file is None or file.stamp != stamp:
                 problems = Problems()
                 most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
-                source = read_source(path, root.shown + relative, problems, most, root.inside)
+                source = read_source(path, root.label + relative, problems, most, root.inside)
                 file = ReadFile(stamp, source, problems=problems)
             self.read[path] = file
             if file.source is not None:
@@ -294,7 +294,7 @@ def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, boo
     """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
     path = root.path / folder
     if leads_out(path, root.inside):
-        problems.add(leading_out(root.shown + folder))
+        problems.add(leading_out(root.label + folder))
         return []
     try:
         with os.scandir(path) as entries:

@@ -24,7 +24,7 @@ class Move(NamedTuple):
         return f"`{'.'.join(self.old)}` is `{'.'.join(self.new)}` now"
 
 
-class _Found(NamedTuple):
+class _Taken(NamedTuple):
     names: dict[str, str]  # what stood for each `<…>`
     entry: Entry
 
@@ -73,17 +73,17 @@ def _stands_for_any(part: str) -> bool:
     return part.startswith("<") and part.endswith(">")
 
 
-def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_Found]]:
+def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_Taken]]:
     """A mapping without what stands at a path, and what stood there; a mapping that becomes empty goes, too."""
     first, *rest = path
     kept: dict[str, Entry] = {}
-    taken: list[_Found] = []
+    taken: list[_Taken] = []
     for name, entry in node.entries.items():
         bound = {**names, first: name} if _stands_for_any(first) else names
         if bound is names and name != first:
             kept[name] = entry
         elif not rest:
-            taken.append(_Found(bound, entry))
+            taken.append(_Taken(bound, entry))
         elif isinstance(entry.value, Mapping):
             inner, inside = _taken(entry.value, tuple(rest), bound)
             taken += inside

@@ -22,10 +22,10 @@ Runs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file as text with `\\n` line ends; `shown` is its name in messages."""
+    """A file as text with `\\n` line ends; `label` is its name in messages."""
 
     path: Path
-    shown: str
+    label: str
     text: str = field(repr=False)
     _hidden: set[int] = field(default_factory=set, repr=False)
 
@@ -64,7 +64,7 @@ class Span(NamedTuple):
 
     @property
     def path(self) -> str:
-        return self.source.shown
+        return self.source.label
 
     @property
     def line(self) -> int:

@@ -24,7 +24,7 @@ from skillrun.language.types.picoschema import (
     read_key,
     read_type,
 )
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.schemas import Shape, quoted
 from skillrun.language.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
@@ -101,13 +101,13 @@ def coerce(field: Field, value: Any, names: Names | None = None, called: str = "
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return Coerced(error=f"`{called}` is {shown(value)}; expected JSON")
+            return Coerced(error=f"`{called}` is {quoted(value)}; expected JSON")
     elif isinstance(value, str) and field.array:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
         return _one(field, value, called, names)
     if not isinstance(value, (list, tuple)):
-        return Coerced(error=f"`{called}` is {shown(value)}; expected a list")
+        return Coerced(error=f"`{called}` is {quoted(value)}; expected a list")
     if (length := field.type.length) is not None and not length[0] <= len(value) <= length[1]:
         least, most = length
         return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
@@ -203,7 +203,7 @@ def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
     given, expected = _checked(field.item, value, names)
     if not expected:
         return Coerced(given)
-    error = f"`{label}` is {shown(value)}; {expected}"
+    error = f"`{label}` is {quoted(value)}; {expected}"
     if field.fallback is not None and value != field.fallback:
         return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
     return Coerced(error=error)

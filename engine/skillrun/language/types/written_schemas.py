@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillrun.collaboration import patterns
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.samples import sample
-from skillrun.language.types.schemas import Shape, path_of, referred, shown
+from skillrun.language.types.schemas import Shape, path_of, quoted, referred
 
 MOST_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
@@ -22,7 +22,7 @@ def written_shape(schema: Any) -> Shape:
     from jsonschema.exceptions import SchemaError
 
     if not isinstance(schema, dict):
-        raise SkillrunError(f"a JSON Schema is a mapping, not {shown(schema)}")
+        raise SkillrunError(f"a JSON Schema is a mapping, not {quoted(schema)}")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -30,7 +30,7 @@ def written_shape(schema: Any) -> Shape:
         raise SkillrunError(f"this is no JSON Schema: {f'`{place}`: ' if place else ''}{error.message}") from None
     for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
         if referred(schema, reference) is None:
-            raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
+            raise SkillrunError(f"`$ref` is {quoted(reference)}; it names nothing in this schema")
     if _size(schema, schema, ()) > MOST_RULES:
         raise SkillrunError(
             f"this schema cannot be used: with its `$ref`s followed it has more than {MOST_RULES:,} rules"

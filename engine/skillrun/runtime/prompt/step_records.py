@@ -21,7 +21,7 @@ from skillrun.language.replies.record_schemas import ANSWERS, answers, merged, o
 from skillrun.language.replies.values import parse_reply
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import untrusted
-from skillrun.language.types.schemas import Dropped, Shape, ShapeError, shown
+from skillrun.language.types.schemas import Dropped, Shape, ShapeError, quoted
 from skillrun.language.types.skeletons import notes, skeleton
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
@@ -95,14 +95,14 @@ def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
     if given is None or isinstance(given, Absent):
         return ()
     if not isinstance(given, list | tuple):
-        raise StepFailed(f"`points` is {shown(plain_data(given))}; expected a list", frame.at(step))
+        raise StepFailed(f"`points` is {quoted(plain_data(given))}; expected a list", frame.at(step))
     kept = [plain_data(point) for point in given if point is not None and not isinstance(point, Absent)]
     points: list[Mapping[str, Any]] = []
     taken = {str(point["id"]) for point in kept if isinstance(point, Mapping) and _is_id(point.get("id"))}
     used: set[str] = set()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     for point in kept:
-        about = point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else shown(point)}
+        about = point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else quoted(point)}
         known = str(about["id"]) if _is_id(about.get("id")) else ""
         start = f"{known}-" if known else "P-"
         name = known

@@ -24,7 +24,7 @@ from skillrun.language.text.source import Mapping as Nodes
 from skillrun.language.text.source import Node, Sequence, Source, Span, plain
 from skillrun.language.text.yaml import parse_yaml
 from skillrun.language.types.records import misfits, required, words_of
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
@@ -195,7 +195,7 @@ class RunFile:
             problems.report(self.front.span, "missing-key", f"`{key}` is missing", f"it is {words_of(record, key)}")
         for key in misfits(record, self.data):
             hint = f"it is {words_of(record, key)}"
-            problems.report(self.place(key), "type", f"`{key}` is {shown(self.data[key])}", hint)
+            problems.report(self.place(key), "type", f"`{key}` is {quoted(self.data[key])}", hint)
 
     def place(self, *path: str | int) -> Span:
         """Where the value stands to which keys, and the numbers of items, lead."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable
 from skillrun.language.types.records import Bounds, Number, Whole, is_whole, required
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.outcome import Status
 from skillrun.runtime.store.frontmatter import RunFile, plain_data, rendered, to_frontmatter
 
@@ -67,7 +67,7 @@ def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
     if version is None:
         raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE)
     if not is_whole(version) or version > SCHEMA_VERSION:
-        written = version if is_whole(version) else shown(version)
+        written = version if is_whole(version) else quoted(version)
         raise SkillrunError(
             f"{path} has the schema version {written}; this skillrun knows {SCHEMA_VERSION}",
             "use the skillrun that wrote it",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from skillrun.language.types.records import Bounds, Number, Whole, checks_of
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.state import MOST_ROUNDS
 
@@ -124,14 +124,14 @@ def read_summary(data: Mapping[str, object]) -> tuple[Summary, Wrong]:
         if key == "artifacts" and isinstance(value, list):
             kept[key] = [name for name in value if is_artifact(name)]
             wrong += [
-                ((key, at), f"{shown(name)} is no artifact of this run")
+                ((key, at), f"{quoted(name)} is no artifact of this run")
                 for at, name in enumerate(value)
                 if not is_artifact(name)
             ]
         elif key not in FIELDS or checks_of(Summary)[key](value):
             kept[key] = value
         else:
-            wrong.append(((key,), f"`{key}` is {shown(value)}, and that is not what a run writes there"))
+            wrong.append(((key,), f"`{key}` is {quoted(value)}, and that is not what a run writes there"))
     return Summary.of(kept), wrong
 
 
