@@ -236,7 +236,7 @@ class _Layer(Reader):
         return None
 
 
-def merged(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+def merged_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
     checked = TABLES.keys() | RECORDS.keys()
     layers = tuple(layers)

@@ -24,7 +24,7 @@ from yaml.events import (
 )
 
 from skillrun.language.text.diagnostics import GivenUp, Problems
-from skillrun.language.text.scalars import is_number, plain_value, runs_of
+from skillrun.language.text.scalars import is_numeral, plain_value, runs_of
 from skillrun.language.text.slips import Slip, explain, unquoted
 from skillrun.language.text.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
 
@@ -127,7 +127,7 @@ class _Builder:
             meaning = plain_value(value)
             if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
-            if is_number(value):
+            if is_numeral(value):
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
                 self.refuse(start, "number", message, "put it in quotes where it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
