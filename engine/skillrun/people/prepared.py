@@ -19,7 +19,7 @@ from skillrun.language.files.places import unmarked
 from skillrun.language.files.reader import Reader
 from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render_problem
 from skillrun.language.text.document import as_mapping, read_yaml
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, Sequence, Span, plain
 from skillrun.people.answers import (
     PREPARED,
     Answer,
@@ -202,7 +202,7 @@ def _read(node: Node, problems: Problems) -> dict[str, Written]:
     return {name: _written(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
 
 
-def _written(entry: Entry, reader: Reader) -> Written:
+def _written(entry: MappingEntry, reader: Reader) -> Written:
     node = entry.value
     if not isinstance(node, Sequence):
         return Written(entry.key.span, _ahead(node, reader), None)

@@ -94,7 +94,7 @@ class Template:
             with budget() as left:
                 scope = interpreter.Bindings(names, left, {})
                 if self.expression is None:
-                    return interpreter.rendered(self.tree, scope)
+                    return interpreter.text_of(self.tree, scope)
                 return finish(interpreter.value(self.expression, scope))
         except Fault as fault:
             raise self._located(fault) from fault

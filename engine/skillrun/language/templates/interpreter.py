@@ -36,7 +36,7 @@ class Bindings:
         return Bindings(self.names, self.budget, dict(self.own))
 
 
-def rendered(tree: nodes.Template, bindings: Bindings) -> str:
+def text_of(tree: nodes.Template, bindings: Bindings) -> str:
     """The text of a template."""
     out: list[str] = []
     _statements(tree.body, bindings, out)
