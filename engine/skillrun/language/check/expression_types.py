@@ -11,6 +11,7 @@ from jinja2 import nodes
 from skillrun.language.check.arguments import check_arguments
 from skillrun.language.check.comparisons import doubtful
 from skillrun.language.check.facts import denied, dotted_path, facts
+from skillrun.language.check.hyphens import meant_by_difference
 from skillrun.language.check.known import Known
 from skillrun.language.check.record_reads import READ
 from skillrun.language.templates.gives import constant, keyword
@@ -247,7 +248,7 @@ class Expressions(Known):
         return BOOLEAN
 
     def compute(self, node: nodes.BinExpr) -> Type:
-        if isinstance(node, nodes.Sub) and (meant := self.hyphenated(node)):
+        if isinstance(node, nodes.Sub) and (meant := meant_by_difference(node, self.names)):
             self.report(node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{meant}`")
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
@@ -257,30 +258,6 @@ class Expressions(Known):
             return NUMBER
         filled = any(type_.filled for _, type_ in sides)
         return merged(type_ for _, type_ in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
-
-    def hyphenated(self, node: nodes.Sub) -> str:
-        """The name that is meant where a difference is read: `a-b` for `a_b`."""
-        right: Any = node.right
-        while isinstance(right, nodes.Getattr | nodes.Getitem | nodes.Filter):
-            right = right.node
-        match node.left, right:
-            case nodes.Name(name=left), nodes.Name(name=base) if self.names.get(left, TEXT).kind not in (
-                "number",
-                "any",
-            ):
-                return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
-            case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
-                fields = self.at(owner).fields
-                return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
-        return ""
-
-    def at(self, path: nodes.Node) -> Type:
-        """What a path leads to, as far as the names tell; it is not checked."""
-        if isinstance(path, nodes.Name):
-            return self.names.get(path.name, ANY)
-        assert isinstance(path, nodes.Getattr)
-        owner = self.at(path.node)
-        return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY
 
     def concat(self, node: nodes.Concat) -> Type:
         for part in node.nodes:
@@ -324,13 +301,6 @@ class Expressions(Known):
         for argument in node.kwargs:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
-
-
-def _is_path(node: nodes.Node) -> bool:
-    """Whether it is a name with fields of it, and nothing that is computed."""
-    while isinstance(node, nodes.Getattr):
-        node = node.node
-    return isinstance(node, nodes.Name)
 
 
 _RULES: Final[Mapping[type, Callable[[Expressions, Any], Type]]] = {
