@@ -14,7 +14,7 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.habits import unread
-from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_names, seats_type
+from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_types, seats_type
 from skillrun.language.check.program import CheckedProtocol, Program
 from skillrun.language.check.record_reads import Read, read_in, warn_of_unread
 from skillrun.language.check.scope import Scope
@@ -152,7 +152,7 @@ class Checker:
             return None
         read: set[str] = set()
         inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
-        names = base_names(inputs, ANY, settings.config, settings.features)
+        names = base_types(inputs, ANY, settings.config, settings.features)
         del names["state"]
         names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
         scope = Scope(

@@ -12,7 +12,7 @@ from skillrun.language.files.definitions import Check
 from skillrun.language.library.lookups import Settings
 from skillrun.language.library.modes import MODES
 from skillrun.language.templates.expressions import RenderError, Template
-from skillrun.language.text.source import Entry, Mapping, Node, Span
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Span
 from skillrun.language.types.types import identifier
 
 
@@ -64,8 +64,8 @@ def _paths(expression: nodes.Expr) -> Iterator[list[str]]:
                 yield path
 
 
-def _entry(layer: Mapping, path: list[str]) -> Entry | None:
-    entry: Entry | None = None
+def _entry(layer: Mapping, path: list[str]) -> MappingEntry | None:
+    entry: MappingEntry | None = None
     node: Node = layer
     for name in path:
         entries = node.entries if isinstance(node, Mapping) else {}

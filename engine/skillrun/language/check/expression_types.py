@@ -10,13 +10,13 @@ from jinja2 import nodes
 
 from skillrun.language.check.arguments import check_arguments
 from skillrun.language.check.comparisons import doubtful
-from skillrun.language.check.facts import denied, facts, named
+from skillrun.language.check.facts import denied, dotted_path, facts
 from skillrun.language.check.known import Known
 from skillrun.language.check.record_reads import READ
 from skillrun.language.templates.gives import constant, keyword
 from skillrun.language.templates.interpreter import written
 from skillrun.language.templates.tests import SIGNS
-from skillrun.language.templates.vocabulary import ENTRIES, TEXT_FILTERS
+from skillrun.language.templates.vocabulary import BUILTINS, TEXT_FILTERS
 from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.types import (
     ANY,
@@ -112,7 +112,7 @@ class Expressions(Known):
         if key == "summary" and id(node) not in self._ruled:
             self.reads.add(SUMMARY)
         of = node.node.name if isinstance(node.node, nodes.Name) else "*"
-        if of == "*" and (path := named(node)):
+        if of == "*" and (path := dotted_path(node)):
             self.reads.add(path)
         if isinstance(key, str) and (whose := self._owner_of_record(node.node)):
             self._ruled.add(id(node.node))
@@ -311,14 +311,14 @@ class Expressions(Known):
 
     def called(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
         """What a filter or function gives, whose arguments are checked."""
-        if name not in ENTRIES:
+        if name not in BUILTINS:
             return ANY
-        check_arguments(self, node, name, ENTRIES[name], types)
-        return ENTRIES[name].result(self, node, types)
+        check_arguments(self, node, name, BUILTINS[name], types)
+        return BUILTINS[name].result(self, node, types)
 
     def given(self, node: nodes.Filter, types: list[Type]) -> Type:
         """What a filter gives for values of these types."""
-        return ENTRIES[node.name].result(self, node, types) if node.name in ENTRIES else ANY
+        return BUILTINS[node.name].result(self, node, types) if node.name in BUILTINS else ANY
 
     def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
         for argument in node.kwargs:

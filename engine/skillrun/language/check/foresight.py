@@ -89,7 +89,7 @@ class Foresight:
             return None
         try:
             with budget() as left:
-                return bool(interpreter.value(node, interpreter.Scope(self.names, left, {})))
+                return bool(interpreter.value(node, interpreter.Bindings(self.names, left, {})))
         except (Fault, UndefinedError, RecursionError):
             return None
 

@@ -169,7 +169,7 @@ def _of_field(field: Field, label: Path, choices: Type | None) -> Type:
     return list_of(type_) if field.array else type_
 
 
-def base_names(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
+def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
     """What every template of a workflow can read."""
     names = {"inputs": inputs, "state": state, "config": config, "features": features, "run": RUN}
     return names | dict.fromkeys(CONTEXT_FUNCTIONS, ANY)

@@ -19,7 +19,7 @@ from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.templates.gives import constant
-from skillrun.language.templates.vocabulary import ENTRIES
+from skillrun.language.templates.vocabulary import BUILTINS
 from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
@@ -189,7 +189,7 @@ class Scope:
             elif name == "model" and arguments:
                 for model in dict.fromkeys(_texts(types[0].values or ())):
                     self.lookups.model(model, self._written(template, arguments[0], model)[0])
-            elif name in ENTRIES and (place := ENTRIES[name].patterns) is not None and len(arguments) > place:
+            elif name in BUILTINS and (place := BUILTINS[name].patterns) is not None and len(arguments) > place:
                 self._patterns(template, arguments[place], types[place])
                 if name == "ids_in" and len(arguments) > place + 1:
                     self._homes(template, arguments[place + 1], types[place + 1], types[place])

@@ -14,7 +14,7 @@ from skillrun.language.check.contracts import declared
 from skillrun.language.check.expression_types import HISTORY, SUMMARY
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
-from skillrun.language.check.names import base_names, history_type, phase_type
+from skillrun.language.check.names import base_types, history_type, phase_type
 from skillrun.language.check.program import Ask, Nested
 from skillrun.language.check.scope import Place, Reached, Scope
 from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
@@ -49,7 +49,7 @@ class WorkflowCheck:
         self.names: set[str] = set()  # and what its phases enter
         inputs = declared(reached, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
         state = declared(reached, workflow.document, "state", workflow.state, settings, inputs, self._read)
-        self._base = base_names(inputs, state, settings.config, settings.features)
+        self._base = base_types(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
             check_modes(layer, modes or (), self.problems)

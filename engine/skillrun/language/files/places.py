@@ -15,7 +15,7 @@ def unmarked(address: str) -> str:
     return _MARKED.sub("", address)
 
 
-def items_of(address: str) -> str:
+def enclosing_items(address: str) -> str:
     """The items that an address is within, from the outermost; nothing where it is within none."""
     return " ".join(_ITEM.findall(address))
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from skillrun.language.files.kinds import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.files.reader import Reader
 from skillrun.language.text.diagnostics import Problems, close_to, suggest
-from skillrun.language.text.source import Entry, Mapping, Node, Sequence, Span, plain, sequences
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Sequence, Span, plain, sequences
 
 ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
 
@@ -69,7 +69,9 @@ def fitting(
     return fitted
 
 
-def may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str, *, is_open: bool) -> bool:
+def may_stand(
+    base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, where: str, *, is_open: bool
+) -> bool:
     """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
     if name in base:
         return _fits(base[name], entry.value, problems, where)

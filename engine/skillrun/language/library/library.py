@@ -36,7 +36,7 @@ from skillrun.language.files.parse import (
 )
 from skillrun.language.library.configuration import without
 from skillrun.language.library.model_names import check_names
-from skillrun.language.library.models_yaml import Layers, merged, vetted
+from skillrun.language.library.models_yaml import Layers, merged_models, vetted
 from skillrun.language.library.modes import merge_by_mode
 from skillrun.language.library.moved import WAS, in_new_places, moves_of
 from skillrun.language.library.roots import Root
@@ -183,7 +183,7 @@ class Library:
     def _models(self, named: Layers) -> Config:
         named = vetted(named, self.problems)
         roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-        data = merged(layers, self.problems)
+        data = merged_models(layers, self.problems)
         check_names(layers, data, self.problems)
         return Config("models", data, layers, roots)
 

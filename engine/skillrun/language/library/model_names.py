@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from skillrun.language.text.diagnostics import Problems, suggest
-from skillrun.language.text.source import Entry, Node, Scalar, Sequence, Span, plain
 from skillrun.language.text.source import Mapping as Layer
+from skillrun.language.text.source import MappingEntry, Node, Scalar, Sequence, Span, plain
 
 MOST_STEPS: Final = 20  # from a name to the model that it means
 SCRIPTED: Final = "scripted"
@@ -173,6 +173,6 @@ def _text(node: Node) -> Scalar | None:
     return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
 
 
-def _entries(node: Node | None) -> Iterator[tuple[str, Entry]]:
+def _entries(node: Node | None) -> Iterator[tuple[str, MappingEntry]]:
     if isinstance(node, Layer):
         yield from node.entries.items()

@@ -24,7 +24,7 @@ from skillrun.language.library.addresses import (
 )
 from skillrun.language.library.configuration import merge
 from skillrun.language.text.diagnostics import Problems, suggest
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, plain
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, plain
 
 PROJECT: Final = "project"
 USER: Final = "user"
@@ -108,12 +108,12 @@ def users_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
     return frozenset(str(plain(node)) for node in written if node is not None)
 
 
-def providers_of(layer: Mapping) -> Iterator[tuple[str, Entry]]:
+def providers_of(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
     """The providers that a layer says something of, by name."""
     return entries_of(layer, "providers")
 
 
-def entries_of(layer: Mapping, part: str) -> Iterator[tuple[str, Entry]]:
+def entries_of(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
     """The entries of a part of a layer, by name."""
     node = layer.get(part)
     if isinstance(node, Mapping):
@@ -144,7 +144,7 @@ class _Layer(Reader):
             entries[part] = self.record(entries[part], RECORDS[part])
         return Mapping(entries, layer.span)
 
-    def symbols(self, entry: Entry) -> Entry:
+    def symbols(self, entry: MappingEntry) -> MappingEntry:
         """Names that stand for models, without those that mean one already: whoever types it is to get that one."""
         if not isinstance(entry.value, Mapping):
             return entry
@@ -152,23 +152,23 @@ class _Layer(Reader):
         if len(kept) > MOST_NAMES:
             message = f"there are {len(kept):,} names, and at most {MOST_NAMES:,} are looked at"
             self.report(entry.key.span, "too-many", message)
-            return Entry(entry.key, Mapping({}, entry.value.span))
+            return MappingEntry(entry.key, Mapping({}, entry.value.span))
         for name, symbol in entry.value.entries.items():
             if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
                 hint = "choose another name; one with a `:` is a provider's model, and `embedded` the small model"
                 self.report(symbol.key.span, "name", f"`{name}` means a model already", hint)
                 del kept[name]
-        return Entry(entry.key, Mapping(kept, entry.value.span))
+        return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
-    def table(self, part: str, entry: Entry) -> Entry:
+    def table(self, part: str, entry: MappingEntry) -> MappingEntry:
         """The records of a part by name, each with what may stand in it."""
         named = self.inside(entry.value).items()
         kept = {
             name: self.record(entry, TABLES[part]) for name, entry in named if part != "providers" or self.named(entry)
         }
-        return Entry(entry.key, Mapping(kept, entry.value.span))
+        return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
-    def named(self, entry: Entry) -> bool:
+    def named(self, entry: MappingEntry) -> bool:
         name = str(entry.key.value)
         if PROVIDER.fullmatch(name) and name != "scripted":
             return True
@@ -176,14 +176,14 @@ class _Layer(Reader):
         self.report(entry.key.span, "name", message, PROVIDER_HINT)
         return False
 
-    def record(self, entry: Entry, keys: Keys) -> Entry:
+    def record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
         """A record with what may stand in it."""
         written = Mapping(self.inside(entry.value), entry.value.span)
         fields = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
         kept = {name: entry for name, entry in written.entries.items() if name in fields}
-        return Entry(entry.key, written._replace(entries=kept))
+        return MappingEntry(entry.key, written._replace(entries=kept))
 
-    def inside(self, node: Node) -> dict[str, Entry]:
+    def inside(self, node: Node) -> dict[str, MappingEntry]:
         """What a mapping holds; nothing where there is none."""
         if isinstance(node, Mapping):
             return node.entries
@@ -236,7 +236,7 @@ class _Layer(Reader):
         return None
 
 
-def merged(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+def merged_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
     checked = TABLES.keys() | RECORDS.keys()
     layers = tuple(layers)

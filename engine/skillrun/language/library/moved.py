@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Span, plain
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, Span, plain
 
 WAS: Final = "was"
 
@@ -26,7 +26,7 @@ class Move(NamedTuple):
 
 class _Taken(NamedTuple):
     names: dict[str, str]  # what stood for each `<…>`
-    entry: Entry
+    entry: MappingEntry
 
 
 def moves_of(shipped: Mapping, problems: Problems) -> list[Move]:
@@ -76,7 +76,7 @@ def _stands_for_any(part: str) -> bool:
 def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_Taken]]:
     """A mapping without what stands at a path, and what stood there; a mapping that becomes empty goes, too."""
     first, *rest = path
-    kept: dict[str, Entry] = {}
+    kept: dict[str, MappingEntry] = {}
     taken: list[_Taken] = []
     for name, entry in node.entries.items():
         bound = {**names, first: name} if _stands_for_any(first) else names
@@ -94,7 +94,7 @@ def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple
     return node._replace(entries=kept), taken
 
 
-def _put(node: Mapping, path: tuple[str, ...], entry: Entry) -> Mapping:
+def _put(node: Mapping, path: tuple[str, ...], entry: MappingEntry) -> Mapping:
     """A mapping with an entry at a path, where nothing stands there yet."""
     first, *rest = path
     there = node.entries.get(first)
@@ -106,4 +106,4 @@ def _put(node: Mapping, path: tuple[str, ...], entry: Entry) -> Mapping:
         value = _put(Mapping({}, entry.key.span), tuple(rest), entry)
     else:
         value = _put(there.value, tuple(rest), entry) if isinstance(there.value, Mapping) else there.value
-    return node._replace(entries={**node.entries, first: Entry(there.key if there is not None else key, value)})
+    return node._replace(entries={**node.entries, first: MappingEntry(there.key if there is not None else key, value)})

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skillrun.language.library.addresses import AddressError, parse_address
 from skillrun.language.library.library import Config, Library
-from skillrun.language.library.models_yaml import PROJECT, merged, providers_of, users_addresses
+from skillrun.language.library.models_yaml import PROJECT, merged_models, providers_of, users_addresses
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.source import Mapping, Span, plain
 
@@ -72,7 +72,7 @@ def wishes(library: Library) -> tuple[Wish, ...]:
         return ()
     layers = list(zip(models.roots, models.layers, strict=True))
     others = [layer for root, layer in layers if root != PROJECT]
-    before = _endpoints(merged(others, Problems()) if others else {})
+    before = _endpoints(merged_models(others, Problems()) if others else {})
     wishes = []
     for name, endpoint in _endpoints(models.data).items():
         otherwise = before.get(name)
@@ -97,7 +97,7 @@ def _entries(
     return sorted(wishes, key=lambda wish: wish.span.offset)
 
 
-def digest(wanted: Iterable[Wish]) -> str:
+def consent_digest(wanted: Iterable[Wish]) -> str:
     """What a consent is bound to: files, keys and values, and what they make of each provider; not their lines."""
     told = [[wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in REACH)] for wish in wanted]
     return hashlib.sha256(json.dumps(sorted(told)).encode()).hexdigest()

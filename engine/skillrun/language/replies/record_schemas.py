@@ -13,7 +13,7 @@ ANSWERS: Final = "answers"
 DONE: Final = ("changed", "kept")
 
 
-def merged(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merged_schema(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One record with the fields of all."""
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     for part in schemas:
@@ -33,7 +33,7 @@ def answers(ids: Iterable[str] | None = None) -> dict[str, Any]:
     known = {"type": "string"} | ({} if ids is None else {"enum": list(ids)})
     fields = {"id": known, "done": {"type": "string", "enum": list(DONE)}, "how": {"type": "string"}}
     item = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-    return merged([{"properties": {ANSWERS: {"type": "array", "items": item}}, "required": [ANSWERS]}])
+    return merged_schema([{"properties": {ANSWERS: {"type": "array", "items": item}}, "required": [ANSWERS]}])
 
 
 def each_answered(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from skillrun.language.templates.braces import braces
 from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
 from skillrun.language.templates.tests import TESTS
-from skillrun.language.templates.values import plain, printed
+from skillrun.language.templates.values import printed, without_absent
 from skillrun.language.templates.vetting import vet
 from skillrun.language.templates.vocabulary import FILTERS, FUNCTIONS
 from skillrun.language.text import source
@@ -80,7 +80,7 @@ class Template:
 
         An absent value of a single expression comes out as an `Absent`; those in lists and mappings are left out.
         """
-        return self._rendered(names, plain)
+        return self._rendered(names, without_absent)
 
     def render_text(self, names: Mapping[str, Any]) -> str:
         """The text, also of a single expression. Raises RenderError, also where that is absent."""
@@ -92,9 +92,9 @@ class Template:
             return self.text.value.removesuffix("\n")
         try:
             with budget() as left:
-                scope = interpreter.Scope(names, left, {})
+                scope = interpreter.Bindings(names, left, {})
                 if self.expression is None:
-                    return interpreter.text(self.tree, scope)
+                    return interpreter.text_of(self.tree, scope)
                 return finish(interpreter.value(self.expression, scope))
         except Fault as fault:
             raise self._located(fault) from fault

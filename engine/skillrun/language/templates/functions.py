@@ -21,7 +21,7 @@ from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct_words
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
-from skillrun.language.templates.places import named, search
+from skillrun.language.templates.places import named_patterns, search
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 from skillrun.language.text.fences import Fences
 
@@ -147,7 +147,7 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     if isinstance(text, Absent):
         return {}
     searched = printed(text)
-    hits_by_name = {name: _distinct_hits(searched, several) for name, several in named(patterns).items()}
+    hits_by_name = {name: _distinct_hits(searched, several) for name, several in named_patterns(patterns).items()}
     return {name: hits for name, hits in hits_by_name.items() if hits}
 
 
@@ -158,7 +158,9 @@ def hits(text: Any, patterns: Any) -> list[str]:
     """
     if isinstance(text, Absent):
         return []
-    return _distinct_hits(printed(text), [pattern for several in named(patterns).values() for pattern in several])
+    return _distinct_hits(
+        printed(text), [pattern for several in named_patterns(patterns).values() for pattern in several]
+    )
 
 
 def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
@@ -170,7 +172,7 @@ def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idl
     `idle` do not count."""
     replies, before = listed(later), listed(earlier)
     weigh([replies, before])
-    patterns = [pattern for several in named(idle).values() for pattern in several] if idle else []
+    patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
 
     def spoken(text: str) -> str:
         for pattern in patterns:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from skillrun.language.templates.entry import Inferring, Rule
+from skillrun.language.templates.builtin import Inferring, Rule
 from skillrun.language.templates.records import MODEL, REPLY
 from skillrun.language.templates.tests import SIGNS
 from skillrun.language.text.diagnostics import allowed
@@ -141,7 +141,7 @@ def _as_given(given: Type, result: Type) -> Type:
     return result if given.kind == "record" else list_of(result, filled=_filled(given))
 
 
-def text(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def text_of_all(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     """What turns text into text: nothing comes of an absent one."""
     return TEXT._replace(unless=types[0].unless) if types else TEXT
 
@@ -180,7 +180,7 @@ def means(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     return record(numeric, "the means")
 
 
-def hits(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def hits_by_name(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     """The hits of each pattern that has some, by its name."""
     patterns = types[1] if len(types) > 1 else ANY
     if patterns.kind != "record":

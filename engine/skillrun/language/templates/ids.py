@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.limits import Fault, spend, weigh
-from skillrun.language.templates.places import MENTION_WORK, PLACE_WORK, Document, named, occurrences, read
+from skillrun.language.templates.places import MENTION_WORK, PLACE_WORK, TitledText, named_patterns, occurrences, read
 from skillrun.language.templates.values import kind as kind_of
 from skillrun.language.templates.values import listed, printed
 
@@ -65,7 +65,7 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
     `where` names the documents, by kind, that alone define ids of that kind. `to` is the word of a range; each id of a
     range is cited.
     """
-    kinds, homes, words = named(patterns), _homes(where), [printed(word) for word in _texts(to)]
+    kinds, homes, words = named_patterns(patterns), _homes(where), [printed(word) for word in _texts(to)]
     ids: dict[str, _Id] = {}
     for document in read(documents):
         mentions = list(_mentions(document, kinds, homes, words))
@@ -122,7 +122,7 @@ def _named(place: dict[str, Any], known: set[str], own: str) -> dict[str, Any]:
 
 
 def _mentions(
-    document: Document, kinds: Mapping[str, list[str]], homes: Mapping[str, set[str]], words: list[str]
+    document: TitledText, kinds: Mapping[str, list[str]], homes: Mapping[str, set[str]], words: list[str]
 ) -> Iterator[_Mention]:
     hits = [hit for hit in occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *hit[:2])]
     placed = [(*document.position(offset), name, kind) for offset, name, kind in hits if "\n" not in name]
@@ -214,7 +214,7 @@ def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
 # items
 
 
-def _around(document: Document, mentions: list[_Mention]) -> list[list[str]]:
+def _around(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
     """Of each line the ids whose items it is in, from the outermost."""
     defined: dict[int, _Mention] = {}
     for mention in mentions:

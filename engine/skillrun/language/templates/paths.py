@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.language.templates.limits import spend
-from skillrun.language.templates.places import MENTION_WORK, Document, named, occurrences, read
+from skillrun.language.templates.places import MENTION_WORK, TitledText, named_patterns, occurrences, read
 
 LONGEST: Final = 300  # characters of a path
 _WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")
@@ -50,7 +50,7 @@ class _Path:
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     """A record for each path, in the order in which they come up. `new` are regular expressions for the words that say
     of a path beside them that it is not there yet; one such place is enough."""
-    marks = named(new)
+    marks = named_patterns(new)
     paths: dict[str, _Path] = {}
     for document in read(documents):
         marked = _marked(document, marks)
@@ -80,7 +80,7 @@ def _first(mentions: Iterable[_Mention]) -> dict[str, int]:
     return starts
 
 
-def _marked(document: Document, marks: dict[str, list[str]]) -> dict[int, list[int]]:
+def _marked(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
     """The columns of the words that say so, by line."""
     columns: dict[int, list[int]] = {}
     for offset, _, _ in occurrences(document.text, marks):

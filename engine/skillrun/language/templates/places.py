@@ -27,7 +27,7 @@ _BREAK: Final = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True)
-class Document:
+class TitledText:
     """A titled text, its line ends `\\n`."""
 
     title: str
@@ -62,7 +62,7 @@ class Document:
         return {"document": self.title, "line": line + 1, "text": _around(self.lines[line], column)}
 
 
-def documents(value: Any) -> list[Document]:
+def documents(value: Any) -> list[TitledText]:
     """What is to be searched: a mapping from title to text, or one text without a title; what is absent is left out.
 
     A list is its items one below the other; a record is its text where it has one, or else a line for each field.
@@ -74,14 +74,14 @@ def documents(value: Any) -> list[Document]:
         (str(title), _written(text)) for title, text in titled if text is not None and not isinstance(text, Absent)
     ]
     spend(sum(len(text) for _, text in texts) >> 3)
-    read = [Document(title, _BREAK.sub("\n", text)) for title, text in texts]
+    read = [TitledText(title, _BREAK.sub("\n", text)) for title, text in texts]
     spend(sum(LINE_WORK * document.text.count("\n") for document in read))
     return read
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
     """Each place where one of the named regular expressions occurs, by document and from the top; case is ignored."""
-    kinds = named(patterns)
+    kinds = named_patterns(patterns)
     return [
         {"kind": kind, "hit": hit, **document.place(*document.position(offset))}
         for document in read(documents)
@@ -92,7 +92,7 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
 read = documents  # under a name that no parameter has
 
 
-def named(given: Any) -> dict[str, list[str]]:
+def named_patterns(given: Any) -> dict[str, list[str]]:
     """Regular expressions by their names: those of a mapping, or each its own."""
     by_name = given if isinstance(given, Mapping) else {printed(pattern): pattern for pattern in _several(given)}
     return {name: [printed(pattern) for pattern in _several(several)] for name, several in by_name.items()}

@@ -207,7 +207,7 @@ def joined(parts: Iterable[Any], between: str = "") -> str:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """JSON with its keys in the order given and nothing escaped that needs no escaping."""
-    values = plain(value)
+    values = without_absent(value)
     _room_for_json(values, indent)
     return json.dumps(values, ensure_ascii=False, indent=indent)
 
@@ -226,7 +226,7 @@ def _room_for_json(value: Any, indent: int | None) -> None:
     room(characters)
 
 
-def plain(value: Any) -> Any:
+def without_absent(value: Any) -> Any:
     """The value as dicts, lists and single values; what is absent in a list or mapping is left out."""
     if isinstance(value, CONTAINERS):
         weigh(value)

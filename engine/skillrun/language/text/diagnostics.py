@@ -126,7 +126,7 @@ class UsageError(SkillrunError):
     exit_code = 2
 
 
-def render(problem: Problem) -> str:
+def render_problem(problem: Problem) -> str:
     """The problem as text: where and what, the source line with a caret under the column, and the hint."""
     place = f"{problem.path}:{problem.line}:{problem.column}"
     lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]

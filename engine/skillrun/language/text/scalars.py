@@ -41,7 +41,7 @@ def plain_value(written: str) -> str | int | float | bool | None:
     return written
 
 
-def is_number(written: str) -> bool:
+def is_numeral(written: str) -> bool:
     """Whether a scalar without quotes is written as a number, however large."""
     return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
 

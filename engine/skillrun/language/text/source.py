@@ -144,7 +144,7 @@ class Sequence(NamedTuple):
     span: Span
 
 
-class Entry(NamedTuple):
+class MappingEntry(NamedTuple):
     """A key of a mapping and what it holds."""
 
     key: Scalar
@@ -154,7 +154,7 @@ class Entry(NamedTuple):
 class Mapping(NamedTuple):
     """A YAML mapping with its entries in the order of the file."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, MappingEntry]
     span: Span
 
     def get(self, name: str) -> Node | None:

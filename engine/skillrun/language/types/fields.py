@@ -105,13 +105,13 @@ def coerce(field: Field, value: Any, names: Names | None = None, called: str = "
     elif isinstance(value, str) and field.array:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
-        return _one(field, value, called, names)
+        return _coerced_value(field, value, called, names)
     if not isinstance(value, (list, tuple)):
         return Coerced(error=f"`{called}` is {quoted(value)}; expected a list")
     if (length := field.type.length) is not None and not length[0] <= len(value) <= length[1]:
         least, most = length
         return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
-    items = [_one(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
+    items = [_coerced_value(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
@@ -199,7 +199,7 @@ def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
             problems.report(value.span, "default", error)
 
 
-def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
+def _coerced_value(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
     given, expected = _checked(field.item, value, names)
     if not expected:
         return Coerced(given)

@@ -17,7 +17,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.language.files.places import unmarked
 from skillrun.language.replies.attached import last_block, take_off
-from skillrun.language.replies.record_schemas import ANSWERS, answers, merged, only
+from skillrun.language.replies.record_schemas import ANSWERS, answers, merged_schema, only
 from skillrun.language.replies.values import parse_reply
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import untrusted
@@ -71,12 +71,12 @@ def attachment(step: Step, frame: Frame) -> Attachment | None:
     points = _points(step, frame)
     library = frame.run.program.library
     specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
-    schema = merged(spec.resolve(frame.names).schema for spec in specs)
+    schema = merged_schema(spec.resolve(frame.names).schema for spec in specs)
     read = frame.run.program.recorded.get(key_of(step), frozenset())
     phase = _for_the_phase(frame.open)
     schema = only(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
     if points:
-        schema = merged([schema, answers(point["id"] for point in points)])
+        schema = merged_schema([schema, answers(point["id"] for point in points)])
     if not schema["properties"]:
         return None
     return Attachment(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
@@ -162,7 +162,9 @@ def told_again(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str
 
 
 def _form(asked: Attachment) -> dict[str, object]:
-    schema = merged([asked.shape.schema, *([answers()] if asked.points else [])])  # their ids stand with the points
+    schema = merged_schema(
+        [asked.shape.schema, *([answers()] if asked.points else [])]
+    )  # their ids stand with the points
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.places import items_of as items_within
+from skillrun.language.files.places import enclosing_items as items_within
 from skillrun.language.templates.absent import Absent
 from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import identifier

@@ -13,7 +13,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.files.kinds import OWN_FILES
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.replies.record_schemas import ANSWERS, answers
-from skillrun.language.replies.record_schemas import merged as records_merged
+from skillrun.language.replies.record_schemas import merged_schema as records_merged
 from skillrun.language.templates.expressions import Value
 from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.converting import of_schema

@@ -62,7 +62,7 @@ Rule = Callable[[Inferring, nodes.Call | nodes.Filter, list[Type]], Type]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Builtin:
     """A filter, a function, or both: what it runs, what it takes, what it gives, and what the manual says of it.
 
     `runs` of one that `needs_run` has the parameters alone: the run hands in the function, among the names. `numbers`
