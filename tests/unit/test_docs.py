@@ -8,8 +8,8 @@ import pytest
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.check.checker import check_library
 from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.files.kinds import SUMMARY_KEYS, VERBS
 from skillrun.language.files.parse import parse_phase
+from skillrun.language.files.verbs import SUMMARY_KEYS, VERBS
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, TESTS

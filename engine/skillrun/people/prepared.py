@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.places import unmarked
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import Key, Keys
 from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render_problem
 from skillrun.language.text.document import as_mapping, read_yaml
 from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, Sequence, Span, plain

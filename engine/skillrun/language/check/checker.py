@@ -21,8 +21,8 @@ from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.steps import check_material, check_steps
 from skillrun.language.check.workflows import WorkflowCheck
 from skillrun.language.files.definitions import Phase, PhaseUse, Step
-from skillrun.language.files.kinds import LOOKUP, TOOLS
 from skillrun.language.files.parse import check_kind
+from skillrun.language.files.verbs import LOOKUP, TOOLS
 from skillrun.language.library.library import Library
 from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.library.secrets import check_secret_names

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import RECORD_KEYS
+from skillrun.language.files.verbs import RECORD_KEYS
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.types.types import identifier

@@ -20,7 +20,7 @@ from skillrun.language.check.scope import Place, Reached, Scope
 from skillrun.language.check.traces import Trace, artifacts, check_parallel, trace_of
 from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
 from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
-from skillrun.language.files.kinds import SUMMARY_KEYS
+from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes
 from skillrun.language.library.lookups import Settings
 from skillrun.language.templates.expressions import Value

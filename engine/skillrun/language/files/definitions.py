@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.language.files.kinds import VERBS, Keys, key, keys_of
+from skillrun.language.files.verbs import VERBS, Keys, key, keys_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
 from skillrun.language.text.source import Document, Span

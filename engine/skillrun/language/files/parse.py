@@ -21,8 +21,8 @@ from skillrun.language.files.definitions import (
     TextFile,
     Workflow,
 )
-from skillrun.language.files.kinds import SUMMARY_KEYS
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.templates.expressions import Template, compile_string
 from skillrun.language.text.diagnostics import Problems, allowed, close_to, did_you_mean, suggest
 from skillrun.language.text.document import check_sections

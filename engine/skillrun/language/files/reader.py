@@ -25,7 +25,7 @@ from skillrun.language.files.definitions import (
     Seats,
     Step,
 )
-from skillrun.language.files.kinds import RESERVED, VERBS, Key, Keys
+from skillrun.language.files.verbs import RESERVED, VERBS, Key, Keys
 from skillrun.language.templates.expressions import Template, Value, compile_bare, read_value
 from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest

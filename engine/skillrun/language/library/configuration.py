@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.language.files.kinds import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.text.diagnostics import Problems, close_to, suggest
 from skillrun.language.text.source import Mapping, MappingEntry, Node, Sequence, Span, plain, sequences
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language.files.definitions import SKILL_KINDS, RecordPart, Role, TextFile, Workflow
-from skillrun.language.files.kinds import TOOLS
 from skillrun.language.files.parse import Bank
+from skillrun.language.files.verbs import TOOLS
 from skillrun.language.library.configuration import check_switches
 from skillrun.language.library.library import Library
 from skillrun.language.library.model_names import ModelNames, Wrong

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import Key, Keys
 from skillrun.language.library.addresses import (
     HTTP_HINT,
     KINDS,

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.places import unmarked
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import Key, Keys
 from skillrun.language.library.library import Library
 from skillrun.language.text import source
 from skillrun.language.text.diagnostics import Problems

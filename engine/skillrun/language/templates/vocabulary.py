@@ -16,7 +16,7 @@ from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.builtin import Builtin
 from skillrun.language.templates.functions import text_filter
 from skillrun.language.templates.limits import Fault, size, spend
-from skillrun.language.templates.own import OWN
+from skillrun.language.templates.own_builtins import OWN
 from skillrun.language.templates.tests import TESTS
 from skillrun.language.templates.values import kind, listed
 from skillrun.language.types.types import ANY, NUMBER, TEXT, list_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import KINDS, clip
-from skillrun.language.files.kinds import LOOKUP
+from skillrun.language.files.verbs import LOOKUP
 from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.run import PhaseRun

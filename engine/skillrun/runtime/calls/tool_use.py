@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillrun.collaboration.compaction import clip, estimate_tokens
-from skillrun.language.files.kinds import LOOKUP
+from skillrun.language.files.verbs import LOOKUP
 from skillrun.language.templates.functions import untrusted
 from skillrun.language.text.border import clean
 from skillrun.language.types.schemas import quoted

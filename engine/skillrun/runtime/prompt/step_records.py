@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from skillrun.language.check.record_reads import is_read, key_of
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.language.files.places import unmarked
+from skillrun.language.files.verbs import RECORD_KEYS
 from skillrun.language.replies.attached import last_block, take_off
 from skillrun.language.replies.record_schemas import ANSWERS, answers, merged_schema, only
 from skillrun.language.replies.values import parse_reply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import VERBS
+from skillrun.language.files.verbs import VERBS
 from skillrun.language.text.diagnostics import allowed
 from skillrun.language.types.schemas import quoted
 from skillrun.runtime.errors import StepFailed, Stopped

@@ -10,7 +10,7 @@ from skillrun.language.check.comparisons import KINDS
 from skillrun.language.check.names import PHASE_RECORD
 from skillrun.language.check.scope import Scope
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import OWN_FILES
+from skillrun.language.files.verbs import OWN_FILES
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.replies.record_schemas import ANSWERS, answers
 from skillrun.language.replies.record_schemas import merged_schema as records_merged

@@ -16,7 +16,7 @@ from skillrun.language.check.verbs.questions import check_ask
 from skillrun.language.check.verbs.results import Types
 from skillrun.language.check.verbs.values import check_decide, check_set
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import VERBS
+from skillrun.language.files.verbs import VERBS
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.types.types import ANY, Fact, Facts, Type, identifier, merged, record
