@@ -14,7 +14,7 @@ from skillrun.language.check.checker import check_workflow
 from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
@@ -102,7 +102,7 @@ def checked(project: Path) -> Program:
     library = Library([Root(project, "", "project"), Root(package_library(), "skillrun:", "library")])
     program = check_workflow(library, "bench")
     if program is None or library.problems.errors:
-        raise SystemExit("\n".join(render(problem) for problem in library.problems))
+        raise SystemExit("\n".join(render_problem(problem) for problem in library.problems))
     return program
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
@@ -57,7 +57,7 @@ class Driver:
         library = Library(search_path(self.project))
         program = check_workflow(library, job["workflow"])
         models = library.config("models")
-        problems = [render(problem) for problem in library.problems if problem.severity == "error"]
+        problems = [render_problem(problem) for problem in library.problems if problem.severity == "error"]
         assert program is not None, problems
         assert models is not None
         assert not problems, problems

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.files.kinds import VERBS
+from skillrun.language.files.verbs import VERBS
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.document import parse_config, parse_document

@@ -14,7 +14,7 @@ from skillrun.cli.registry import COMMANDS
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())
@@ -56,7 +56,7 @@ def problems(case: Path) -> str:
     library = Library(search_path(case), SHIPPED)
     check_library(library, COMMANDS)
     own = [problem for problem in library.problems if not problem.path.startswith("skillrun:")]
-    return "\n\n".join(render(problem) for problem in own)
+    return "\n\n".join(render_problem(problem) for problem in own)
 
 
 @pytest.mark.parametrize("case", list(cases(VALID)))

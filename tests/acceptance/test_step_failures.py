@@ -11,7 +11,7 @@ import pytest
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import open_person
@@ -88,7 +88,7 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
     models = library.config("models")
     assert program is not None
     assert models is not None
-    assert not library.problems.errors, "\n".join(map(render, library.problems))
+    assert not library.problems.errors, "\n".join(map(render_problem, library.problems))
     said: list[str] = []
 
     def heard(event: Event) -> None:

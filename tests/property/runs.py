@@ -21,7 +21,7 @@ from skillrun.language.check.checker import check_workflow
 from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
@@ -232,7 +232,7 @@ class Keep:
 def checked(project: Path) -> Program:
     library = Library(search_path(project))
     program = check_workflow(library, "w")
-    errors = [render(problem) for problem in library.problems if problem.severity == "error"]
+    errors = [render_problem(problem) for problem in library.problems if problem.severity == "error"]
     assert program is not None
     assert not errors, "\n".join(errors)
     return program

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.library.wishes import origins
-from skillrun.language.text.diagnostics import Problems, SkillrunError, render
+from skillrun.language.text.diagnostics import Problems, SkillrunError, render_problem
 from skillrun.language.text.document import read_yaml
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import ModelError, Usage
@@ -117,7 +117,7 @@ def check_models(path: Path) -> bool:
     library = Library([Root(path.parent.parent, "", "user"), *SHIPPED.roots], SHIPPED)
     found = library.config("models")
     for problem in library.problems:
-        render(problem)
+        render_problem(problem)
     if found is None or library.problems.errors:
         return False
     catalogue = Catalogue.of(found.data, origins(found))
@@ -132,7 +132,7 @@ def check_scripts(path: Path) -> bool:
     problems = Problems()
     rules = read_yaml(path, problems, read_script)
     for problem in problems:
-        render(problem)
+        render_problem(problem)
     if rules is None or problems.errors:
         return False
     gateway = ScriptedGateway(rules)

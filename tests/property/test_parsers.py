@@ -18,7 +18,7 @@ import pytest
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import Problem, render
+from skillrun.language.text.diagnostics import Problem, render_problem
 from skillrun.language.text.source import MAX_BYTES
 from tests.property.bombs import BOMBS
 from tests.property.mutants import LIBRARY, mutants
@@ -133,7 +133,7 @@ def test_every_mutant_of_a_shipped_file_is_checked_or_refused_at_a_place_in_it(t
         check_library(library)
         for problem in library.problems:
             check_place(problem, library, f"seed {seed}, mutant {number} of {path}")
-            assert render(problem).isprintable() or "\n" in render(problem)
+            assert render_problem(problem).isprintable() or "\n" in render_problem(problem)
         refused += library.problems.errors
         place.unlink()
         earlier = library
@@ -142,7 +142,7 @@ def test_every_mutant_of_a_shipped_file_is_checked_or_refused_at_a_place_in_it(t
 
 def check_place(problem: Problem, library: Library, label: str) -> None:
     """A problem stands in its file: on a line that there is, at most one behind its last character."""
-    sources = [source for source in library.files.values() if source.shown == problem.path]
+    sources = [source for source in library.files.values() if source.label == problem.path]
     if not sources:  # what cannot be read has no lines
         assert (problem.line, problem.column) == (1, 1) or problem.code == "encoding", f"{label}: {problem}"
         return

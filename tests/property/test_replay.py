@@ -143,7 +143,8 @@ def assert_again_is_like_new(old: Story, made: Bench, here: Path) -> Story | Non
     again = made.again(old.runs)
     assert Counter(again.calls) == Counter({call: n for call, n in Counter(fresh.calls).items() if call not in known})
     assert again.files == fresh.files
-    assert again.state == fresh.state
+    pinned = {**again.state["models"], **fresh.state["models"]}  # what the run before has settled stays so
+    assert again.state == {**fresh.state, "models": pinned}
     return again
 
 
@@ -168,7 +169,8 @@ def test_an_edit_leaves_the_phases_alone_that_do_not_follow(case: Workflows, dat
         assert {address.split("/")[1] for address, _ in again.calls} <= set(touched)
         for name in case.phases:
             if name not in touched:
-                assert again.files[f"summaries/{name}.md"] == files[f"summaries/{name}.md"]
+                summary = f"summaries/{name}.md"  # a phase that ends the run has none
+                assert again.files.get(summary) == files.get(summary)
         mine = {path for path in files if path.startswith(tuple(f"{name}-" for name in touched))}
         improved = {step.get("writes") for name in touched for step in case.phases[name].front["steps"]}
         for path in files.keys() - mine - improved - {f"summaries/{name}.md" for name in touched}:

@@ -8,13 +8,13 @@ import pytest
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.check.checker import check_library
 from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.files.kinds import SUMMARY_KEYS, VERBS
 from skillrun.language.files.parse import parse_phase
+from skillrun.language.files.verbs import SUMMARY_KEYS, VERBS
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, TESTS
-from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, ENTRIES
-from skillrun.language.text.diagnostics import Problems, render
+from skillrun.language.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS
+from skillrun.language.text.diagnostics import Problems, render_problem
 from skillrun.language.text.document import parse_document
 from skillrun.language.text.reading import read_source
 
@@ -38,8 +38,8 @@ def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path
         path.write_text(text, encoding="utf-8")
     library = Library(search_path(tmp_path))
     check_library(library, COMMANDS)
-    assert [render(problem) for problem in library.problems] == []
-    assert files.keys() <= {source.shown for source in library.files.values()}
+    assert [render_problem(problem) for problem in library.problems] == []
+    assert files.keys() <= {source.label for source in library.files.values()}
 
 
 def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:
         assert document is not None
         parse_phase(document, "phase", problems)
         found = [problem for problem in problems if problem.code != "unused-section"]
-        assert [render(problem) for problem in found] == [], snippet
+        assert [render_problem(problem) for problem in found] == [], snippet
 
 
 def _words(texts: list[str]) -> set[str]:
@@ -80,11 +80,11 @@ def test_the_manual_has_a_row_for_each_filter_and_function() -> None:
     """As its entry says it, and no other row; Jinja's filters stand in rows by what they are for."""
     _, _, text = MANUAL.read_text(encoding="utf-8").partition("The project's own:\n")
     own, _, rest = text.partition("Jinja's, eager")
-    assert sorted(_rows(own)) == sorted(entry.row for entry in ENTRIES.values() if not entry.group)
+    assert sorted(_rows(own)) == sorted(builtin.row for builtin in BUILTINS.values() if not builtin.group)
     groups: dict[str, set[str]] = {}
-    for name, entry in ENTRIES.items():
-        if entry.group:
-            groups.setdefault(entry.group, set()).add(name)
+    for name, builtin in BUILTINS.items():
+        if builtin.group:
+            groups.setdefault(builtin.group, set()).add(name)
     rows = (row.strip("| ").split(" | ") for row in _rows(rest.partition("Tests, after")[0]))
     assert {group: _words([names]) for group, names in rows} == groups
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.words import duration, line_of, spent
-from skillrun.language.files.places import items_of
+from skillrun.language.files.places import enclosing_items
 from skillrun.language.text.diagnostics import hanging, printable
 from skillrun.models.messages import Usage
 from skillrun.runtime.events import (
@@ -104,7 +104,7 @@ class Picture:
 
 def _who(call: CallStarted) -> str:
     """The member, behind the item that it speaks about."""
-    items = items_of(call.address)
+    items = enclosing_items(call.address)
     return f"{items} · {call.member}" if items else call.member
 
 

@@ -61,14 +61,14 @@ def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
 
 def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
-    from skillrun.language.library.wishes import digest, wishes
+    from skillrun.language.library.wishes import consent_digest, wishes
 
     wanted = wishes(library)
     if not wanted:
         return ()
     from skillrun.people.consent import has_consent
 
-    return () if has_consent(library.project, digest(wanted)) else wanted
+    return () if has_consent(library.project, consent_digest(wanted)) else wanted
 
 
 def cache_folder() -> Path:
@@ -172,11 +172,11 @@ def other_project_hint(name: str) -> str:
 
 def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
-    from skillrun.language.text.diagnostics import render
+    from skillrun.language.text.diagnostics import render_problem
 
     problems = list(problems)
     for problem in problems:
-        out.note(render(problem) + "\n")
+        out.note(render_problem(problem) + "\n")
     if any(problem.severity == "error" for problem in problems):
         out.note(consequence)
         out.data({"problems": [asdict(problem) for problem in problems]})

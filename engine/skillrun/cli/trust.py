@@ -15,7 +15,7 @@ from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, 
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
-from skillrun.language.library.wishes import Wish, digest, wishes
+from skillrun.language.library.wishes import Wish, consent_digest, wishes
 from skillrun.people import consent
 from skillrun.people.person import has_terminal
 
@@ -44,7 +44,7 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     if not wanted:
         out.line(NONE)
         return _report(wanted, out, trusted=True)
-    trusted = consent.has_consent(library.project, digest(wanted))
+    trusted = consent.has_consent(library.project, consent_digest(wanted))
     _show(library, wanted, out)
     if show or trusted:
         out.line("It is trusted." if trusted else "It is not trusted: `skillrun trust` asks.")
@@ -133,7 +133,7 @@ def _agreed(wanted: Sequence[Wish]) -> bool:
 
 def _keep(library: Library, wanted: Sequence[Wish], out: Output) -> None:
     lines = [f"{wish.span.path}: {wish.key} = {wish.value}" for wish in wanted]
-    path = consent.keep_consent(library.project, digest(wanted), lines)
+    path = consent.keep_consent(library.project, consent_digest(wanted), lines)
     out.line(f"Trusted, until one of these settings changes ({path}). `skillrun trust --revoke` takes it back.")
 
 

@@ -20,7 +20,7 @@ from skillrun.cli.words import counted
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import enclosing_project
-from skillrun.language.text.diagnostics import Problem, UsageError, render
+from skillrun.language.text.diagnostics import Problem, UsageError, render_problem
 
 FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 
@@ -52,7 +52,7 @@ def validate(path: Path | None, strict: bool, json: bool) -> int:
     warnings, files = len(problems) - errors, len(library.files) if part == "." else len(own)
     from_here = list(_from_here(problems, project, path))
     for problem in from_here:
-        out.line(render(problem) + "\n")
+        out.line(render_problem(problem) + "\n")
     out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
     for line in _beside(len(all_problems) - len(problems), own, project, path):
         out.note(line)

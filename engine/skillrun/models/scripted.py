@@ -14,8 +14,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, get_args
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import Key, Keys
 from skillrun.language.replies.attached import attach, last_block
 from skillrun.language.replies.record_schemas import each_answered
 from skillrun.language.templates.expressions import Value

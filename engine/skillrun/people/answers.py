@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
-
-from typing_extensions import TypedDict
+from typing import Any, Final, TypedDict, cast
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean, printable
-from skillrun.language.types.records import Whole, opened
+from skillrun.language.types.records import Whole
 
 
-@opened
 class Question(TypedDict, total=False):
     """What a person is asked. An author's list of questions, or a model, gives it, with keys of its own."""
 
@@ -37,7 +34,6 @@ class Question(TypedDict, total=False):
     """What it is about, where an answer for something else does not count."""
 
 
-@opened
 class Answer(TypedDict, total=False):
     """What was given for a question; without `answer` it is open."""
 
@@ -49,7 +45,6 @@ class Answer(TypedDict, total=False):
     ended: bool
 
 
-@opened
 class QuestionRecord(Question, Answer, total=False):
     """A question with what was given for it, as the run keeps it."""
 

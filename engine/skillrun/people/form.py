@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from skillrun.language.text.border import clean
-from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render
+from skillrun.language.text.diagnostics import Problems, SkillrunError, printable, render_problem
 from skillrun.language.text.document import headings_of
 from skillrun.language.text.reading import source_of
 from skillrun.language.text.source import MAX_BYTES, Source
@@ -142,7 +142,7 @@ def read_form(
     path = place.path / name
     source = source_of(place.read(name, MAX_BYTES), path, str(path), problems)
     if source is None:
-        raise SkillrunError("\n".join(map(render, problems)), f"mend {path}")
+        raise SkillrunError("\n".join(map(render_problem, problems)), f"mend {path}")
     unclear: list[Line] = []
     parts = _Parts(source, questions, phrases, title)
     read: list[_Reading] = []

@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.places import unmarked
 from skillrun.language.files.reader import Reader
-from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render
+from skillrun.language.files.verbs import Key, Keys
+from skillrun.language.text.diagnostics import Problems, SkillrunError, did_you_mean, render_problem
 from skillrun.language.text.document import as_mapping, read_yaml
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Sequence, Span, plain
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, Sequence, Span, plain
 from skillrun.people.answers import (
     PREPARED,
     Answer,
@@ -180,7 +180,7 @@ def read_answers(path: Path) -> Prepared:
     problems = Problems()
     entries = read_yaml(path, problems, _read)
     if problems.errors:
-        text = "\n".join(map(render, problems))
+        text = "\n".join(map(render_problem, problems))
         raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"mend {path}, then run again")
     return Prepared(entries, path)
 
@@ -202,7 +202,7 @@ def _read(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
     return {name: _written(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
 
 
-def _written(entry: Entry, reader: Reader) -> PreparedEntry:
+def _written(entry: MappingEntry, reader: Reader) -> PreparedEntry:
     node = entry.value
     if not isinstance(node, Sequence):
         return PreparedEntry(entry.key.span, _ahead(node, reader), None)

@@ -46,7 +46,7 @@ async def brought_forward(program: Program, store: RunStore) -> tuple[State, lis
 
 def files_of(program: Program) -> dict[str, str]:
     """Every file that the program was read from, with the beginning of its hash."""
-    return {source.shown: sha256_of(source.text)[:16] for source in program.library.files.values()}
+    return {source.label: sha256_of(source.text)[:16] for source in program.library.files.values()}
 
 
 def changed_files(program: Program, state: State) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from skillrun.language.files.definitions import Prompt, Step
 from skillrun.language.templates.expressions import ABSENT, Absent
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.schemas import Shape, quoted
 from skillrun.language.types.types import identifier
 from skillrun.language.types.written_schemas import written_shape
 from skillrun.models.messages import Message
@@ -159,7 +159,7 @@ class Frame:
         value = self.value(step, name, fallback)
         number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
         if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
-            raise StepFailed(f"`{name}` is {shown(value)}; expected {expected}", self.at(step))
+            raise StepFailed(f"`{name}` is {quoted(value)}; expected {expected}", self.at(step))
         return int(number)
 
     def cap(self, step: Step) -> int:

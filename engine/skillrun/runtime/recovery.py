@@ -12,7 +12,7 @@ from typing import Final
 from skillrun.language.files.definitions import PhaseUse
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.given import given_values
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.people.answers import Question
 from skillrun.runtime.events import Notice
 from skillrun.runtime.frame import Evaluator
@@ -59,11 +59,11 @@ def _unusable(run: Run, name: str, summary: Summary) -> str:
     if summary.status not in (*FINAL, WAITS):
         return f"its status is `{summary.status}`"
     if summary.record.get("phase", name) != name:
-        return f"it is that of {shown(summary.phase)}"
+        return f"it is that of {quoted(summary.phase)}"
     if summary.round > run.state.round:
         return f"its round is {summary.round}, and the run is in round {run.state.round}"
     if summary.goto is not None and summary.goto["target"] not in run.program.workflow.phases:
-        return f"it goes back to {shown(summary.goto['target'])}, which is no phase"
+        return f"it goes back to {quoted(summary.goto['target'])}, which is no phase"
     return ""
 
 

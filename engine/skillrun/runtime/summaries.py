@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillrun.language.files.kinds import SUMMARY_KEYS
+from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.expressions import RenderError
 from skillrun.language.text.diagnostics import SkillrunError

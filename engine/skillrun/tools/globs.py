@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from skillrun.collaboration.patterns import MAX_PATTERN
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.ignored import Rules
 from skillrun.tools.readable import Readable, parts_of
 from skillrun.tools.results import Failed
@@ -32,9 +32,9 @@ def glob_rules(pattern: str) -> Rules:
     while match := re.search(r"\{([^{}]*)\}", patterns[0]):
         choices = match[1].split(",")
         if len(patterns) * len(choices) > MAX_CHOICES:
-            raise Failed(f"{shown(pattern)} stands for more than {MAX_CHOICES} patterns")
+            raise Failed(f"{quoted(pattern)} stands for more than {MAX_CHOICES} patterns")
         patterns = [each.replace(match[0], choice, 1) for each in patterns for choice in choices]
     try:
         return Rules(patterns, strict=True)
     except NoPattern:
-        raise Failed(f"{shown(pattern)} is no pattern") from None
+        raise Failed(f"{quoted(pattern)} is no pattern") from None

@@ -6,7 +6,7 @@ The size of a text is its lines, for that is what reading costs; that of a folde
 from __future__ import annotations
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.globs import glob_rules
 from skillrun.tools.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.tools.results import MAX_FILE, Failed, Room, as_answer, count_of, counted, is_binary
@@ -28,7 +28,7 @@ def list_folder(folder: Readable, room: Room, path: str = ".") -> str:
     """What is in a folder. Raises Failed, and what opening it raises."""
     with folder.opened(path) as opened:
         if not opened.is_folder:
-            raise Failed(f"{shown(path)} is a file; use Read")
+            raise Failed(f"{quoted(path)} is a file; use Read")
         start = opened.name
     names = list(folder.names(start))
     plain = [f"{one_line(name)}{'/' if is_folder else ''}" for name, is_folder in names]

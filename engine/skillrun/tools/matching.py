@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST, Kind
 
@@ -44,14 +44,14 @@ def matching(tree: Walked, pattern: str) -> list[str]:
 def _parts(pattern: str) -> tuple[str, ...]:
     """The parts of a pattern; `a/..` goes back as in a path."""
     if "\0" in pattern or len(pattern) > LONGEST:
-        raise PathRefused(f"{shown(pattern)} is no pattern for files")
+        raise PathRefused(f"{quoted(pattern)} is no pattern for files")
     if pattern.startswith("/"):
-        raise PathRefused(f"{shown(pattern)} leads out of its folder", "It is absolute; write it from the folder on.")
+        raise PathRefused(f"{quoted(pattern)} leads out of its folder", "It is absolute; write it from the folder on.")
     parts: list[str] = []
     for part in pattern.split("/"):
         if part == "..":
             if not parts:
-                raise PathRefused(f"{shown(pattern)} leads out of its folder", "It goes up with `..`.")
+                raise PathRefused(f"{quoted(pattern)} leads out of its folder", "It goes up with `..`.")
             parts.pop()
         elif part not in ("", ".") and not (part == ANY and parts[-1:] == [ANY]):
             parts.append(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
 from skillrun.tools.headings import headings
 from skillrun.tools.parser import LARGEST, Definition, NoOutline, Parser
@@ -46,7 +46,7 @@ def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
         definitions = headings(lines_of(content), marked=ending in MARKDOWN)
         return Outlined(name, count, tuple(definitions), "it has no headings")
     if (grammar := grammar_of(name, content)) is None:
-        kind = shown(f".{ending}") if ending else "files without an ending"
+        kind = quoted(f".{ending}") if ending else "files without an ending"
         return Outlined(name, count, (), f"there is none for {kind}, only for {', '.join(ENDINGS)}")
     try:
         return Outlined(name, count, tuple(parser.definitions(grammar, content)), "nothing is defined in it")
@@ -58,7 +58,7 @@ def outline_of_file(folder: Readable, room: Room, parser: Parser, path: str, nam
     """The outline of the file at a path, whose real name is known. Raises Failed, and what opening it raises."""
     file = outlined(parser, name, text_content(folder, path))
     if not file.definitions:
-        has = f"{shown(path)} has {counted(file.lines, 'line')} and no outline"
+        has = f"{quoted(path)} has {counted(file.lines, 'line')} and no outline"
         raise Failed(f"{has}: {file.reason}; use Read or Grep")
     for lines, less in (
         (list(map(in_full, file.definitions)), ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 from skillrun.language.types.fields import SLUG
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 
 
 class PathRefused(SkillrunError):
@@ -16,6 +16,6 @@ def checked_slug(name: str) -> str:
     if SLUG.fullmatch(name):
         return name
     raise UsageError(
-        f"{shown(name)} is no slug",
+        f"{quoted(name)} is no slug",
         "Use small letters, digits and `-`, at most 64, not starting with `-`: `my-feature`.",
     )

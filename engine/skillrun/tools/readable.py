@@ -15,7 +15,7 @@ from posixpath import normpath
 from typing import Final, Self
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.ignored import Ignored, Rules
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Kind, Opened, Tree, entries
@@ -131,7 +131,7 @@ class Readable:
     def _admit(self, name: str, parts: Parts, is_folder: bool, *, ignored: bool) -> None:
         for end in range(1, len(parts) + 1):
             if because := self._why(parts[:end], end < len(parts) or is_folder, ignored=ignored):
-                raise Withheld(f"{shown(name)} is withheld: {because}")
+                raise Withheld(f"{quoted(name)} is withheld: {because}")
 
     def _why(self, parts: Parts, is_folder: bool, *, ignored: bool = False) -> str:
         """Why a file or folder is withheld whose folder is not; empty where it is not."""
@@ -168,7 +168,7 @@ def _rules(secrets: tuple[str, ...]) -> Rules:
     try:
         return Rules(map(_plain, secrets), strict=True)
     except NoPattern as error:
-        raise SkillrunError(f"{shown(str(error))} under `repository.withheld` is no pattern") from None
+        raise SkillrunError(f"{quoted(str(error))} under `repository.withheld` is no pattern") from None
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.outline import outline_below
 from skillrun.tools.readable import Readable
 from skillrun.tools.results import Failed, Room, lines_of, numbered, text_content
@@ -22,14 +22,14 @@ def read_lines(folder: Readable, room: Room, path: str, offset: int = 1, limit: 
     if not lines:
         return "(the file is empty)"
     if offset > len(lines):
-        raise Failed(f"{shown(path)} has {len(lines)} lines")
+        raise Failed(f"{quoted(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
     numbered_lines = numbered(wanted, offset)
     kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(numbered_lines)
     if limit is None and len(kept) < len(numbered_lines):
         kept = room.less(NOTE).fitting(numbered_lines)
     if not kept:
-        raise Failed(f"there is no room left for line {offset} of {shown(path)}; answer with what you have")
+        raise Failed(f"there is no room left for line {offset} of {quoted(path)}; answer with what you have")
     last = offset + len(kept) - 1
     if last < len(lines):
         kept.append(f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})")

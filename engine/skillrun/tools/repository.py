@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from skillrun.collaboration.patterns import MAX_PATTERN
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.schemas import Shape, quoted
 from skillrun.tools.listing import glob, list_folder
 from skillrun.tools.overview import outline
 from skillrun.tools.readable import SECONDS, Readable
@@ -63,7 +63,7 @@ class Repository:
 
     def _answer(self, name: str, arguments: Mapping[str, Any], room: Room) -> str:
         if name not in _TOOLS:
-            return f"error: there is no tool {shown(name)}; there are {', '.join(TOOLS)}"
+            return f"error: there is no tool {quoted(name)}; there are {', '.join(TOOLS)}"
         given = {key: value for key, value in arguments.items() if value is not None}
         if wrong := _unusable(given) or "; ".join(each.message for each in Shape(TOOLS[name]).check(given)):
             return f"error: {wrong}"
@@ -77,7 +77,7 @@ class Repository:
         except TimeoutError:
             return f"error: stopped after {SECONDS:g} seconds; use a narrower path"
         except (FileNotFoundError, NotADirectoryError):
-            return f"error: there is no {shown(given.get('path', '.'))}"
+            return f"error: there is no {quoted(given.get('path', '.'))}"
         except OSError as error:
             return f"error: {error.strerror or 'it cannot be read'}"
 
@@ -93,11 +93,11 @@ def _unusable(arguments: Mapping[str, Any]) -> str:
         return f"{len(arguments)} arguments are too many"
     for name, value in arguments.items():
         if isinstance(value, (dict, list)):
-            return f"{shown(name)} is no text and no number"
+            return f"{quoted(name)} is no text and no number"
         if isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER:
-            return f"{shown(name)} is a number that is too large"
+            return f"{quoted(name)} is a number that is too large"
         if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
-            return f"{shown(name)} is longer than {LONGEST:,} characters"
+            return f"{quoted(name)} is longer than {LONGEST:,} characters"
     return ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.readable import Readable
 
 MAX_RESULT: Final = 12_000  # characters
@@ -63,13 +63,13 @@ def text_content(folder: Readable, name: str, *, judged: bool = False) -> bytes:
     """What a text file holds. Raises Failed, and what opening it raises; `judged` is a name that the folder gave."""
     with folder.opened(name, judged=judged) as opened:
         if opened.is_folder:
-            raise Failed(f"{shown(name)} is a folder; use List")
+            raise Failed(f"{quoted(name)} is a folder; use List")
         with open(opened.descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
-        raise Failed(f"{shown(name)} is larger than {MAX_FILE:,} bytes")
+        raise Failed(f"{quoted(name)} is larger than {MAX_FILE:,} bytes")
     if is_binary(content):
-        raise Binary(f"{shown(name)} is a binary file")
+        raise Binary(f"{quoted(name)} is a binary file")
     return content
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, Self
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.owner import is_own
 from skillrun.tools.paths import PathRefused
 
@@ -139,7 +139,7 @@ class Tree:
         with self._walked(name) as (folder, leaf):
             status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
-            raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS)
+            raise PathRefused(f"{quoted(name)} leads through a symbolic link", NO_LINKS)
         return status
 
     def known(self, name: str) -> os.stat_result | None:
@@ -228,10 +228,10 @@ class Tree:
         """The descriptor of the folder in which a name stands, and its last part, which is not followed: to write,
         rename or remove it there. With `create` the folders on the way are made, with this mode."""
         if name.startswith("/"):
-            raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+            raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
         folder, _, leaf = _checked(name).rpartition("/")
         if leaf in ("", ".", ".."):
-            raise PathRefused(f"{shown(name)} is no name of a file")
+            raise PathRefused(f"{quoted(name)} is no name of a file")
         if create and folder:
             self.make(folder, mode)
         descriptor = self._folder(folder or ".")
@@ -286,9 +286,9 @@ class Tree:
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         if not stat.S_ISREG(status.st_mode):
-            raise PathRefused(f"{shown(name)} is no regular file", "" if self.links else SPECIAL)
+            raise PathRefused(f"{quoted(name)} is no regular file", "" if self.links else SPECIAL)
         if status.st_nlink > 1 and not self.links:
-            raise PathRefused(f"{shown(name)} has another name somewhere (a hard link)", NO_LINKS)
+            raise PathRefused(f"{quoted(name)} has another name somewhere (a hard link)", NO_LINKS)
 
     @contextmanager
     def _walked(self, name: str, trail: list[str] | None = None) -> Iterator[tuple[int, str]]:
@@ -298,7 +298,7 @@ class Tree:
         trail = [] if trail is None else trail
         todo = _checked(name).split("/")[::-1]
         if name.startswith("/"):
-            raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+            raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
         walked = [self._root]
         left = MOST_LINKS
         leaf = last = "."
@@ -309,7 +309,7 @@ class Tree:
                     continue
                 if part == "..":
                     if len(walked) == 1:
-                        raise PathRefused(f"{shown(name)} leads out of its folder", "It goes up with `..`.")
+                        raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
                     os.close(walked.pop())
                     trail.pop()
                     continue
@@ -317,7 +317,7 @@ class Tree:
                 if target is not None:
                     left -= 1
                     if left < 0:
-                        raise PathRefused(f"{shown(name)} is no path that can be followed")
+                        raise PathRefused(f"{quoted(name)} is no path that can be followed")
                     if target.startswith("/"):
                         target = self._below(target, name)
                         trail.clear()
@@ -334,7 +334,7 @@ class Tree:
             yield walked[-1], leaf
         except OSError as error:
             if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and self._target(walked[-1], last)):
-                raise PathRefused(f"{shown(name)} leads through a symbolic link", NO_LINKS) from None
+                raise PathRefused(f"{quoted(name)} leads through a symbolic link", NO_LINKS) from None
             self._named(error, name)
             raise
         finally:
@@ -355,7 +355,7 @@ class Tree:
         for base in (self._real, str(self.path)):
             if target == base or target.startswith(base.rstrip("/") + "/"):
                 return target[len(base.rstrip("/")) :].lstrip("/") or "."
-        raise PathRefused(f"{shown(name)} leads out of its folder", "A symbolic link in it leads out.")
+        raise PathRefused(f"{quoted(name)} leads out of its folder", "A symbolic link in it leads out.")
 
 
 def _opened(path: Path, *, links: bool) -> int:
@@ -386,11 +386,11 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 def _checked(name: str) -> str:
     """The name, where it can be one at all."""
     if "\0" in name:
-        raise PathRefused(f"the path {shown(name)} has a NUL character in it")
+        raise PathRefused(f"the path {quoted(name)} has a NUL character in it")
     if len(name) > LONGEST:
         raise PathRefused(f"a path has at most {LONGEST:,} characters, and this one has {len(name):,}")
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
-        raise PathRefused(f"the path {shown(name)} has half a character in it") from None
+        raise PathRefused(f"the path {quoted(name)} has half a character in it") from None
     return name

@@ -9,7 +9,7 @@ from skillrun.language.check.checker import check_workflow
 from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, search_path
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 from skillrun.people.prepared import Prepared, read_answers
 from skillrun.people.refusal import asks, check_answers, refusal
 
@@ -32,7 +32,7 @@ def program(folder: Path, steps: str, files: dict[str, str] | None = None, workf
         path.write_text(dedent(text).lstrip(), "utf-8")
     library = Library([Root(folder, "", "project")])
     found = check_workflow(library, "demo")
-    assert found is not None, "\n".join(map(render, library.problems))
+    assert found is not None, "\n".join(map(render_problem, library.problems))
     return found
 
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.files.kinds import LOOKUP
+from skillrun.language.files.verbs import LOOKUP
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.library.secrets import secret_names

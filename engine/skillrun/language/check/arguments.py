@@ -8,12 +8,12 @@ from __future__ import annotations
 from jinja2 import nodes
 
 from skillrun.language.check.comparisons import KINDS
-from skillrun.language.templates.entry import REFUSED, Entry, Inferring
+from skillrun.language.templates.builtin import REFUSED, Builtin, Inferring
 from skillrun.language.types.types import Type
 
 
 def check_arguments(
-    inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, entry: Entry, types: list[Type]
+    inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, builtin: Builtin, types: list[Type]
 ) -> None:
     """Report what a filter or function is given and cannot take; `types` are those of its arguments in order."""
     is_filter = isinstance(node, nodes.Filter)
@@ -21,14 +21,14 @@ def check_arguments(
     for place, (argument, given) in enumerate(zip([*value, *node.args], types, strict=True)):
         if argument is None:
             continue
-        if place == 0 and is_filter and given.kind in REFUSED[entry.takes]:
+        if place == 0 and is_filter and given.kind in REFUSED[builtin.takes]:
             inferring.report(node, "arguments", f"`{name}` takes a list; here is {KINDS[given.kind]}")
-        elif place in entry.numbers:
+        elif place in builtin.numbers:
             _check_number(inferring, argument, name, given)
     for option in node.kwargs:
-        if option.key in entry.numbers:
+        if option.key in builtin.numbers:
             _check_number(inferring, option.value, name, inferring.infer(option.value))
-    if entry.takes == "a text" and types and types[0].kind in ("record", "list", "map"):
+    if builtin.takes == "a text" and types and types[0].kind in ("record", "list", "map"):
         message = f"`{name}` searches a text; here is {KINDS[types[0].kind]}, which is searched as JSON"
         hint = "write `| tojson` where that is meant, or name the text in it"
         inferring.report(node, "arguments", message, hint, "warning")

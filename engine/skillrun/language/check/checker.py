@@ -14,15 +14,15 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.habits import unread
-from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_names, seats_type
+from skillrun.language.check.names import PHASE_RECORD, SYSTEM, base_types, seats_type
 from skillrun.language.check.program import CheckedProtocol, Program
 from skillrun.language.check.record_reads import Read, read_in, warn_of_unread
 from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.steps import check_material, check_steps
 from skillrun.language.check.workflows import WorkflowCheck
 from skillrun.language.files.definitions import Phase, PhaseUse, Step
-from skillrun.language.files.kinds import LOOKUP, TOOLS
 from skillrun.language.files.parse import check_kind
+from skillrun.language.files.verbs import LOOKUP, TOOLS
 from skillrun.language.library.library import Library
 from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.library.secrets import check_secret_names
@@ -123,8 +123,10 @@ class Checker:
         """
         with suppress(GivenUp):
             self._engine_files()
-        for one in self._unused if not self.problems.errors else ():
-            self.problems.report(one.span, "unused-input", f"nothing reads the input `{one.name}`", severity="warning")
+        for input_ in self._unused if not self.problems.errors else ():
+            self.problems.report(
+                input_.span, "unused-input", f"nothing reads the input `{input_.name}`", severity="warning"
+            )
 
     def _engine_files(self) -> None:
         for name, names in SYSTEM.items():
@@ -150,7 +152,7 @@ class Checker:
             return None
         read: set[str] = set()
         inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
-        names = base_names(inputs, ANY, settings.config, settings.features)
+        names = base_types(inputs, ANY, settings.config, settings.features)
         del names["state"]
         names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
         scope = Scope(
@@ -210,12 +212,14 @@ class Checker:
     def _recorded(self, check: WorkflowCheck) -> Read:
         """What is read of the steps' records; fields of a phase's step that nobody reads are warned of."""
         files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
-        files += [(list(check.steps(name)), one.reads) for name, one in check.traces.items()]
-        files += [(one.protocol.walk(), one.reads) for one in self._protocols.values() if one is not None]
-        found = read_in(files)
+        files += [(list(check.steps(name)), trace.reads) for name, trace in check.traces.items()]
+        files += [
+            (checked.protocol.walk(), checked.reads) for checked in self._protocols.values() if checked is not None
+        ]
+        read = read_in(files)
         for phase in check.phases.values() if not self.problems.errors else ():
-            warn_of_unread(phase.walk(), found, self.library, self.problems)
-        return found
+            warn_of_unread(phase.walk(), read, self.library, self.problems)
+        return read
 
     def _phase(self, use: PhaseUse) -> Phase | None:
         self._phases.add(use.skill)

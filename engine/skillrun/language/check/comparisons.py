@@ -35,21 +35,21 @@ def doubtful(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
     """
     if sign in ("in", "notin"):
         return _contained(left, right, name)
-    one, other = _sort(left), _sort(right)
-    if not one or not other:
+    left_sort, right_sort = _sort(left), _sort(right)
+    if not left_sort or not right_sort:
         return None
     if sign in _ORDER:
-        if one != other or one == "record":
+        if left_sort != right_sort or left_sort == "record":
             message = f"`{name}` is {KINDS[left.kind]}; `{_ORDER[sign]}` cannot compare it with {KINDS[right.kind]}"
             return Doubt("type", message, _instead(left, right))
         return _beyond(left, sign, right, name)
-    if one != other:
+    if left_sort != right_sort:
         return Doubt("never", f"`{name}` is {KINDS[left.kind]}, never {KINDS[right.kind]}", _instead(left, right))
     return _unknown(left, right, name)
 
 
-def _sort(one: Type) -> str:
-    return _SAME.get(one.kind, one.kind) if one.kind in KINDS else ""
+def _sort(type_: Type) -> str:
+    return _SAME.get(type_.kind, type_.kind) if type_.kind in KINDS else ""
 
 
 def _contained(left: Type, right: Type, name: str) -> Doubt | None:
@@ -66,11 +66,11 @@ def _contained(left: Type, right: Type, name: str) -> Doubt | None:
 
 def _instead(left: Type, right: Type) -> str:
     """What to write instead of a comparison of two kinds."""
-    for one, other in ((left, right), (right, left)):
+    for side, other in ((left, right), (right, left)):
         literal = _literal(other)
-        if one.kind == "number" and isinstance(literal, str):
+        if side.kind == "number" and isinstance(literal, str):
             return f"write `{literal}` without quotes" if _is_number(literal) else "compare it with a number"
-        if one.kind == "number" and other.kind == "text":
+        if side.kind == "number" and other.kind == "text":
             return "`| int` reads a number from a text"
     fields = (left if left.kind == "record" else right).fields
     if fields and "record" in (left.kind, right.kind):
@@ -86,8 +86,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _literal(one: Type) -> Any:
-    return one.values[0] if one.values is not None and len(one.values) == 1 and not one.tunable else None
+def _literal(type_: Type) -> Any:
+    return type_.values[0] if type_.values is not None and len(type_.values) == 1 and not type_.tunable else None
 
 
 def _unknown(left: Type, right: Type, name: str) -> Doubt | None:

@@ -12,30 +12,30 @@ from skillrun.language.files.definitions import Check
 from skillrun.language.library.lookups import Settings
 from skillrun.language.library.modes import MODES
 from skillrun.language.templates.expressions import RenderError, Template
-from skillrun.language.text.source import Entry, Mapping, Node, Span
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Span
 from skillrun.language.types.types import identifier
 
 
 def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings) -> None:
     """Report each check that does not hold, at what the strongest layer of the config says of it."""
     problems = reached.problems
-    for one in checks:
+    for check in checks:
         before = len(list(problems))
         scope = Scope(reached, settings, {"config": settings.config}, problems)
-        scope.condition(one.must)
-        if one.say is not None:
-            scope.needed(one.say, "say")
-        if one.must is None or one.say is None or settings.data is None or len(list(problems)) > before:
+        scope.condition(check.must)
+        if check.say is not None:
+            scope.needed(check.say, "say")
+        if check.must is None or check.say is None or settings.data is None or len(list(problems)) > before:
             continue
         for mode, data in (("", settings.data), *settings.modes.items()):
             names = {"config": data}
             try:
-                if not one.must.render(names):
-                    place = config_place(one.must, settings, mode) or one.span
-                    problems.report(place, "check", str(one.say.evaluate(names)))
+                if not check.must.render(names):
+                    place = config_place(check.must, settings, mode) or check.span
+                    problems.report(place, "check", str(check.say.evaluate(names)))
                     break
             except RenderError as error:
-                problems.report(one.span, "check", f"this cannot be worked out: {error.message}")
+                problems.report(check.span, "check", f"this cannot be worked out: {error.message}")
                 break
 
 
@@ -55,21 +55,21 @@ def config_place(template: Template, settings: Settings, mode: str = "") -> Span
 def _paths(expression: nodes.Expr) -> Iterator[list[str]]:
     """The paths below `config` that an expression reads, each as far as it goes, in the order in which they stand."""
     inner: set[int] = set()
-    found = expression.find_all((nodes.Getattr, nodes.Getitem))
-    for node in [*([expression] if isinstance(expression, nodes.Getattr | nodes.Getitem) else []), *found]:
+    inner_paths = expression.find_all((nodes.Getattr, nodes.Getitem))
+    for node in [*([expression] if isinstance(expression, nodes.Getattr | nodes.Getitem) else []), *inner_paths]:
         if id(node) not in inner:
-            inner.update(id(one) for one in node.find_all((nodes.Getattr, nodes.Getitem)))
+            inner.update(id(part) for part in node.find_all((nodes.Getattr, nodes.Getitem)))
             owner, *path = fact(node).path or ("",)
             if owner == "config" and path:
                 yield path
 
 
-def _entry(layer: Mapping, path: list[str]) -> Entry | None:
-    entry: Entry | None = None
+def _entry(layer: Mapping, path: list[str]) -> MappingEntry | None:
+    entry: MappingEntry | None = None
     node: Node = layer
     for name in path:
         entries = node.entries if isinstance(node, Mapping) else {}
-        entry = next((one for key, one in entries.items() if identifier(key) == name), None)
+        entry = next((entry for key, entry in entries.items() if identifier(key) == name), None)
         if entry is None:
             return None
         node = entry.value

@@ -26,7 +26,7 @@ _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 def member_of(members: Type) -> Type:
     """A member; where every one that can be is known to have a variant, so has it a lens."""
     known = _named(members)
-    return VARIANT if known and all(isinstance(one, str) and ":" in one for one in known) else MEMBER
+    return VARIANT if known and all(isinstance(member, str) and ":" in member for member in known) else MEMBER
 
 
 def check_members(scope: Scope, step: Step, members: Type) -> None:
@@ -35,10 +35,10 @@ def check_members(scope: Scope, step: Step, members: Type) -> None:
         _check_named(scope, "member", step.main, members)
 
 
-def _check_named(scope: Scope, kind: str, value: Value, found: Type) -> None:
+def _check_named(scope: Scope, kind: str, value: Value, type_: Type) -> None:
     """Report the members or models that a value can name and that there are not."""
     look = _look(scope, kind)
-    for written in _named(found) if look is not None else ():
+    for written in _named(type_) if look is not None else ():
         if look is not None and written is not None:
             for span in scope.lookups.places(value, written, scope.settings):
                 look(written, span)
@@ -51,10 +51,10 @@ def _look(scope: Scope, kind: str) -> Callable[[str, nodes.Span], None] | None:
 
 def _named(members: Type) -> list[Any]:
     """Every member that a value can name."""
-    found: list[Any] = []
+    named: list[Any] = []
     for value in members.values or ():
-        found.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value])
-    return found
+        named.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value])
+    return named
 
 
 def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> None:
@@ -81,12 +81,12 @@ def check_twice(scope: Scope, step: Step, members: Type) -> None:
     for several in members.values or () if step.main is not None else ():
         assert step.main is not None
         listed = several if isinstance(several, list) else []
-        for one in [one for place, one in enumerate(listed) if one in listed[:place]][:1]:
-            here = [item.span for item in step.main.items or () if item.literal == one][1:2]
-            spans = here or places_of_second(scope.settings.layers, several, one) or [step.main.span]
+        for member in [member for place, member in enumerate(listed) if member in listed[:place]][:1]:
+            here = [item.span for item in step.main.items or () if item.literal == member][1:2]
+            spans = here or places_of_second(scope.settings.layers, several, member) or [step.main.span]
             for span in spans:
                 hint = "a variant or a model tells members apart"
-                scope.report(span, "duplicate-member", f"`{one}` is seated twice", hint)
+                scope.report(span, "duplicate-member", f"`{member}` is seated twice", hint)
 
 
 def check_given(
@@ -105,10 +105,10 @@ def check_given(
     value = step.values.get("with", Value(step.span))
     given = value.entries or {}
     named = set(map(identifier, given))
-    for name, one in given.items():
+    for name, handed in given.items():
         field = fields.get(identifier(name))
         if field is not None:
-            _check_known(scope, field, one, types.fields.get(name, ANY))
+            _check_known(scope, field, handed, types.fields.get(name, ANY))
         else:
             hint = suggest(name, fields) or "it takes none"
             has = "has an" if label.startswith("none") else "has no"
@@ -119,9 +119,9 @@ def check_given(
             scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
 
 
-def _check_known(scope: Scope, field: Field, value: Value, one: Type) -> None:
+def _check_known(scope: Scope, field: Field, value: Value, type_: Type) -> None:
     """Whether a value fits its field: one that is written out, or the one that the config has."""
-    known = one.values or ()
+    known = type_.values or ()
     if not check_literal(scope, field, value) or value.template is None or value.literal is not None or len(known) != 1:
         return
     if field.type.word in ("integer", "number") and (error := coerce(replace(field, fallback=None), known[0]).error):
@@ -151,32 +151,34 @@ def declared(
     """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
     scope = Scope(reached, settings, names, reached.problems)
-    choices = {one.name: scope.infer(one.item.choices) for one in fields if isinstance(one.item.choices, Template)}
-    for one in fields:
-        if one.default is not None:
-            _check_named(scope, one.item.word, one.default, scope.value(one.default))
-        for template in templates_of(one.item) if one.item.kind == "record" else ():
+    choices = {
+        field.name: scope.infer(field.item.choices) for field in fields if isinstance(field.item.choices, Template)
+    }
+    for field in fields:
+        if field.default is not None:
+            _check_named(scope, field.item.word, field.default, scope.value(field.default))
+        for template in templates_of(field.item) if field.item.kind == "record" else ():
             scope.infer(template)
     if reads is not None:
         reads |= scope.reads
-    found = of_fields(fields, label, choices).fields
+    types = of_fields(fields, label, choices).fields
     node = document.front.get(label)
-    kinds = {identifier(one.name): one.item.word for one in fields}
+    kinds = {identifier(field.name): field.item.word for field in fields}
     written: dict[str, nodes.Node] = {}
     if isinstance(node, nodes.Mapping):
         written = {identifier(_NOTATION.sub("", key)): entry.value for key, entry in node.entries.items()}
     for name, declaration in written.items():
-        if name in found and isinstance(declaration, nodes.Mapping):
-            _check_choices(reached, found[name], declaration)
+        if name in types and isinstance(declaration, nodes.Mapping):
+            _check_choices(reached, types[name], declaration)
             fallback = declaration.get("fallback")
             if isinstance(fallback, nodes.Scalar) and (look := _look(scope, kinds.get(name, ""))):
                 look(str(fallback.value), fallback.span)
-    return record({**dict.fromkeys(written, ANY), **found}, label)
+    return record({**dict.fromkeys(written, ANY), **types}, label)
 
 
-def _check_choices(reached: Reached, one: Type, declaration: nodes.Mapping) -> None:
+def _check_choices(reached: Reached, type_: Type, declaration: nodes.Mapping) -> None:
     """The literal default and fallback are among the values that a template yields."""
-    known = [str(value) for value in one.values or ()] if one.tunable else []
+    known = [str(value) for value in type_.values or ()] if type_.tunable else []
     for name in ("default", "fallback"):
         node = declaration.get(name)
         literal = node.value if isinstance(node, nodes.Scalar) and isinstance(node.value, str) else ""

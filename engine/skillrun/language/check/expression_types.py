@@ -10,13 +10,14 @@ from jinja2 import nodes
 
 from skillrun.language.check.arguments import check_arguments
 from skillrun.language.check.comparisons import doubtful
-from skillrun.language.check.facts import denied, facts, named
+from skillrun.language.check.facts import denied, dotted_path, facts
+from skillrun.language.check.hyphens import meant_by_difference
 from skillrun.language.check.known import Known
 from skillrun.language.check.record_reads import READ
 from skillrun.language.templates.gives import constant, keyword
 from skillrun.language.templates.interpreter import written
 from skillrun.language.templates.tests import SIGNS
-from skillrun.language.templates.vocabulary import ENTRIES, TEXT_FILTERS
+from skillrun.language.templates.vocabulary import BUILTINS, TEXT_FILTERS
 from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.types import (
     ANY,
@@ -69,14 +70,14 @@ class Expressions(Known):
         self.left = STEPS + STEPS_FOR_EACH * len(self.template.text.value)
 
     def printed(self, node: nodes.Node) -> None:
-        one = self.infer(node)
+        type_ = self.infer(node)
         while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
             node = node.node
         guard = written(node)
         hint = (
             f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
         )
-        self.needed(node, one, hint)
+        self.needed(node, type_, hint)
 
     def infer(self, node: nodes.Node) -> Type:
         self.left -= 1
@@ -91,14 +92,14 @@ class Expressions(Known):
         return BOOLEAN if isinstance(node, nodes.Not) else ANY
 
     def name(self, node: nodes.Name) -> Type:
-        one = self.names.get(node.name)
+        type_ = self.names.get(node.name)
         if node.name == HISTORY:
             self.reads.add(HISTORY)
-        if one is None:
+        if type_ is None:
             hint = self.explain(node.name) or suggest(node.name, sorted(self.names))
             self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
             return ANY
-        return self.settled(node, one)
+        return self.settled(node, type_)
 
     def whole(self, node: nodes.Name) -> Type:
         """A name that is read as a whole, or by fields that only the run knows."""
@@ -112,7 +113,7 @@ class Expressions(Known):
         if key == "summary" and id(node) not in self._ruled:
             self.reads.add(SUMMARY)
         of = node.node.name if isinstance(node.node, nodes.Name) else "*"
-        if of == "*" and (path := named(node)):
+        if of == "*" and (path := dotted_path(node)):
             self.reads.add(path)
         if isinstance(key, str) and (whose := self._owner_of_record(node.node)):
             self._ruled.add(id(node.node))
@@ -126,13 +127,13 @@ class Expressions(Known):
         else:
             owner = self.infer(node.node)
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
-        one = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
+        type_ = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
-            one = one.maybe(owner.unless)
-        one = self.settled(node, one)
-        if one.unless is not None:
-            self._unless[id(node)] = one.unless - NEVER
-        return one
+            type_ = type_.maybe(owner.unless)
+        type_ = self.settled(node, type_)
+        if type_.unless is not None:
+            self._unless[id(node)] = type_.unless - NEVER
+        return type_
 
     def _owner_of_record(self, node: nodes.Node) -> str:
         """Whose record it is: a name, or `*`; nothing where it is none."""
@@ -169,14 +170,14 @@ class Expressions(Known):
 
     def known_field(self, node: nodes.Node, owner: Type, key: str) -> Type | None:
         """The field of a record; None, and a problem, where it does not have it."""
-        one = owner.fields.get(identifier(key))
-        if one is None:
+        type_ = owner.fields.get(identifier(key))
+        if type_ is None:
             label = owner.called or "it"
             special = self.explain(f"{label}.{identifier(key)}")
             lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
             hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
-        return one
+        return type_
 
     def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """The field at `path` of a list's items."""
@@ -193,7 +194,7 @@ class Expressions(Known):
     def listing(self, node: nodes.List | nodes.Tuple) -> Type:
         items = [self.infer(item) for item in node.items]
         literal = [constant(item) for item in node.items]
-        values = (literal,) if all(one is not None for one in literal) else None
+        values = (literal,) if all(value is not None for value in literal) else None
         return list_of(merged(items))._replace(values=values)
 
     def mapping(self, node: nodes.Dict) -> Type:
@@ -241,46 +242,22 @@ class Expressions(Known):
             self.report(node, *doubt)
 
     def test(self, node: nodes.Test) -> Type:
-        left, right = self.infer(node.node), [self.infer(one) for one in node.args]
+        left, right = self.infer(node.node), [self.infer(argument) for argument in node.args]
         if node.name in SIGNS and right:
             self.compared(node.args[0], left, SIGNS[node.name], right[0], written(node.node))
         return BOOLEAN
 
     def compute(self, node: nodes.BinExpr) -> Type:
-        if isinstance(node, nodes.Sub) and (meant := self.hyphenated(node)):
+        if isinstance(node, nodes.Sub) and (meant := meant_by_difference(node, self.names)):
             self.report(node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{meant}`")
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
-        for side, one in sides:
-            self.needed(side, one, f"write `({written(side)} or …)`, or give it a `default`")
+        for side, type_ in sides:
+            self.needed(side, type_, f"write `({written(side)} or …)`, or give it a `default`")
         if not isinstance(node, nodes.Add):
             return NUMBER
-        filled = any(one.filled for _, one in sides)
-        return merged(one for _, one in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
-
-    def hyphenated(self, node: nodes.Sub) -> str:
-        """The name that is meant where a difference is read: `a-b` for `a_b`."""
-        right: Any = node.right
-        while isinstance(right, nodes.Getattr | nodes.Getitem | nodes.Filter):
-            right = right.node
-        match node.left, right:
-            case nodes.Name(name=left), nodes.Name(name=base) if self.names.get(left, TEXT).kind not in (
-                "number",
-                "any",
-            ):
-                return f"{left}_{base}" if f"{left}_{base}" in self.names else ""
-            case nodes.Getattr(node=owner, attr=left), nodes.Name(name=base) if _is_path(owner):
-                fields = self.at(owner).fields
-                return f"{left}_{base}" if left not in fields and f"{left}_{base}" in fields else ""
-        return ""
-
-    def at(self, path: nodes.Node) -> Type:
-        """What a path leads to, as far as the names tell; it is not checked."""
-        if isinstance(path, nodes.Name):
-            return self.names.get(path.name, ANY)
-        assert isinstance(path, nodes.Getattr)
-        owner = self.at(path.node)
-        return owner.fields.get(identifier(path.attr), ANY) if owner.kind == "record" else owner.item or ANY
+        filled = any(type_.filled for _, type_ in sides)
+        return merged(type_ for _, type_ in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
 
     def concat(self, node: nodes.Concat) -> Type:
         for part in node.nodes:
@@ -289,7 +266,7 @@ class Expressions(Known):
 
     def call(self, node: nodes.Call) -> Type:
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
-        arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(one) for one in node.args]
+        arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(argument) for argument in node.args]
         self.calls.append((name, node.args, arguments))
         return self.called(node, name, arguments)
 
@@ -301,36 +278,29 @@ class Expressions(Known):
         return self.name(node)
 
     def filter(self, node: nodes.Filter) -> Type:
-        one = self.infer(node.node) if node.node is not None else TEXT
+        type_ = self.infer(node.node) if node.node is not None else TEXT
         arguments = self.arguments(node)
         attribute = keyword(node, "attribute")
         if isinstance(attribute, str) and node.name != "map":
-            self.attribute(node, one, attribute)
-        self.calls.append((node.name, [node, *node.args], [one, *arguments]))
-        return self.called(node, node.name, [one, *arguments])
+            self.attribute(node, type_, attribute)
+        self.calls.append((node.name, [node, *node.args], [type_, *arguments]))
+        return self.called(node, node.name, [type_, *arguments])
 
     def called(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
         """What a filter or function gives, whose arguments are checked."""
-        if name not in ENTRIES:
+        if name not in BUILTINS:
             return ANY
-        check_arguments(self, node, name, ENTRIES[name], types)
-        return ENTRIES[name].result(self, node, types)
+        check_arguments(self, node, name, BUILTINS[name], types)
+        return BUILTINS[name].result(self, node, types)
 
     def given(self, node: nodes.Filter, types: list[Type]) -> Type:
         """What a filter gives for values of these types."""
-        return ENTRIES[node.name].result(self, node, types) if node.name in ENTRIES else ANY
+        return BUILTINS[node.name].result(self, node, types) if node.name in BUILTINS else ANY
 
     def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
         for argument in node.kwargs:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
-
-
-def _is_path(node: nodes.Node) -> bool:
-    """Whether it is a name with fields of it, and nothing that is computed."""
-    while isinstance(node, nodes.Getattr):
-        node = node.node
-    return isinstance(node, nodes.Name)
 
 
 _RULES: Final[Mapping[type, Callable[[Expressions, Any], Type]]] = {

@@ -29,7 +29,7 @@ def _path(node: nodes.Node) -> Path:
     return (repr(node),)
 
 
-def named(node: nodes.Node) -> str:
+def dotted_path(node: nodes.Node) -> str:
     """The path below a name as `a.b.c`; nothing where it is below something else."""
     owner = node
     while isinstance(owner, nodes.Getattr) or (isinstance(owner, nodes.Getitem) and isinstance(owner.arg, nodes.Const)):

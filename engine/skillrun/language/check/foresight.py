@@ -35,7 +35,7 @@ class Foresight:
         data, modes = program.config, program.modes
         names = dict(inputs.names) if inputs is not None else {}
         unknown = inputs.unknown if inputs is not None else frozenset()
-        if inputs is None or "mode" in unknown or any(one.name == "mode" for one in program.workflow.state):
+        if inputs is None or "mode" in unknown or any(variable.name == "mode" for variable in program.workflow.state):
             return Foresight({"config": data, **names}, unknown, varying(data, modes))
         mode = names["inputs"].get("mode")
         features = resolve_features(data.get("features") or {}, mode, data.get(MODES) or {})
@@ -51,20 +51,20 @@ class Foresight:
         entries = {identifier(name): value for name, value in (given.entries or {}).items()} if given else {}
         values: dict[str, Any] = {}
         unknown: set[str] = set()
-        for one in fields:
-            name = identifier(one.name)
-            found: Any = self.value(entries[name]) if name in entries else ABSENT
-            if isinstance(found, Absent):  # what is handed over and absent is left out
-                if one.default is None:
+        for field in fields:
+            name = identifier(field.name)
+            value: Any = self.value(entries[name]) if name in entries else ABSENT
+            if isinstance(value, Absent):  # what is handed over and absent is left out
+                if field.default is None:
                     continue
-                found = replace(self, names={**self.names, "inputs": values}, unknown=frozenset(unknown)).value(
-                    one.default
+                value = replace(self, names={**self.names, "inputs": values}, unknown=frozenset(unknown)).value(
+                    field.default
                 )
-            coerced = coerce(one, found, self.names) if found is not None else None
+            coerced = coerce(field, value, self.names) if value is not None else None
             if coerced is None or coerced.error:
                 unknown.add(name)
             else:
-                values[one.name] = coerced.value
+                values[field.name] = coerced.value
         return Foresight({"inputs": values}, frozenset(unknown))
 
     def value(self, value: Value) -> Any:
@@ -89,18 +89,20 @@ class Foresight:
             return None
         try:
             with budget() as left:
-                return bool(interpreter.value(node, interpreter.Scope(self.names, left, {})))
+                return bool(interpreter.value(node, interpreter.Bindings(self.names, left, {})))
         except (Fault, UndefinedError, RecursionError):
             return None
 
     def _knows(self, node: nodes.Node) -> bool:
         """Whether every name that an expression reads is known."""
-        found = [node] if isinstance(node, nodes.Name) else []
+        own = [node] if isinstance(node, nodes.Name) else []
         calls = {id(call.node) for call in node.find_all(nodes.Call)}
         if isinstance(node, nodes.Call):
             calls.add(id(node.node))
-        owned = {id(one.node): one.attr for one in [*_self(node, nodes.Getattr), *node.find_all(nodes.Getattr)]}
-        for name in (*found, *node.find_all(nodes.Name)):
+        owned = {
+            id(access.node): access.attr for access in [*_self(node, nodes.Getattr), *node.find_all(nodes.Getattr)]
+        }
+        for name in (*own, *node.find_all(nodes.Name)):
             if id(name) in calls and name.name not in CONTEXT_FUNCTIONS:
                 continue
             if name.name not in self.names:

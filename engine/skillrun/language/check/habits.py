@@ -34,16 +34,16 @@ def warn_of_placeholders(template: Template, names: Mapping[str, Type], problems
         return
     code: list[tuple[int, int]] | None = None
     for start, part in _plain(template):
-        for found in _PLACEHOLDER.finditer(part):
-            name = next(one for one in found.groups() if one)
+        for match in _PLACEHOLDER.finditer(part):
+            name = next(group for group in match.groups() if group)
             owner = known.get(identifier(name))
-            if owner is None or (found["angle"] and f"</{name}>" in text):
+            if owner is None or (match["angle"] and f"</{name}>" in text):
                 continue
-            code = [one.span() for one in _CODE.finditer(text)] if code is None else code
-            at = start + found.start()
+            code = [block.span() for block in _CODE.finditer(text)] if code is None else code
+            at = start + match.start()
             if not any(begin <= at < end for begin, end in code):
                 hint = f"write `{{{{ {owner}.{identifier(name)} }}}}`; in backticks it is left alone"
-                message = f"`{found[0]}` is only text here"
+                message = f"`{match[0]}` is only text here"
                 problems.report(template.text.at(at), "placeholder", message, hint, "warning")
 
 
@@ -58,12 +58,12 @@ def replies_printed(template: Template) -> Iterator[Span]:
                 case nodes.Or(left=left, right=right):
                     pending += [left, right]
                 case nodes.CondExpr(expr1=left, expr2=right):
-                    pending += [one for one in (left, right) if one is not None]
+                    pending += [side for side in (left, right) if side is not None]
 
 
 def unread(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
     """The inputs that none of the names read is; `inputs.*` is all of them."""
-    return [one for one in inputs if not {"inputs.*", f"inputs.{identifier(one.name)}"} & {*reads}]
+    return [field for field in inputs if not {"inputs.*", f"inputs.{identifier(field.name)}"} & {*reads}]
 
 
 def _plain(template: Template) -> Iterator[tuple[int, str]]:
@@ -79,7 +79,7 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
 
     `texts` are the sections of its steps and what else stands in their prompts.
     """
-    inside = [one for step in steps for one in step.walk()]
+    inside = [inner for step in steps for inner in step.walk()]
     asking = [step for step in inside if step.verb in ("agent", "panel")]
     if not asking or any("session" in step.values for step in asking):
         return False
@@ -98,5 +98,5 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
 
 
 def _reads(template: Template, names: set[str]) -> bool:
-    found = template.tree.find_all(nodes.Name) if not template.constant else ()
-    return any(node.name in names for node in found)
+    names_read = template.tree.find_all(nodes.Name) if not template.constant else ()
+    return any(node.name in names for node in names_read)

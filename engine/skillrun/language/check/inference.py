@@ -59,9 +59,9 @@ class Inference(Expressions):
                     self.statements(node.body)
                     self.assign(name, TEXT)
 
-    def assign(self, name: str, one: Type) -> None:
+    def assign(self, name: str, type_: Type) -> None:
         self.assigned.append((name, self.names.get(name)))
-        self.names[name] = one
+        self.names[name] = type_
 
     def branches(self, node: nodes.If) -> None:
         failed: Facts = NOTHING
@@ -76,7 +76,7 @@ class Inference(Expressions):
             ends.append(self.branch(node.else_))
         for name in dict.fromkeys(name for end in ends for name in end):
             options = [end.get(name) or self.names.get(name) for end in ends]
-            self.assign(name, merged(one for one in options if one is not None))
+            self.assign(name, merged(option for option in options if option is not None))
 
     def branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
         """What a branch sets; behind it, the names are as they were before it."""

@@ -43,8 +43,10 @@ class Known:
         known = {*self.known}
         while waiting:
             known |= waiting
-            present = (self.names.get(one.path[0]) for one in waiting if len(one.path) == 1)
-            needed = NOTHING.union(*(one.unless for one in present if one is not None and one.unless is not None))
+            present = (self.names.get(fact_.path[0]) for fact_ in waiting if len(fact_.path) == 1)
+            needed = NOTHING.union(
+                *(type_.unless for type_ in present if type_ is not None and type_.unless is not None)
+            )
             waiting = needed - NEVER - known
         self.known = frozenset(known)
 
@@ -56,8 +58,8 @@ class Known:
                 new |= self._unless[id(node)]
         return new
 
-    def holds(self, node: nodes.Node, one: Type) -> bool:
-        return one.unless is None or one.unless <= self.known or fact(node) in self.known
+    def holds(self, node: nodes.Node, type_: Type) -> bool:
+        return type_.unless is None or type_.unless <= self.known or fact(node) in self.known
 
     def proof(self, node: nodes.Node) -> Facts:
         """What has to be known so that the value of `node` is there and not empty."""
@@ -66,11 +68,11 @@ class Known:
     def proved(self, node: nodes.Node) -> bool:
         return fact(node) in self.known
 
-    def settled(self, node: nodes.Node, one: Type) -> Type:
+    def settled(self, node: nodes.Node, type_: Type) -> Type:
         """The type with what is known here: that it is present, and of a list that it has items."""
-        if one.kind == "list" and fact(node) in self.known:
-            return one._replace(unless=None, filled=True)
-        return one.present() if self.holds(node, one) else one
+        if type_.kind == "list" and fact(node) in self.known:
+            return type_._replace(unless=None, filled=True)
+        return type_.present() if self.holds(node, type_) else type_
 
     @contextmanager
     def under(self, new: Facts) -> Iterator[None]:
@@ -79,13 +81,13 @@ class Known:
         yield
         self.known = before
 
-    def needed(self, node: nodes.Node, one: Type, hint: str) -> None:
+    def needed(self, node: nodes.Node, type_: Type, hint: str) -> None:
         """Report a value that may be absent: at what its config lacks, or else here."""
-        if one.unless is None or self.holds(node, one):
+        if type_.unless is None or self.holds(node, type_):
             return
-        for missing in sorted(one.unless - self.known, key=lambda each: ".".join(each.path)):
+        for missing in sorted(type_.unless - self.known, key=lambda each: ".".join(each.path)):
             if (span := self.place(missing)) is not None:
-                line = f"{self.template.text.source.shown}:{self.template.span(node).line}"
+                line = f"{self.template.text.source.label}:{self.template.span(node).line}"
                 self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
                 return
         self.report(node, "absent", f"`{written(node)}` may be absent here", hint)

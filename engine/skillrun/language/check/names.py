@@ -156,20 +156,20 @@ def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] =
 
     `choices` are the types of the templates that yield an enum's values.
     """
-    found = {one.name: _of_field(one, (label, one.name), choices.get(one.name)) for one in fields}
-    certain = {one.name for one in fields if one.required or one.default is not None}
-    return record({name: one if name in certain else one.maybe() for name, one in found.items()}, label)
+    types = {field.name: _of_field(field, (label, field.name), choices.get(field.name)) for field in fields}
+    certain = {field.name for field in fields if field.required or field.default is not None}
+    return record({name: type_ if name in certain else type_.maybe() for name, type_ in types.items()}, label)
 
 
 def _of_field(field: Field, label: Path, choices: Type | None) -> Type:
-    one = declared_at(field.item, label)
+    type_ = declared_at(field.item, label)
     if choices is not None:
         known = choices.kind in ("record", "list") and choices.values is not None
-        one = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
-    return list_of(one) if field.array else one
+        type_ = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
+    return list_of(type_) if field.array else type_
 
 
-def base_names(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
+def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
     """What every template of a workflow can read."""
     names = {"inputs": inputs, "state": state, "config": config, "features": features, "run": RUN}
     return names | dict.fromkeys(CONTEXT_FUNCTIONS, ANY)
@@ -179,7 +179,7 @@ def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, T
     """What later phases see of a phase. `artifacts` is None where their names are only known in the run."""
     label = f"phases.{name}"
     declared = outputs["flags"].fields if "flags" in outputs and outputs["flags"].kind == "record" else {}
-    flags = record({**FLAGS.fields, **{one: ANY.maybe() for one in declared}}, f"{label}.summary.flags")
+    flags = record({**FLAGS.fields, **{flag: ANY.maybe() for flag in declared}}, f"{label}.summary.flags")
     return record(
         {
             "summary": SUMMARY._replace(fields={**SUMMARY.fields, "flags": flags}),

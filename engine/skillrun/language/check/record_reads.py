@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import RECORD_KEYS
+from skillrun.language.files.verbs import RECORD_KEYS
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.types.types import identifier
@@ -17,7 +17,7 @@ READ: Final = "record"  # the field of a step's id
 
 def key_of(step: Step) -> str:
     """What a step is known by among those whose record is read."""
-    return f"{step.span.source.shown}#{step.id}"
+    return f"{step.span.source.label}#{step.id}"
 
 
 Read = Mapping[str, AbstractSet[str]]
@@ -51,13 +51,13 @@ def _asking(steps: Iterable[Step]) -> dict[str, Step]:
 
 def _fields(reads: AbstractSet[str]) -> dict[str, set[str]]:
     """The fields of records that are read, by the name that they are read of."""
-    found: dict[str, set[str]] = {}
+    fields: dict[str, set[str]] = {}
     for path in reads:
         name, _, rest = path.partition(".")
         first, _, field = rest.partition(".")
         if first == READ:
-            found.setdefault(name, set()).add(field or "*")
-    return found
+            fields.setdefault(name, set()).add(field or "*")
+    return fields
 
 
 def is_read(name: str, fields: AbstractSet[str]) -> bool:

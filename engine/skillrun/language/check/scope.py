@@ -19,7 +19,7 @@ from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.templates.gives import constant
-from skillrun.language.templates.vocabulary import ENTRIES
+from skillrun.language.templates.vocabulary import BUILTINS
 from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
 from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
@@ -57,7 +57,7 @@ class Place:
 
     def explain(self, path: str) -> str:
         """Why a phase that exists cannot be read."""
-        name = next((one for one in self.workflow.phases if path == f"phases.{identifier(one)}"), None)
+        name = next((phase for phase in self.workflow.phases if path == f"phases.{identifier(phase)}"), None)
         if name is None:
             return ""
         if name == self.phase:
@@ -162,20 +162,20 @@ class Scope:
             values = known(several) if several is not None else None
             return list_of(merged(items), filled=bool(items))._replace(values=values)
         if value.entries is not None:
-            fields = {key: self.value(one, extra) for key, one in value.entries.items()}
-            parts = {key: one.values[0] for key, one in fields.items() if one.values}
+            fields = {key: self.value(entry, extra) for key, entry in value.entries.items()}
+            parts = {key: type_.values[0] for key, type_ in fields.items() if type_.values}
             return record(fields, "the mapping", known(parts) if all(map(_single, fields.values())) else None)
         return of_value(value.plain)
 
     def needed(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
         """As `value`, for a place where an absent one cannot be used."""
-        found = self.value(value, extra)
+        type_ = self.value(value, extra)
         template = value.template
-        if found.unless is not None and template is not None and template.expression is not None:
+        if type_.unless is not None and template is not None and template.expression is not None:
             hint = f"`{what}` needs a value: give the step a `when`, or the value a `default`"
             expression = template.expression
-            self._inference(template, extra, lambda inference: inference.needed(expression, found, hint))
-        return found
+            self._inference(template, extra, lambda inference: inference.needed(expression, type_, hint))
+        return type_
 
     def _inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
         """What is asked of the inference of a template against what is known here."""
@@ -189,7 +189,7 @@ class Scope:
             elif name == "model" and arguments:
                 for model in dict.fromkeys(_texts(types[0].values or ())):
                     self.lookups.model(model, self._written(template, arguments[0], model)[0])
-            elif name in ENTRIES and (place := ENTRIES[name].patterns) is not None and len(arguments) > place:
+            elif name in BUILTINS and (place := BUILTINS[name].patterns) is not None and len(arguments) > place:
                 self._patterns(template, arguments[place], types[place])
                 if name == "ids_in" and len(arguments) > place + 1:
                     self._homes(template, arguments[place + 1], types[place + 1], types[place])
@@ -257,25 +257,25 @@ class Scope:
         """A scope of its own whose problems nobody hears: what steps bind, before it is known what they can read."""
         return replace(self, problems=Problems.unheard(), names={**self.names, **names}, ids=dict(self.ids))
 
-    def bind(self, name: str, one: Type) -> None:
-        self.names[identifier(name)] = one
+    def bind(self, name: str, type_: Type) -> None:
+        self.names[identifier(name)] = type_
 
-    def bind_local(self, name: str, one: Type) -> None:
+    def bind_local(self, name: str, type_: Type) -> None:
         """Bind what `set` names: on top of what it was, or present only where this is reached."""
         before = self.names.get(identifier(name))
         if before is None:
-            self.bind(name, one.maybe(self.depends) if self.depends else one)
+            self.bind(name, type_.maybe(self.depends) if self.depends else type_)
         else:
-            self.bind(name, merged([before, one]))
+            self.bind(name, merged([before, type_]))
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
-def _single(one: Type) -> bool:
-    return one.values is not None and len(one.values) == 1
+def _single(type_: Type) -> bool:
+    return type_.values is not None and len(type_.values) == 1

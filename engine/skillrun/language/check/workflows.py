@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import combinations, permutations
+from itertools import permutations
 from typing import Final
 
 from skillrun.language.check.asks import asks_of
@@ -14,19 +14,20 @@ from skillrun.language.check.contracts import declared
 from skillrun.language.check.expression_types import HISTORY, SUMMARY
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
-from skillrun.language.check.names import base_names, history_type, phase_type
+from skillrun.language.check.names import base_types, history_type, phase_type
 from skillrun.language.check.program import Ask, Nested
 from skillrun.language.check.scope import Place, Reached, Scope
+from skillrun.language.check.traces import Trace, artifacts, check_parallel, trace_of
 from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
 from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step, Workflow
-from skillrun.language.files.kinds import SUMMARY_KEYS
+from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes
 from skillrun.language.library.lookups import Settings
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.text.diagnostics import Problems, did_you_mean
 from skillrun.language.types.fields import Field
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import ANY, TEXT, Type, identifier, record
 
 PROMPTING: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
@@ -49,14 +50,16 @@ class WorkflowCheck:
         self.names: set[str] = set()  # and what its phases enter
         inputs = declared(reached, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
         state = declared(reached, workflow.document, "state", workflow.state, settings, inputs, self._read)
-        self._base = base_names(inputs, state, settings.config, settings.features)
+        self._base = base_types(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
             check_modes(layer, modes or (), self.problems)
         self.top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
-        self._skipped = frozenset(name for name, one in breakers if isinstance(one, dict) and one.get("then") == "skip")
+        self._skipped = frozenset(
+            name for name, breaker in breakers if isinstance(breaker, dict) and breaker.get("then") == "skip"
+        )
 
     def run(self) -> None:
         for name in ordered(self.workflow, self.problems):
@@ -74,7 +77,7 @@ class WorkflowCheck:
         """The phases that each phase reads."""
         names = {f"phases.{identifier(name)}": name for name in self.workflow.phases}
         return {
-            name: frozenset(names[one] for one in found.reads & names.keys()) for name, found in self.traces.items()
+            name: frozenset(names[path] for path in trace.reads & names.keys()) for name, trace in self.traces.items()
         }
 
     def summarised(self) -> frozenset[str]:
@@ -83,8 +86,8 @@ class WorkflowCheck:
             return frozenset(self.workflow.phases)
         readers = {
             name
-            for name, one in self.traces.items()
-            if SUMMARY in one.reads or any(step.verb in PROMPTING for step in self.steps(name))
+            for name, trace in self.traces.items()
+            if SUMMARY in trace.reads or any(step.verb in PROMPTING for step in self.steps(name))
         }
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
@@ -95,11 +98,11 @@ class WorkflowCheck:
     def _records(self, name: str) -> bool:
         given = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
         asking = any(step.verb in PROMPTING or step.verb == "run" for step in self.steps(name))
-        return any(asking if one is None else one.items != () for one in given)
+        return any(asking if use is None else use.items != () for use in given)
 
     def remembered(self) -> frozenset[str]:
         """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""
-        if not any(HISTORY in one.reads for one in self.traces.values()):
+        if not any(HISTORY in trace.reads for trace in self.traces.values()):
             return frozenset()
         going = [name for name in self.traces if any(step.verb == "goto" for step in self.steps(name))]
         return frozenset(
@@ -126,7 +129,7 @@ class WorkflowCheck:
             prompts=phase.prompts,
             local=phase.local,
             headings=phase.headings,
-            around=tuple(one for one in (phase.acceptance, self.workflow.preamble) if one is not None),
+            around=tuple(template for template in (phase.acceptance, self.workflow.preamble) if template is not None),
         )
         if use.retry is not None:
             self.reached.lookups.breaker(use.retry, use.place("retry"), self.settings)
@@ -144,28 +147,28 @@ class WorkflowCheck:
                 with scope.knowing(FAILURE):
                     check_step(scope, use.otherwise)
         written = list(artifacts(phase.steps, self._skipped))
-        writes: dict[str, Step] = {one.path: one.step for one in written if one.path is not None}
-        certain = {one.path for one in written if one.certain}
-        is_known = not scope.writes_elsewhere and all(one.path is not None for one in written)
+        writes: dict[str, Step] = {artifact.path: artifact.step for artifact in written if artifact.path is not None}
+        certain = {artifact.path for artifact in written if artifact.certain}
+        is_known = not scope.writes_elsewhere and all(artifact.path is not None for artifact in written)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
         stand_in = (use.otherwise,) if use.otherwise is not None else ()
         self.asks[use.name] = tuple(asks_of((*phase.steps, *stand_in), scope.entered))
         self.names |= scope.all_reads
-        self.traces[use.name] = trace(phase, scope.reads, writes, [path for path in certain if path is not None])
+        self.traces[use.name] = trace_of(phase, scope.reads, writes, [path for path in certain if path is not None])
         self._read |= scope.reads
 
     def _visible(self, phases: frozenset[str]) -> Type:
         """What is known of phases: one with a condition, or one that may fail, may be absent."""
-        found: dict[str, Type] = {}
+        types: dict[str, Type] = {}
         for name in phases:
-            use, one = self.workflow.phases[name], self._types[name]
+            use, type_ = self.workflow.phases[name], self._types[name]
             if use.when is not None:
-                one = one.maybe(conjuncts(use.when.expression))
+                type_ = type_.maybe(conjuncts(use.when.expression))
             if use.otherwise is not None or use.retry in self._skipped:
-                one = one.maybe()
-            found[name] = one
-        return record(found, "phases")
+                type_ = type_.maybe()
+            types[name] = type_
+        return record(types, "phases")
 
     def _reference(self, reference: Reference, scope: Scope) -> None:
         if reference.agent_skill:
@@ -177,16 +180,16 @@ class WorkflowCheck:
     def _material(self) -> None:
         """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
         phases = self._visible(frozenset(self.workflow.phases))
-        absent = phases._replace(fields={name: one.maybe() for name, one in phases.fields.items()})
+        absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
         scope = Scope(self.reached, self.settings, {**self._base, "phases": absent}, self.problems)
         material = self.workflow.material
         if material is not None:
             check_material(scope, material, scope.value(material))
-        for name, one in self.traces.items():
+        for name, trace in self.traces.items():
             if any(step.verb in ("agent", "panel") for step in self.phases[name].walk()):
                 before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
                 read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
-                self.traces[name] = replace(one, reads=one.reads | read)
+                self.traces[name] = replace(trace, reads=trace.reads | read)
             for step in self.phases[name].walk():
                 self._titled_twice(material, step.material)
         self._read |= scope.reads
@@ -219,16 +222,16 @@ class WorkflowCheck:
 
     def _written_over(self) -> None:
         """Warn of a file that a phase writes for sure and a later one writes over, where nobody reads it between."""
-        read = self._read | {path for one in self.traces.values() for path in one.reads}
+        read = self._read | {path for trace in self.traces.values() for path in trace.reads}
         if self.problems.errors or "phases.*" in read:
             return
-        certain = {name: one for name, one in self.traces.items() if self.workflow.phases[name].when is None}
+        certain = {name: trace for name, trace in self.traces.items() if self.workflow.phases[name].when is None}
         patterns = [step.text for name in certain for step in self.phases[name].walk() if step.verb == "read"]
         for first, second in permutations(certain, 2):
             if first not in self.workflow.ancestors(second) or f"phases.{identifier(first)}" in read:
                 continue
             for path in sorted(certain[first].surely & certain[second].surely):
-                if not any(not one or fnmatchcase(path, one) for one in patterns):
+                if not any(not pattern or fnmatchcase(path, pattern) for pattern in patterns):
                     message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
                     step = certain[second].writes[path]
                     self.problems.report(step.span, "written-over", message, "choose another name", "warning")
@@ -237,32 +240,9 @@ class WorkflowCheck:
         """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
         request = self.workflow.first_input
         known = {"mode"} if self.settings.part("features") else set()
-        optional = [one for one in self.workflow.inputs if one is not request and one.name not in known]
+        optional = [input_ for input_ in self.workflow.inputs if input_ is not request and input_.name not in known]
         if self.phases.keys() == self.workflow.phases.keys():
             self.unused += unread(optional, self._read)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
-
-    `surely` are those that it writes in any case.
-    """
-
-    sets: Mapping[str, Value]
-    reads: frozenset[str]
-    writes: Mapping[str, Step]
-    surely: frozenset[str]
-
-
-def trace(phase: Phase, reads: set[str], writes: Mapping[str, Step], surely: Collection[str]) -> Trace:
-    sets = {
-        identifier(name): value
-        for step in phase.walk()
-        if step.verb == "set" and step.main is not None
-        for name, value in (step.main.entries or {}).items()
-    }
-    return Trace(sets, frozenset(reads), writes, frozenset(surely) & writes.keys())
 
 
 def ordered(workflow: Workflow, problems: Problems) -> list[str]:
@@ -275,7 +255,9 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
                 problems.report(span, "unknown-phase", message, did_you_mean(after, phases))
     done: dict[str, None] = {}
     pending = list(phases)
-    while ready := [name for name in pending if all(one in done or one not in phases for one in phases[name].after)]:
+    while ready := [
+        name for name in pending if all(earlier in done or earlier not in phases for earlier in phases[name].after)
+    ]:
         done |= dict.fromkeys(ready)
         pending = [name for name in pending if name not in done]
     for name in pending:
@@ -297,50 +279,6 @@ def check_repository(value: Value, problems: Problems) -> None:
     for part in folder.split("/"):
         depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
         if depth < 0 or folder.startswith("/"):
-            message = f"the folder {shown(folder)} is not in the project"
+            message = f"the folder {quoted(folder)} is not in the project"
             problems.report(value.span, "repository", message, OUTSIDE)
             return
-
-
-def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Problems) -> None:
-    """Two phases that may run at the same time must not set, or set and read, one variable, or write one file."""
-    state = {identifier(one.name) for one in workflow.state}
-
-    def report(value: Value | Step, first: str, second: str, what: str) -> None:
-        message = f"{what}, and neither follows the other"
-        problems.report(value.span, "unordered", message, f"give `{second}` `after: [{first}]`")
-
-    for first, second in combinations(traces, 2):
-        if first in workflow.ancestors(second) or second in workflow.ancestors(first):
-            continue
-        one, other = traces[first], traces[second]
-        for name in one.sets.keys() & other.sets.keys() & state:
-            report(other.sets[name], first, second, f"`{first}` and `{second}` both set `state.{name}`")
-        for path in one.writes.keys() & other.writes.keys():
-            report(other.writes[path], first, second, f"`{first}` and `{second}` both write `{path}`")
-        for setter, reader in permutations((first, second)):
-            for name in (traces[setter].sets.keys() & state) - traces[reader].sets.keys():
-                if f"state.{name}" in traces[reader].reads:
-                    what = f"`{setter}` sets `state.{name}`, which `{reader}` reads"
-                    report(traces[setter].sets[name], setter, reader, what)
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """A file that a step writes; no path where only the run knows it, not `certain` where it may stay unwritten."""
-
-    path: str | None
-    step: Step
-    certain: bool
-
-
-def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
-    """What the steps themselves write. `skipped` are the breakers that skip."""
-    for step in steps:
-        sure = certain and step.when is None and step.otherwise is None and step.retry not in skipped
-        if (value := step.artifact) is not None:
-            path = value.literal
-            yield Artifact(path if isinstance(path, str) else None, step, sure)
-        yield from artifacts(step.steps, skipped, certain=sure)
-        if step.otherwise is not None:
-            yield from artifacts((step.otherwise,), skipped, certain=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.language.files.kinds import VERBS, Keys, key, keys_of
+from skillrun.language.files.verbs import VERBS, Keys, key, keys_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
 from skillrun.language.text.source import Document, Span
@@ -52,8 +52,8 @@ class Part:
 
     def place(self, key: str) -> Span:
         """Where the value of a key stands, or else the whole."""
-        found = self.node.get(key) if isinstance(self.node, nodes.Mapping) else None
-        return found.span if found is not None else self.span
+        value = self.node.get(key) if isinstance(self.node, nodes.Mapping) else None
+        return value.span if value is not None else self.span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,12 +173,12 @@ class Score(Skill):
     @property
     def local(self) -> dict[str, Span]:
         """The names that its steps bind, as expressions write them, and where each is bound last."""
-        found = {}
+        spans = {}
         for step in self.walk():
             names = step.main.keys if step.verb == "set" and step.main is not None else {}
             for name, span in ({step.id: step.span} if step.id else names).items():
-                found[name.replace("-", "_")] = span
-        return found
+                spans[name.replace("-", "_")] = span
+        return spans
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +272,7 @@ class Workflow(File):
 
     @cached_property
     def _ancestors(self) -> dict[str, frozenset[str]]:
-        found: dict[str, frozenset[str]] = {}
+        ancestors: dict[str, frozenset[str]] = {}
         for name in self.phases:
             seen: set[str] = set()
             pending = list(self.phases[name].after)
@@ -281,8 +281,8 @@ class Workflow(File):
                 if phase in self.phases and phase not in seen:
                     seen.add(phase)
                     pending.extend(self.phases[phase].after)
-            found[name] = frozenset(seen)
-        return found
+            ancestors[name] = frozenset(seen)
+        return ancestors
 
 
 KINDS: Final[Mapping[str, Keys]] = {

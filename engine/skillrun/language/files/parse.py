@@ -21,8 +21,8 @@ from skillrun.language.files.definitions import (
     TextFile,
     Workflow,
 )
-from skillrun.language.files.kinds import SUMMARY_KEYS
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.templates.expressions import Template, compile_string
 from skillrun.language.text.diagnostics import Problems, allowed, close_to, did_you_mean, suggest
 from skillrun.language.text.document import check_sections
@@ -36,8 +36,8 @@ Bank = dict[str, list[dict[str, Any]]]
 
 def parse_workflow(document: Document, name: str, problems: Problems) -> Workflow:
     """The workflow in `document`; what cannot be read is left out and reported."""
-    found = _read(document, "workflow", problems)
-    written = found.get("name", name)
+    fields = _read(document, "workflow", problems)
+    written = fields.get("name", name)
     if written != name:
         span = document.front.entries["name"].value.span
         message = f"the workflow is called `{written}`, its file `{name}.md`"
@@ -47,20 +47,20 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
         close = did_you_mean(section.name.lower(), (PREAMBLE,))
         if close:
             problems.report(section.heading, "unused-section", f"nothing uses the section `{section.name}`", close)
-    uses = found.get("phases", {}).values()
-    found["phases"] = {use.name: replace(use, skill=use.skill or f"{name}/{use.name}") for use in uses}
+    uses = fields.get("phases", {}).values()
+    fields["phases"] = {use.name: replace(use, skill=use.skill or f"{name}/{use.name}") for use in uses}
     help_, preamble = document.preface.value.strip(), _section(document, PREAMBLE, problems)
-    return Workflow(document=document, help=help_, preamble=preamble, **{**found, "name": name})
+    return Workflow(document=document, help=help_, preamble=preamble, **{**fields, "name": name})
 
 
 def parse_phase(document: Document, name: str, problems: Problems) -> Phase:
-    found = _score(document, name, "phase", problems)
-    outputs = found.get("outputs", {})
+    fields = _score(document, name, "phase", problems)
+    outputs = fields.get("outputs", {})
     for key in SUMMARY_KEYS:
         if key not in outputs and (slip := close_to(key, outputs)):
             span = document.front.place("outputs", slip) or document.front.span
             problems.report(span, "near-miss", f"`{slip}` is an output of its own", f"did you mean `{key}`?")
-    return Phase(**found, acceptance=_section(document, ACCEPTANCE, problems))
+    return Phase(**fields, acceptance=_section(document, ACCEPTANCE, problems))
 
 
 def parse_protocol(document: Document, name: str, problems: Problems) -> Protocol:
@@ -69,28 +69,28 @@ def parse_protocol(document: Document, name: str, problems: Problems) -> Protoco
 
 def parse_role(document: Document, name: str, problems: Problems) -> Role:
     """A role; keys of other tools' subagent files are left alone, and the file's name is what counts."""
-    found = _read(document, "role", problems)
-    written = found.get("name") or name
+    fields = _read(document, "role", problems)
+    written = fields.get("name") or name
     if written != name:
         message = f"the role is called `{written}`, but members name it by its file, `{name}`"
         problems.report(document.front.entries["name"].value.span, "name", message, severity="warning")
-    given = {key: value for key, value in found.items() if value}
+    given = {key: value for key, value in fields.items() if value}
     return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
 
 
 def parse_agent_skill(document: Document, name: str, problems: Problems) -> AgentSkill:
-    found = _read(document, "skill", problems)
-    return AgentSkill(document=document, body=document.body.value.strip(), **{**found, "name": name})
+    fields = _read(document, "skill", problems)
+    return AgentSkill(document=document, body=document.body.value.strip(), **{**fields, "name": name})
 
 
 def parse_text(document: Document, name: str, problems: Problems) -> TextFile | None:
     """A reference or a template, as its `kind` says."""
-    found = _read(document, str(plain(document.front.entries["kind"].value)), problems)
+    fields = _read(document, str(plain(document.front.entries["kind"].value)), problems)
     template = compile_string(document.body, problems)
-    if (output := found.get("output")) is not None and output.name:
+    if (output := fields.get("output")) is not None and output.name:
         message = "the shape of a template is its own, and not that of another one"
         problems.report(output.span, "shape", message, "write its fields out")
-    return TextFile(name=name, document=document, template=template, **found) if template is not None else None
+    return TextFile(name=name, document=document, template=template, **fields) if template is not None else None
 
 
 def check_kind(document: Document, kind: str, problems: Problems) -> bool:
@@ -112,22 +112,22 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
 
 def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
     """What the frontmatter's keys hold; roles and Agent Skills may come from elsewhere, with more keys."""
-    found = Reader(problems).read(document.front, KINDS[kind], foreign=kind in ("role", "skill"))
-    return {key: one.entries if key == "outputs" else one for key, one in found.items()}
+    fields = Reader(problems).read(document.front, KINDS[kind], foreign=kind in ("role", "skill"))
+    return {key: value.entries if key == "outputs" else value for key, value in fields.items()}
 
 
 def _section(document: Document, name: str, problems: Problems) -> Template | None:
     """The section whose name stands for itself in every phase or workflow."""
-    found = next((one for one in document.sections if one.name.lower() == name), None)
-    return compile_string(found.text, problems) if found is not None else None
+    section = next((section for section in document.sections if section.name.lower() == name), None)
+    return compile_string(section.text, problems) if section is not None else None
 
 
 def _score(document: Document, name: str, kind: str, problems: Problems) -> dict[str, Any]:
     """What phases and protocols share."""
-    found = _read(document, kind, problems)
+    fields = _read(document, kind, problems)
     check_sections(document, problems)
-    prompts = _prompts(document, found.get("steps", ()), problems)
-    return {**found, "name": name, "document": document, "prompts": prompts}
+    prompts = _prompts(document, fields.get("steps", ()), problems)
+    return {**fields, "name": name, "document": document, "prompts": prompts}
 
 
 def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) -> dict[str, Prompt]:
@@ -138,7 +138,7 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
             problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     everything = [(step.id, step) for top in steps for step in top.walk() if step.id]
     wanted = {name: step for name, step in reversed(everything) if step.has_section}
-    sections = {one.name: one for one in document.sections if one.name.lower() != ACCEPTANCE}
+    sections = {section.name: section for section in document.sections if section.name.lower() != ACCEPTANCE}
     broken = {name for name, step in everything if not step.verb}
     for name, section in sections.items():
         if name not in wanted and name not in broken:

@@ -15,11 +15,11 @@ def unmarked(address: str) -> str:
     return _MARKED.sub("", address)
 
 
-def items_of(address: str) -> str:
+def enclosing_items(address: str) -> str:
     """The items that an address is within, from the outermost; nothing where it is within none."""
     return " ".join(_ITEM.findall(address))
 
 
 def eaches_of(address: str) -> list[tuple[str, str]]:
     """Each `each` that an address is within, from the outermost, and the address of the item there."""
-    return [(unmarked(address[: found.end()]), address[: found.end()]) for found in _UP_TO_ITEM.finditer(address)]
+    return [(unmarked(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]

@@ -25,14 +25,14 @@ from skillrun.language.files.definitions import (
     Seats,
     Step,
 )
-from skillrun.language.files.kinds import RESERVED, VERBS, Key, Keys
+from skillrun.language.files.verbs import RESERVED, VERBS, Key, Keys
 from skillrun.language.templates.expressions import Template, Value, compile_bare, read_value
 from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.types.fields import Field, input_type
 from skillrun.language.types.picoschema import ShapeSpec, parse_shape
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import ANY
 from skillrun.language.types.written_schemas import written_shape
 
@@ -68,11 +68,11 @@ class Reader:
         if foreign and not node.entries:
             hint = "it stands at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
-        found = {}
+        values = {}
         lacking = [name for name in keys if name not in node.entries] if foreign else []
         for name, entry in node.entries.items():
             if name in keys:
-                found[name] = self.take(name, keys[name], entry.value)
+                values[name] = self.take(name, keys[name], entry.value)
             elif not foreign:
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", suggest(name, keys))
             elif close := close_to(name, lacking):
@@ -81,7 +81,7 @@ class Reader:
         for name, key in keys.items():
             if key.required and name not in node.entries:
                 self.report(node.span, "missing-key", f"`{name}` is missing", f"add `{name}: …`, {key.doc}")
-        return {name: one for name, one in found.items() if one is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
     def take(self, name: str, key: Key, node: Node) -> Any:
         """The value of a key as it takes it; None where it cannot be read."""
@@ -103,10 +103,10 @@ class Reader:
         return None
 
     def id(self, node: Node) -> str | None:
-        found = self.name(node, ID)
-        if found and found.replace("-", "_") in OWN_NAMES:
-            self.report(node.span, "reserved", f"`{found}` is the language's own name", "choose another id")
-        return found
+        id_ = self.name(node, ID)
+        if id_ and id_.replace("-", "_") in OWN_NAMES:
+            self.report(node.span, "reserved", f"`{id_}` is the language's own name", "choose another id")
+        return id_
 
     def names(self, node: Node) -> dict[str, Span]:
         """A list of names and where they stand; or text with commas, as subagent files write `tools: Read, Grep`."""
@@ -138,14 +138,14 @@ class Reader:
     def record_parts(self, node: Node) -> tuple[RecordPart, ...]:
         if isinstance(node, Sequence) and not node.items:
             self.wrong_type(node, "a shape, the name of a template with an `output`, or a list of these")
-        found = []
+        parts = []
         for item in node.items if isinstance(node, Sequence) else (node,):
             if isinstance(item, Scalar):
                 name = self.name(item)
-                found += [RecordPart(item.span, name=name)] if name else []
+                parts += [RecordPart(item.span, name=name)] if name else []
             elif (shape := parse_shape(item, self.problems)) is not None:
-                found.append(RecordPart(item.span, shape))
-        return tuple(found)
+                parts.append(RecordPart(item.span, shape))
+        return tuple(parts)
 
     def schema(self, node: Node) -> Any:
         try:
@@ -183,7 +183,7 @@ class Reader:
         wrong = _misfit(key, literal)
         if wrong is not None:
             hint = did_you_mean(str(literal), key.values) or wrong
-            self.report(node.span, "choice" if key.values else "type", f"`{name}` is {shown(literal)}", hint)
+            self.report(node.span, "choice" if key.values else "type", f"`{name}` is {quoted(literal)}", hint)
             return None if self.literal else value
         if key.takes == "target":
             self.name(node)
@@ -221,18 +221,18 @@ class Reader:
         if self.repeats > MAX_REPEATS:
             message = f"this `{verb}` stands inside {MAX_REPEATS} others"
             self.problems.give_up(node.span, "too-deep", message, "let a phase or a protocol of its own do a part")
-        found = self.read(node, VERB_KEYS[verb])
+        fields = self.read(node, VERB_KEYS[verb])
         self.repeats -= verb in LOOPS
-        if verb in found:
-            found[{"decide": "rows", "repeat": "steps"}.get(verb, "main")] = found.pop(verb)
-        if "shape" in found:
-            found["output"] = found.pop("shape")
-        if "as" in found:
-            found["item"] = found.pop("as")
-        if "otherwise" in found:
-            found["otherwise"] = _called(found["otherwise"], found.get("id"))
-        values = {name: found.pop(name) for name in VERBS[verb].keys if isinstance(found.get(name), Value)}
-        step = Step(verb=verb, span=node.entries[verb].key.span, node=node, values=values, **found)
+        if verb in fields:
+            fields[{"decide": "rows", "repeat": "steps"}.get(verb, "main")] = fields.pop(verb)
+        if "shape" in fields:
+            fields["output"] = fields.pop("shape")
+        if "as" in fields:
+            fields["item"] = fields.pop("as")
+        if "otherwise" in fields:
+            fields["otherwise"] = _called(fields["otherwise"], fields.get("id"))
+        values = {name: fields.pop(name) for name in VERBS[verb].keys if isinstance(fields.get(name), Value)}
+        step = Step(verb=verb, span=node.entries[verb].key.span, node=node, values=values, **fields)
         self.check_order(step)
         return step
 
@@ -297,26 +297,26 @@ class Reader:
         for name, entry in node.entries.items():
             self.name(entry.key, ID)
             empty = isinstance(entry.value, Scalar) and entry.value.value is None
-            found = {} if empty else self.read(entry.value, PHASE_USE_KEYS)
-            uses[name] = PhaseUse(name=name, span=entry.key.span, node=entry.value, **{"after": previous, **found})
+            fields = {} if empty else self.read(entry.value, PHASE_USE_KEYS)
+            uses[name] = PhaseUse(name=name, span=entry.key.span, node=entry.value, **{"after": previous, **fields})
             previous = {name: entry.key.span}
         return uses
 
     def references(self, node: Node) -> tuple[Reference, ...]:
-        found = []
+        references = []
         for item in self.listed(node, "references"):
             named = {"skill": self.name(item)} if isinstance(item, Scalar) else self.read(item, REFERENCE_KEYS)
             if named.get("skill"):
                 written = item.get("skill") if isinstance(item, Mapping) else item
-                found.append(Reference(span=(written or item).span, **named))
-        return tuple(found)
+                references.append(Reference(span=(written or item).span, **named))
+        return tuple(references)
 
     def checks(self, node: Node) -> tuple[Check, ...]:
-        found = []
+        checks = []
         for item in self.listed(node, "checks", "each has `must`, a condition over `config`, and `say`"):
             self.count(item)
-            found.append(Check(span=item.span, **self.read(item, CHECK_KEYS)))
-        return tuple(found)
+            checks.append(Check(span=item.span, **self.read(item, CHECK_KEYS)))
+        return tuple(checks)
 
     def seats(self, node: Node) -> Seats:
         hint = "for example `[proposer, challenger]`, or `{members: 1..4}`"
@@ -358,12 +358,12 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
 
 def _mentioning(text: Text) -> Template | None:
     """A condition that holds where all is there that a broken one mentions, so that nothing is said to be absent."""
-    found = [one for one in _MENTIONED.finditer(text.value) if one[1]]
+    matches = [match for match in _MENTIONED.finditer(text.value) if match[1]]
     written, runs = "", []
-    for one in found:
+    for match in matches:
         written += " and " if written else ""
-        runs.append((len(written), text.at(one.start(1)).offset))
-        written += one[1]
+        runs.append((len(written), text.at(match.start(1)).offset))
+        written += match[1]
     return compile_bare(Text(written, text.source, tuple(runs)), Problems.unheard()) if written else None
 
 

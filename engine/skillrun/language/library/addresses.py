@@ -52,14 +52,14 @@ class AddressError(ValueError):
 
 def parse_address(url: str) -> Address:
     """The address that a base URL is. Raises AddressError."""
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         raise AddressError("it is no URL, such as `https://host/v1`")
-    if found["scheme"].lower() not in ("http", "https"):
+    if match["scheme"].lower() not in ("http", "https"):
         raise AddressError("it is neither http nor https")
-    if "@" in found["authority"]:
+    if "@" in match["authority"]:
         raise AddressError("it holds a user or a password")
-    place = _HOST.fullmatch(found["authority"])
+    place = _HOST.fullmatch(match["authority"])
     if place is None:
         raise AddressError("it has no host, or one that cannot be read")
     if place["port"] is not None and not 1 <= int(place["port"]) <= 65535:
@@ -69,8 +69,8 @@ def parse_address(url: str) -> Address:
             IPv6Address(place["host"][1:-1])
         except AddressValueError:
             raise AddressError("its host is no IPv6 address") from None
-    if "?" in found["rest"] or "#" in found["rest"]:
+    if "?" in match["rest"] or "#" in match["rest"]:
         raise AddressError("it has a query or a fragment, and only a path may follow the host")
-    if not _PATH.fullmatch(found["rest"]):
+    if not _PATH.fullmatch(match["rest"]):
         raise AddressError("its path has characters that cannot stand there")
-    return Address(found["scheme"].lower(), place["host"])
+    return Address(match["scheme"].lower(), place["host"])

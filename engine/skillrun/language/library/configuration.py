@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.language.files.kinds import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
 from skillrun.language.text.diagnostics import Problems, close_to, suggest
-from skillrun.language.text.source import Entry, Mapping, Node, Sequence, Span, plain, sequences
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Sequence, Span, plain, sequences
 
 ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
 
@@ -41,11 +41,11 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
 
 def laid_over(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
     """What is said by both: mappings key by key, and of anything else what `layer` says."""
-    found = dict(base)
+    laid = dict(base)
     for name, value in layer.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
-        found[name] = laid_over(base[name], value) if both else value
-    return found
+        laid[name] = laid_over(base[name], value) if both else value
+    return laid
 
 
 def without(layer: Mapping, name: str) -> Mapping:
@@ -57,19 +57,21 @@ def fitting(
     base: dict[str, Any], layer: Mapping, problems: Problems, path: str = "", *, is_open: bool = False
 ) -> dict[str, Any]:
     """What of a layer may be laid over the base; the rest is reported. `is_open`: whether keys may be added here."""
-    found: dict[str, Any] = {}
+    fitted: dict[str, Any] = {}
     for name, entry in layer.entries.items():
         where, there = f"{path}.{name}" if path else name, base.get(name)
         if isinstance(there, dict) and isinstance(entry.value, Mapping):
-            found[name] = fitting(there, entry.value, problems, where, is_open=is_collection(there))
+            fitted[name] = fitting(there, entry.value, problems, where, is_open=is_collection(there))
         elif name in ENGINE_KEYS.get(path.rpartition(".")[0], ()) and name not in base:
-            found[name] = plain(entry.value)  # `check_switches` looks at it
+            fitted[name] = plain(entry.value)  # `check_switches` looks at it
         elif may_stand(base, name, entry, problems, where, is_open=is_open):
-            found[name] = plain(entry.value)
-    return found
+            fitted[name] = plain(entry.value)
+    return fitted
 
 
-def may_stand(base: dict[str, Any], name: str, entry: Entry, problems: Problems, where: str, *, is_open: bool) -> bool:
+def may_stand(
+    base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, where: str, *, is_open: bool
+) -> bool:
     """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
     if name in base:
         return _fits(base[name], entry.value, problems, where)
@@ -105,8 +107,8 @@ def _fits(old: Any, new: Node, problems: Problems, where: str) -> bool:
 
 def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) -> bool:
     """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
-    fields = {name: value for one in old if isinstance(one, dict) for name, value in one.items()}
-    entries = [one for item in new.items if fields and isinstance(item, Mapping) for one in item.entries.items()]
+    fields = {name: value for record in old if isinstance(record, dict) for name, value in record.items()}
+    entries = [entry for item in new.items if fields and isinstance(item, Mapping) for entry in item.entries.items()]
     fitting = [may_stand(fields, name, entry, problems, f"{where}[].{name}", is_open=False) for name, entry in entries]
     return all(fitting)
 
@@ -165,14 +167,14 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     """The features and breakers of a layer: their keys and types, unknown names in `requires`, and cycles."""
     check_breakers(layer, data, problems)
     known = data.get("features") or {}
-    needs = sum(len(one.get("requires") or ()) for one in known.values() if isinstance(one, dict))
+    needs = sum(len(feature.get("requires") or ()) for feature in known.values() if isinstance(feature, dict))
     if (len(known) > MOST_FEATURES or needs > MOST_NEEDS) and (span := layer.place("features")):
         message = f"there are {len(known):,} features that require {needs:,} others"
         problems.report(span, "too-many", message, f"at most {MOST_FEATURES} features with {MOST_NEEDS} in `requires`")
         data["features"] = {}
         return
-    for name, found in _read(layer, "features", FEATURE_KEYS, data, problems):
-        for need, span in found.get("requires", {}).items():
+    for name, feature in _read(layer, "features", FEATURE_KEYS, data, problems):
+        for need, span in feature.get("requires", {}).items():
             if need not in known:
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
             elif _reaches(known, need, name):
@@ -185,8 +187,8 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
 
 def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
     """The breakers of a layer, or of a mode in it: their keys and types, and the words of their questions."""
-    for name, found in _read(layer, "breakers", BREAKER_KEYS, data, problems):
-        _check_question(layer.get("breakers"), name, found, (data.get("breakers") or {}).get(name), problems)
+    for name, breaker in _read(layer, "breakers", BREAKER_KEYS, data, problems):
+        _check_question(layer.get("breakers"), name, breaker, (data.get("breakers") or {}).get(name), problems)
 
 
 def _read(
@@ -195,9 +197,9 @@ def _read(
     """The entries of a part of a layer; what a weaker one has said already may be left out."""
     merged = data.get(part) or {}
     for name, entry in _entries(layer, part, problems):
-        said = merged.get(name)
-        known = said if isinstance(said, dict) else {}
-        lacking = {key: replace(one, required=one.required and key not in known) for key, one in keys.items()}
+        below = merged.get(name)
+        known = below if isinstance(below, dict) else {}
+        lacking = {key: replace(rule, required=rule.required and key not in known) for key, rule in keys.items()}
         yield name, Reader(problems).read(entry, lacking)
 
 
@@ -210,27 +212,27 @@ def _check_listed(mode: Mapping, features: Collection[str], problems: Problems) 
             problems.report(item.span, "unknown-feature", message, hint)
 
 
-def _check_question(part: Node | None, name: str, found: dict[str, Any], merged: Any, problems: Problems) -> None:
+def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merged: Any, problems: Problems) -> None:
     """Words for a question belong to a breaker that asks; each of two choices or more says what it does."""
     entry = part.get(name) if isinstance(part, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(merged, dict):
         return
     for key in ("ask", "choices"):
-        if key in found and merged.get("then") != "ask":
+        if key in breaker and merged.get("then") != "ask":
             hint = "write `then: ask`, or leave it out"
             problems.report(entry.entries[key].key.span, "breaker", f"nobody is asked, so nobody reads `{key}`", hint)
     choices = entry.get("choices")
     if not isinstance(choices, Mapping):
         return
     words: list[str] = []
-    for way, one in choices.entries.items():
-        written = plain(one.value)
+    for way, choice in choices.entries.items():
+        written = plain(choice.value)
         if way not in WAYS:
-            problems.report(one.key.span, "unknown-key", f"unknown choice `{way}`", suggest(way, WAYS))
+            problems.report(choice.key.span, "unknown-key", f"unknown choice `{way}`", suggest(way, WAYS))
         if not isinstance(written, str) or not written.strip():
-            problems.report(one.value.span, "empty", f"`{way}` has no words", "write what the person reads")
+            problems.report(choice.value.span, "empty", f"`{way}` has no words", "write what the person reads")
         elif " ".join(written.split()).casefold() in words:
-            problems.report(one.value.span, "duplicate", f"another choice has the words `{written}`")
+            problems.report(choice.value.span, "duplicate", f"another choice has the words `{written}`")
         else:
             words.append(" ".join(written.split()).casefold())
     if len(merged.get("choices") or ()) < 2:
@@ -248,13 +250,13 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
                 problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
 
 
-def places_of_second(layers: Iterable[Mapping], several: list[Any], one: Any) -> list[Span]:
+def places_of_second(layers: Iterable[Mapping], several: list[Any], member: Any) -> list[Span]:
     """Where a list of a config that is the one given says something for the second time."""
     return [
-        [item.span for item in found.items if plain(item) == one][1]
+        [item.span for item in sequence.items if plain(item) == member][1]
         for layer in layers
-        for found in sequences(layer)
-        if plain(found) == several
+        for sequence in sequences(layer)
+        if plain(sequence) == several
     ]
 
 

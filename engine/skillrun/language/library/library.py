@@ -36,7 +36,7 @@ from skillrun.language.files.parse import (
 )
 from skillrun.language.library.configuration import without
 from skillrun.language.library.model_names import check_names
-from skillrun.language.library.models_yaml import Layers, merged, vetted
+from skillrun.language.library.models_yaml import Layers, merged_models, vetted
 from skillrun.language.library.modes import merge_by_mode
 from skillrun.language.library.moved import WAS, in_new_places, moves_of
 from skillrun.language.library.roots import Root
@@ -114,16 +114,18 @@ class Library:
 
     @cached_property
     def _skills(self) -> list[str]:
-        below = (one.removeprefix("skills/").removesuffix(".md") for one in self._places if one.startswith("skills/"))
+        below = (
+            path.removeprefix("skills/").removesuffix(".md") for path in self._places if path.startswith("skills/")
+        )
         return sorted(name.removesuffix("/SKILL") for name in below)
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for relative in sorted(self._places):
             folder, _, name = relative.rpartition("/")
-            found.setdefault(folder, []).append(name.rpartition(".")[0])
-        return found
+            names.setdefault(folder, []).append(name.rpartition(".")[0])
+        return names
 
     # one method for each kind of file: None where there is none, or where it cannot be read
 
@@ -158,8 +160,8 @@ class Library:
         """`config/<name>.yaml` of every root, merged; None where no root has it."""
         if name not in self._configs:
             places = self._places.get(f"config/{name}.yaml", ())
-            found = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
-            named = tuple((root, layer) for root, layer in found if layer is not None)
+            made = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
+            named = tuple((root, layer) for root, layer in made if layer is not None)
             self._configs[name] = self._merged(name, named) if named else None
         return self._configs[name]
 
@@ -181,7 +183,7 @@ class Library:
     def _models(self, named: Layers) -> Config:
         named = vetted(named, self.problems)
         roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-        data = merged(layers, self.problems)
+        data = merged_models(layers, self.problems)
         check_names(layers, data, self.problems)
         return Config("models", data, layers, roots)
 
@@ -203,8 +205,8 @@ class Library:
         """What is made of a file that says it is of the kind; files of some kinds need not say it. Looked up once."""
         if (kind, relative) not in self._found:
             self._found[kind, relative] = self._made_of_kind(relative, name, kind, parse)
-        found: T | None = self._found[kind, relative]
-        return found
+        parsed: T | None = self._found[kind, relative]
+        return parsed
 
     def _made_of_kind(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
@@ -235,8 +237,8 @@ class Library:
             except GivenUp:
                 file.parsed[what] = None
             self._collect(file.problems)
-        found: T | None = file.parsed[what]
-        return found
+        made: T | None = file.parsed[what]
+        return made
 
     def _file(self, root: Root, path: Path) -> ReadFile:
         if path not in self.read:
@@ -246,7 +248,7 @@ class Library:
             if file is None or file.stamp != stamp:
                 problems = Problems()
                 most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
-                source = read_source(path, root.shown + relative, problems, most, root.inside)
+                source = read_source(path, root.label + relative, problems, most, root.inside)
                 file = ReadFile(stamp, source, problems=problems)
             self.read[path] = file
             if file.source is not None:
@@ -282,20 +284,20 @@ def _files(root: Root, problems: Problems) -> Iterator[str]:
         if folder == "skills":
             inside = [f"{folder}/{name}" for name, is_dir in _entries(root, folder, problems) if is_dir]
         suffix = ".yaml" if folder == "config" else ".md"
-        for one in inside:
-            for name, is_dir in _entries(root, one, problems):
+        for parent in inside:
+            for name, is_dir in _entries(root, parent, problems):
                 if not is_dir and name.endswith(suffix) and name != "README.md":
-                    yield f"{one}/{name}"
+                    yield f"{parent}/{name}"
 
 
 def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
     """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
     path = root.path / folder
     if leads_out(path, root.inside):
-        problems.add(leading_out(root.shown + folder))
+        problems.add(leading_out(root.label + folder))
         return []
     try:
-        with os.scandir(path) as found:
-            return [(entry.name, entry.is_dir()) for entry in found if not entry.name.startswith(".")]
+        with os.scandir(path) as entries:
+            return [(entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith(".")]
     except OSError:
         return []

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.language.files.definitions import SKILL_KINDS, RecordPart, Role, TextFile, Workflow
-from skillrun.language.files.kinds import TOOLS
 from skillrun.language.files.parse import Bank
+from skillrun.language.files.verbs import TOOLS
 from skillrun.language.library.configuration import check_switches
 from skillrun.language.library.library import Library
 from skillrun.language.library.model_names import ModelNames, Wrong
@@ -55,22 +55,22 @@ class Settings:
     @cached_property
     def written(self) -> Mapping[str, list[Span]]:
         """Everywhere in the config where a value is a text, by the text."""
-        found = defaultdict[str, list[Span]](list)
+        spans = defaultdict[str, list[Span]](list)
         for layer in self.layers:
-            for one in source.scalars(layer):
-                if isinstance(one.value, str):
-                    found[one.value].append(one.span)
-        return found
+            for scalar in source.scalars(layer):
+                if isinstance(scalar.value, str):
+                    spans[scalar.value].append(scalar.span)
+        return spans
 
     def part(self, name: str) -> Mapping[str, Any]:
-        found = (self.data or {}).get(name)
-        return found if isinstance(found, Mapping) else {}
+        entries = (self.data or {}).get(name)
+        return entries if isinstance(entries, Mapping) else {}
 
     def place(self, fact: Fact) -> Span | None:
         """Where the config lacks what the fact says."""
         owner, *path = fact.path[:-1] or ("",)
-        found = (layer.place(*path) for layer in self.layers if owner == "config")
-        return next((span for span in found if span is not None), None)
+        spans = (layer.place(*path) for layer in self.layers if owner == "config")
+        return next((span for span in spans if span is not None), None)
 
 
 NO_CONFIG: Final = Settings({})
@@ -112,17 +112,17 @@ class Lookups:
         return self._settings[name]
 
     def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
-        found = settings.part("breakers").get(name)
-        if found is None and settings.data is not None:
+        breaker = settings.part("breakers").get(name)
+        if breaker is None and settings.data is not None:
             known = settings.part("breakers")
             self.unknown(span, "breaker", name, known, "" if known else "breakers are named in the workflow's config")
-        return found if isinstance(found, Mapping) else {}
+        return breaker if isinstance(breaker, Mapping) else {}
 
     # skills
 
     def agent_skill(self, name: str, span: Span) -> None:
         if self.library.agent_skill(name) is None and self.library.locate(f"skills/{name}/SKILL.md") is None:
-            self.unknown(span, "skill", name, (one for one in self.library.skills() if "/" not in one))
+            self.unknown(span, "skill", name, (skill for skill in self.library.skills() if "/" not in skill))
 
     def text(self, name: str, span: Span, kind: str) -> TextFile | None:
         """A reference or a template."""
@@ -153,13 +153,13 @@ class Lookups:
         """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
         library = self.library
         if library.locate(f"skills/{name}.md") is None:
-            near = [one for one in library.skills() if "/" in one and library.kind(one) == kind]
+            near = [skill for skill in library.skills() if "/" in skill and library.kind(skill) == kind]
             hint = f"{close} Or make `skills/{name}.md`" if (close := did_you_mean(name, near)) else ""
             self.unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
             return False
-        found = library.kind(name)
-        if found in SKILL_KINDS and found != kind:
-            message = f"`{name}` is of the kind `{found}`; a {what or kind} belongs here"
+        actual = library.kind(name)
+        if actual in SKILL_KINDS and actual != kind:
+            message = f"`{name}` is of the kind `{actual}`; a {what or kind} belongs here"
             self.problems.report(span, "kind", message)
             return False
         return True
@@ -197,7 +197,7 @@ class Lookups:
     def places(self, value: Value, written: Any, settings: Settings) -> list[Span]:
         """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
-        here = [one.span for one in parts if one.literal == written]
+        here = [part.span for part in parts if part.literal == written]
         there = settings.written.get(written) if isinstance(written, str) else None
         return here or there or [value.span]
 

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from skillrun.language.text.diagnostics import Problems, suggest
-from skillrun.language.text.source import Entry, Node, Scalar, Sequence, Span, plain
 from skillrun.language.text.source import Mapping as Layer
+from skillrun.language.text.source import MappingEntry, Node, Scalar, Sequence, Span, plain
 
 MOST_STEPS: Final = 20  # from a name to the model that it means
 SCRIPTED: Final = "scripted"
@@ -36,29 +36,37 @@ class ModelNames:
     listed: Mapping[str, str]  # bare names of the table that only one provider has
     patterns: tuple[tuple[str, str], ...]  # of bare names
     providers: tuple[str, ...]
-    shown: tuple[str, ...]
+    suggested: tuple[str, ...]
     tiers: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> ModelNames:
         def part(name: str) -> dict[str, Any]:
-            found = data.get(name)
-            return found if isinstance(found, dict) else {}
+            entries = data.get(name)
+            return entries if isinstance(entries, dict) else {}
 
         def records(name: str) -> dict[str, dict[str, Any]]:
-            return {key: one for key, one in part(name).items() if isinstance(one, dict)}
+            return {key: record for key, record in part(name).items() if isinstance(record, dict)}
 
         intents, providers = records("intents"), records("providers")
         symbols = {**part("aliases"), **part("tiers")}
         names = [full.partition(":") for full in part("models")]
         bare = Counter(name for _, _, name in names)
         return cls(
-            symbols={name.casefold(): str(one) for name, one in symbols.items()},
-            intents={name.casefold(): str(one.get("provider")) for name, one in intents.items()},
+            symbols={name.casefold(): str(model) for name, model in symbols.items()},
+            intents={name.casefold(): str(intent.get("provider")) for name, intent in intents.items()},
             listed={name: provider for provider, _, name in names if bare[name] == 1},
-            patterns=tuple((str(one["names"]), name) for name, one in providers.items() if one.get("names")),
+            patterns=tuple(
+                (str(provider["names"]), name) for name, provider in providers.items() if provider.get("names")
+            ),
             providers=tuple(part("providers")),
-            shown=(*part("tiers"), *part("aliases"), *intents, *dict.fromkeys(bare), *(f"{one}:" for one in providers)),
+            suggested=(
+                *part("tiers"),
+                *part("aliases"),
+                *intents,
+                *dict.fromkeys(bare),
+                *(f"{provider}:" for provider in providers),
+            ),
             tiers=tuple(part("tiers")),
         )
 
@@ -71,7 +79,7 @@ class ModelNames:
             return self.no_provider(provider, scripted=True)
         if name in self.listed or any(fnmatchcase(name, pattern) for pattern, _ in self.patterns):
             return None
-        return Wrong("unknown-model", f"there is no model `{name}`", suggest(name, self.shown))
+        return Wrong("unknown-model", f"there is no model `{name}`", suggest(name, self.suggested))
 
     def no_provider(self, name: str, *, scripted: bool = False) -> Wrong | None:
         if name in self.providers or (scripted and name == SCRIPTED):
@@ -134,12 +142,12 @@ def _wrong(layer: Layer, names: ModelNames) -> Iterator[tuple[Span, Wrong]]:
     for item in elsewhere.items if isinstance(elsewhere, Sequence) else ():
         yield from _at(item, names.no_tier(str(plain(item))))
     for _, entry in _entries(layer.get("intents")):
-        for key, one in _entries(entry.value):
+        for key, inner in _entries(entry.value):
             if key == "provider":
-                yield from _at(one.value, names.no_provider(str(plain(one.value))))
+                yield from _at(inner.value, names.no_provider(str(plain(inner.value))))
     for name, entry in _entries(layer.get("providers")):
-        for key, one in _entries(entry.value):
-            if key in ("strong", "fast") and (node := _text(one.value)) is not None and node.value:
+        for key, inner in _entries(entry.value):
+            if key in ("strong", "fast") and (node := _text(inner.value)) is not None and node.value:
                 yield from _at(node, names.wrong(str(node.value)) or _others(names, name, str(node.value)))
     for name, entry in _entries(layer.get("models")):
         provider, _, model = name.partition(":")
@@ -165,6 +173,6 @@ def _text(node: Node) -> Scalar | None:
     return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
 
 
-def _entries(node: Node | None) -> Iterator[tuple[str, Entry]]:
+def _entries(node: Node | None) -> Iterator[tuple[str, MappingEntry]]:
     if isinstance(node, Layer):
         yield from node.entries.items()

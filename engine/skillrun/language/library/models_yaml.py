@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import Key, Keys
 from skillrun.language.library.addresses import (
     HTTP_HINT,
     KINDS,
@@ -24,7 +24,7 @@ from skillrun.language.library.addresses import (
 )
 from skillrun.language.library.configuration import merge
 from skillrun.language.text.diagnostics import Problems, suggest
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, plain
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, plain
 
 PROJECT: Final = "project"
 USER: Final = "user"
@@ -108,12 +108,12 @@ def users_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
     return frozenset(str(plain(node)) for node in written if node is not None)
 
 
-def providers_of(layer: Mapping) -> Iterator[tuple[str, Entry]]:
+def providers_of(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
     """The providers that a layer says something of, by name."""
     return entries_of(layer, "providers")
 
 
-def entries_of(layer: Mapping, part: str) -> Iterator[tuple[str, Entry]]:
+def entries_of(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
     """The entries of a part of a layer, by name."""
     node = layer.get(part)
     if isinstance(node, Mapping):
@@ -144,7 +144,7 @@ class _Layer(Reader):
             entries[part] = self.record(entries[part], RECORDS[part])
         return Mapping(entries, layer.span)
 
-    def symbols(self, entry: Entry) -> Entry:
+    def symbols(self, entry: MappingEntry) -> MappingEntry:
         """Names that stand for models, without those that mean one already: whoever types it is to get that one."""
         if not isinstance(entry.value, Mapping):
             return entry
@@ -152,21 +152,23 @@ class _Layer(Reader):
         if len(kept) > MOST_NAMES:
             message = f"there are {len(kept):,} names, and at most {MOST_NAMES:,} are looked at"
             self.report(entry.key.span, "too-many", message)
-            return Entry(entry.key, Mapping({}, entry.value.span))
-        for name, one in entry.value.entries.items():
+            return MappingEntry(entry.key, Mapping({}, entry.value.span))
+        for name, symbol in entry.value.entries.items():
             if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
                 hint = "choose another name; one with a `:` is a provider's model, and `embedded` the small model"
-                self.report(one.key.span, "name", f"`{name}` means a model already", hint)
+                self.report(symbol.key.span, "name", f"`{name}` means a model already", hint)
                 del kept[name]
-        return Entry(entry.key, Mapping(kept, entry.value.span))
+        return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
-    def table(self, part: str, entry: Entry) -> Entry:
+    def table(self, part: str, entry: MappingEntry) -> MappingEntry:
         """The records of a part by name, each with what may stand in it."""
         named = self.inside(entry.value).items()
-        kept = {name: self.record(one, TABLES[part]) for name, one in named if part != "providers" or self.named(one)}
-        return Entry(entry.key, Mapping(kept, entry.value.span))
+        kept = {
+            name: self.record(entry, TABLES[part]) for name, entry in named if part != "providers" or self.named(entry)
+        }
+        return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
-    def named(self, entry: Entry) -> bool:
+    def named(self, entry: MappingEntry) -> bool:
         name = str(entry.key.value)
         if PROVIDER.fullmatch(name) and name != "scripted":
             return True
@@ -174,14 +176,14 @@ class _Layer(Reader):
         self.report(entry.key.span, "name", message, PROVIDER_HINT)
         return False
 
-    def record(self, entry: Entry, keys: Keys) -> Entry:
+    def record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
         """A record with what may stand in it."""
         written = Mapping(self.inside(entry.value), entry.value.span)
-        found = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
-        kept = {name: one for name, one in written.entries.items() if name in found}
-        return Entry(entry.key, written._replace(entries=kept))
+        fields = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
+        kept = {name: entry for name, entry in written.entries.items() if name in fields}
+        return MappingEntry(entry.key, written._replace(entries=kept))
 
-    def inside(self, node: Node) -> dict[str, Entry]:
+    def inside(self, node: Node) -> dict[str, MappingEntry]:
         """What a mapping holds; nothing where there is none."""
         if isinstance(node, Mapping):
             return node.entries
@@ -208,8 +210,8 @@ class _Layer(Reader):
     def rates(self, node: Node) -> dict[str, Any] | None:
         """Those of a long call; with one that is wrong, none."""
         before = len(self.problems)
-        found = self.read(node, RATES)
-        return found if len(self.problems) == before else None
+        rates = self.read(node, RATES)
+        return rates if len(self.problems) == before else None
 
     def base_url(self, node: Node) -> Any:
         url = plain(node)
@@ -234,11 +236,13 @@ class _Layer(Reader):
         return None
 
 
-def merged(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+def merged_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
     checked = TABLES.keys() | RECORDS.keys()
     layers = tuple(layers)
-    others = [one._replace(entries={key: e for key, e in one.entries.items() if key not in checked}) for one in layers]
+    others = [
+        layer._replace(entries={key: e for key, e in layer.entries.items() if key not in checked}) for layer in layers
+    ]
     data = merge(others, problems)
     for layer in reversed(layers):
         _overlay(data, {key: plain(entry.value) for key, entry in layer.entries.items() if key in checked})
@@ -266,8 +270,8 @@ def _is_variable(node: Node) -> bool:
 def _hide_secrets(layer: Mapping) -> None:
     """Keep every problem from quoting a line where a key or a password may stand in place of what belongs there."""
     for _, entry in providers_of(layer):
-        found = entry.value.entries if isinstance(entry.value, Mapping) else {}
-        for node in (one.value for key, one in found.items() if key in ("base_url", "key")):
+        fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
+        for node in (field.value for key, field in fields.items() if key in ("base_url", "key")):
             if not (_is_variable(node) or _is_address(node)):
                 node.span.source.hide(node.span.line)
 
@@ -285,26 +289,26 @@ def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
     for part, keys in TABLES.items():
         written = _together(layers, part)
         spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in entries_of(layer, part)}
-        for name, found in _together(kept, part).items():
-            if found != written[name]:
+        for name, fields in _together(kept, part).items():
+            if fields != written[name]:
                 continue
-            local = part == "providers" and found.get("kind") == "embedded"
-            lacking = (key for key, one in keys.items() if one.required and not found.get(key))
+            local = part == "providers" and fields.get("kind") == "embedded"
+            lacking = (key for key, rule in keys.items() if rule.required and not fields.get(key))
             lacks = next((key for key in lacking if not (local and key == "base_url")), None)
             if lacks is not None:
                 hint = suggest("", keys[lacks].values, keys[lacks].doc)
                 problems.report(spans[name], "missing-key", f"`{name}` has no `{lacks}`", hint)
-            elif local and (found.get("base_url") or found.get("key")):
+            elif local and (fields.get("base_url") or fields.get("key")):
                 message = f"`{name}` is embedded, and has neither an address nor a key"
                 problems.report(spans[name], "address", message)
 
 
 def _together(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
     """What the layers say of each record of a table, the strongest first."""
-    found: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for _, layer in reversed(layers):
         for name, entry in entries_of(layer, part):
-            said = entry.value.entries.items() if isinstance(entry.value, Mapping) else ()
-            values = {key: one.value.value for key, one in said if isinstance(one.value, Scalar)}
-            found.setdefault(name, {}).update({key: value for key, value in values.items() if value is not None})
-    return found
+            fields = entry.value.entries.items() if isinstance(entry.value, Mapping) else ()
+            values = {key: field.value.value for key, field in fields if isinstance(field.value, Scalar)}
+            records.setdefault(name, {}).update({key: value for key, value in values.items() if value is not None})
+    return records

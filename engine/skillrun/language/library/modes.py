@@ -44,21 +44,23 @@ def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple
     by_mode = {}
     for name in modes:
         pairs = zip(parts, listed, strict=True)
-        by_mode[name] = _laid(said for part, entries in pairs for said in (part, _shared(entries.get(name, {}), data)))
+        by_mode[name] = _laid(
+            values for part, entries in pairs for values in (part, _shared(entries.get(name, {}), data))
+        )
     shared = dict.fromkeys(key for entry in modes.values() for key in _shared(entry, data))
     complete = {name: {**entry, **{key: by_mode[name][key] for key in shared}} for name, entry in modes.items()}
-    return {**data, MODES: complete}, {name: {**said, MODES: complete} for name, said in by_mode.items()}
+    return {**data, MODES: complete}, {name: {**data, MODES: complete} for name, data in by_mode.items()}
 
 
 def varying(data: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
     """The keys of a config that some mode lays something else over."""
-    return frozenset(name for said in modes.values() for name in said if said[name] != data.get(name))
+    return frozenset(name for values in modes.values() for name in values if values[name] != data.get(name))
 
 
 def _entries(layer: source.Mapping, known: Data, sample: Data, problems: Problems) -> dict[str, Data]:
     """The modes of a layer with what of each may stand there; `sample` has every key that a mode may have."""
     node = layer.get(MODES)
-    found = {}
+    entries = {}
     for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
         where = f"{MODES}.{name}"
         if name not in known:
@@ -66,10 +68,10 @@ def _entries(layer: source.Mapping, known: Data, sample: Data, problems: Problem
         elif not isinstance(entry.value, source.Mapping):
             may_stand(known, name, entry, problems, where, is_open=is_collection(known))
         if isinstance(entry.value, source.Mapping):
-            found[name] = fitting(sample, entry.value, problems, where)
+            entries[name] = fitting(sample, entry.value, problems, where)
     if node is not None and not isinstance(node, source.Mapping):
         fitting({MODES: known}, source.Mapping({MODES: layer.entries[MODES]}, layer.span), problems)
-    return found
+    return entries
 
 
 def _shared(entry: Data, data: Data) -> Data:
@@ -77,8 +79,8 @@ def _shared(entry: Data, data: Data) -> Data:
     return {key: value for key, value in entry.items() if key in data and key != FEATURES}
 
 
-def _laid(said: Iterable[Data]) -> Data:
-    found: Data = {}
-    for one in said:
-        found = laid_over(found, one)
-    return found
+def _laid(layers: Iterable[Data]) -> Data:
+    laid: Data = {}
+    for layer in layers:
+        laid = laid_over(laid, layer)
+    return laid

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Entry, Mapping, Node, Scalar, Span, plain
+from skillrun.language.text.source import Mapping, MappingEntry, Node, Scalar, Span, plain
 
 WAS: Final = "was"
 
@@ -24,9 +24,9 @@ class Move(NamedTuple):
         return f"`{'.'.join(self.old)}` is `{'.'.join(self.new)}` now"
 
 
-class _Found(NamedTuple):
+class _Taken(NamedTuple):
     names: dict[str, str]  # what stood for each `<…>`
-    entry: Entry
+    entry: MappingEntry
 
 
 def moves_of(shipped: Mapping, problems: Problems) -> list[Move]:
@@ -73,28 +73,28 @@ def _stands_for_any(part: str) -> bool:
     return part.startswith("<") and part.endswith(">")
 
 
-def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_Found]]:
+def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_Taken]]:
     """A mapping without what stands at a path, and what stood there; a mapping that becomes empty goes, too."""
     first, *rest = path
-    kept: dict[str, Entry] = {}
-    taken: list[_Found] = []
+    kept: dict[str, MappingEntry] = {}
+    taken: list[_Taken] = []
     for name, entry in node.entries.items():
         bound = {**names, first: name} if _stands_for_any(first) else names
         if bound is names and name != first:
             kept[name] = entry
         elif not rest:
-            taken.append(_Found(bound, entry))
+            taken.append(_Taken(bound, entry))
         elif isinstance(entry.value, Mapping):
-            inner, found = _taken(entry.value, tuple(rest), bound)
-            taken += found
-            if inner.entries or not found:
+            inner, inside = _taken(entry.value, tuple(rest), bound)
+            taken += inside
+            if inner.entries or not inside:
                 kept[name] = entry._replace(value=inner)
         else:
             kept[name] = entry
     return node._replace(entries=kept), taken
 
 
-def _put(node: Mapping, path: tuple[str, ...], entry: Entry) -> Mapping:
+def _put(node: Mapping, path: tuple[str, ...], entry: MappingEntry) -> Mapping:
     """A mapping with an entry at a path, where nothing stands there yet."""
     first, *rest = path
     there = node.entries.get(first)
@@ -106,4 +106,4 @@ def _put(node: Mapping, path: tuple[str, ...], entry: Entry) -> Mapping:
         value = _put(Mapping({}, entry.key.span), tuple(rest), entry)
     else:
         value = _put(there.value, tuple(rest), entry) if isinstance(there.value, Mapping) else there.value
-    return node._replace(entries={**node.entries, first: Entry(there.key if there is not None else key, value)})
+    return node._replace(entries={**node.entries, first: MappingEntry(there.key if there is not None else key, value)})

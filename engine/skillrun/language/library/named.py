@@ -19,7 +19,9 @@ def unknown_names(library: Library, workflow: Workflow, inputs: Mapping[str, Any
     for field, written in _named(workflow, inputs):
         is_model = field.item.word == "model"
         wrong = [lookups.models.wrong(written)] if is_model else lookups.wrong_member(written)
-        errors += [f"`{field.name}` is `{written}`: {one.message}; {one.hint}" for one in wrong if one is not None]
+        errors += [
+            f"`{field.name}` is `{written}`: {reason.message}; {reason.hint}" for reason in wrong if reason is not None
+        ]
     for field in workflow.inputs:
         if field.array and field.item.word == "member":
             for written, times in Counter(inputs.get(field.name) or ()).items():
@@ -32,10 +34,10 @@ def unknown_names(library: Library, workflow: Workflow, inputs: Mapping[str, Any
 
 def models_in(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
     """The names of models that the inputs of a workflow ask for: as they are, and those of members and their roles."""
-    found = []
+    names = []
     for field, written in _named(workflow, inputs):
-        found += [written] if field.item.word == "model" else model_of(library, written)
-    return list(dict.fromkeys(found))
+        names += [written] if field.item.word == "model" else model_of(library, written)
+    return list(dict.fromkeys(names))
 
 
 def model_of(library: Library, written: Any) -> list[str]:
@@ -52,4 +54,4 @@ def _named(workflow: Workflow, inputs: Mapping[str, Any]) -> Iterator[tuple[Fiel
     """Each member and model that an input names, with its field."""
     for field in workflow.inputs:
         value = inputs.get(field.name) if field.item.word in ("member", "model") else None
-        yield from ((field, one) for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
+        yield from ((field, name) for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))

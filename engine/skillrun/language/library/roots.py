@@ -13,10 +13,10 @@ _OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md", "config/*.yaml")  # fil
 
 @dataclass(frozen=True)
 class Root:
-    """One folder of the search path; `shown` stands for it in messages. Nothing leads out of a `confined` one."""
+    """One folder of the search path; `label` stands for it in messages. Nothing leads out of a `confined` one."""
 
     path: Path
-    shown: str
+    label: str
     name: str
     confined: bool = False
 

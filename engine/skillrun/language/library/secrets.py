@@ -41,8 +41,8 @@ def _is_of_project(layer: Mapping, library: Library) -> bool:
 def _items(layer: Mapping) -> list[Scalar] | None:
     """The list of one file; None where it has none."""
     part = layer.get("repository")
-    found = part.get("withheld") if isinstance(part, Mapping) else None
-    return [item for item in found.items if isinstance(item, Scalar)] if isinstance(found, Sequence) else None
+    withheld = part.get("withheld") if isinstance(part, Mapping) else None
+    return [item for item in withheld.items if isinstance(item, Scalar)] if isinstance(withheld, Sequence) else None
 
 
 def _takes_back(item: Scalar) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.language.files.kinds import Key, Keys
 from skillrun.language.files.places import unmarked
 from skillrun.language.files.reader import Reader
+from skillrun.language.files.verbs import Key, Keys
 from skillrun.language.library.library import Library
 from skillrun.language.text import source
 from skillrun.language.text.diagnostics import Problems
@@ -46,7 +46,7 @@ def measured(library: Library) -> Mapping[str, Size]:
     config = library.config(CONFIG)
     steps = config.data.get("steps") if config is not None else None
     known = steps.items() if isinstance(steps, dict) else ()
-    return {name: Size(**{key: one.get(key, 0) for key in KEYS}) for name, one in known if isinstance(one, dict)}
+    return {name: Size(**{key: size.get(key, 0) for key in KEYS}) for name, size in known if isinstance(size, dict)}
 
 
 def check_measured(library: Library, problems: Problems) -> None:
@@ -57,6 +57,6 @@ def check_measured(library: Library, problems: Problems) -> None:
     for layer in reversed(config.layers if config is not None else ()):
         steps = layer.get("steps")
         for name, entry in steps.entries.items() if isinstance(steps, source.Mapping) else ():
-            optional = {key: Key(one.takes, one.doc, least=one.least, most=one.most) for key, one in KEYS.items()}
+            optional = {key: Key(rule.takes, rule.doc, least=rule.least, most=rule.most) for key, rule in KEYS.items()}
             reader.read(entry.value, optional if name in weaker else KEYS)
             weaker.add(name)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skillrun.language.library.addresses import AddressError, parse_address
 from skillrun.language.library.library import Config, Library
-from skillrun.language.library.models_yaml import PROJECT, merged, providers_of, users_addresses
+from skillrun.language.library.models_yaml import PROJECT, merged_models, providers_of, users_addresses
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.source import Mapping, Span, plain
 
@@ -72,32 +72,32 @@ def wishes(library: Library) -> tuple[Wish, ...]:
         return ()
     layers = list(zip(models.roots, models.layers, strict=True))
     others = [layer for root, layer in layers if root != PROJECT]
-    before = _endpoints(merged(others, Problems()) if others else {})
-    found = []
+    before = _endpoints(merged_models(others, Problems()) if others else {})
+    wishes = []
     for name, endpoint in _endpoints(models.data).items():
         otherwise = before.get(name)
         whole = endpoint.kind and endpoint.base_url  # what is not is a problem of its own
         if whole and endpoint != otherwise and not (otherwise is None and endpoint.is_free):
-            found += _entries(layers, name, endpoint, otherwise)
-    return tuple(found)
+            wishes += _entries(layers, name, endpoint, otherwise)
+    return tuple(wishes)
 
 
 def _entries(
     layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, otherwise: Endpoint | None
 ) -> list[Wish]:
     """The values of the project's files that make the provider what it is."""
-    found = []
+    wishes = []
     for root, layer in layers:
         for key in REACH if root == PROJECT else ():
             value: str = getattr(endpoint, key)
             span = layer.value_place("providers", name, key)
             other = key != "kind" if otherwise is None else value != getattr(otherwise, key)
             if span is not None and other:
-                found.append(Wish(name, f"providers.{name}.{key}", value, span, endpoint, otherwise))
-    return sorted(found, key=lambda wish: wish.span.offset)
+                wishes.append(Wish(name, f"providers.{name}.{key}", value, span, endpoint, otherwise))
+    return sorted(wishes, key=lambda wish: wish.span.offset)
 
 
-def digest(wanted: Iterable[Wish]) -> str:
+def consent_digest(wanted: Iterable[Wish]) -> str:
     """What a consent is bound to: files, keys and values, and what they make of each provider; not their lines."""
     told = [[wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in REACH)] for wish in wanted]
     return hashlib.sha256(json.dumps(sorted(told)).encode()).hexdigest()
@@ -107,7 +107,7 @@ def origins(models: Config) -> dict[str, Origin]:
     """Which file gives each provider its address: the weakest one that already says what holds."""
     layers = tuple(zip(models.roots, models.layers, strict=True))
     addresses = users_addresses(layers)
-    found: dict[str, Origin] = {}
+    origins: dict[str, Origin] = {}
     values: dict[str, Any] = {}
     for root, layer in reversed(layers):
         for name, entry in providers_of(layer):
@@ -115,8 +115,8 @@ def origins(models: Config) -> dict[str, Origin]:
             url = plain(node) if node is not None else None
             if node is not None and url is not None and url != values.get(name):
                 place = "shipped" if root == "library" else f"{node.span.path}:{node.span.line}"
-                found[name], values[name] = Origin(place, users=url in addresses), url
-    return found
+                origins[name], values[name] = Origin(place, users=url in addresses), url
+    return origins
 
 
 def _endpoints(data: dict[str, Any]) -> dict[str, Endpoint]:

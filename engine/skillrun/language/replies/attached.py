@@ -47,10 +47,10 @@ def take_off(text: str, shape: Shape) -> Attached:
     Two blocks at the end that both have the shape and do not say the same are none: which is meant is not guessed. An
     earlier one that has not the shape is text of the document, and so is every block that text follows.
     """
-    found = last_block(text)
-    if found is None:
+    block = last_block(text)
+    if block is None:
         return Attached(text.strip(), None, (ShapeError("", f"no block `{MARK}` stands at the end of the reply"),))
-    document, value, errors = found.before, *parse_reply(found.inside, shape.schema)
+    document, value, errors = block.before, *parse_reply(block.inside, shape.schema)
     for _ in range(MOST_BLOCKS):
         earlier = _last(document)
         if earlier is None or not earlier.closed:
@@ -76,14 +76,14 @@ def _last(text: str) -> FencedBlock | None:
     A block inside a fence that is closed behind it is an example.
     """
     fences = list(_FENCE.finditer(text))
-    opening = next((one for one in reversed(fences) if _is_record(one)), None)
+    opening = next((fence for fence in reversed(fences) if _is_record(fence)), None)
     if opening is None:
         return None
     before, behind = (
-        [one for one in fences if one.start() < opening.start()],
-        [one for one in fences if one.start() > opening.start()],
+        [fence for fence in fences if fence.start() < opening.start()],
+        [fence for fence in fences if fence.start() > opening.start()],
     )
-    closing = next((one for one in behind if _closes(one, opening["marks"])), None)
+    closing = next((fence for fence in behind if _closes(fence, opening["marks"])), None)
     document, around = text[: opening.start()].rstrip(), _left_open(before)
     if closing is None:
         cut = around[:1] == opening["marks"][0] and len(around) > len(opening["marks"])  # within an example
@@ -107,10 +107,10 @@ def _closes(fence: re.Match[str], marks: str) -> bool:
 def _left_open(fences: list[re.Match[str]]) -> str:
     """The marks of the fence that is open behind these; empty where none is."""
     marks = ""
-    for one in fences:
+    for fence in fences:
         if not marks:
-            marks = one["marks"]
-        elif _closes(one, marks):
+            marks = fence["marks"]
+        elif _closes(fence, marks):
             marks = ""
     return marks
 

@@ -31,7 +31,7 @@ def list_field(schema: dict[str, Any]) -> str:
     """The name of the only field of a record, where that is a list; empty for other shapes, and for one whose parts
     refer to each other but by its definitions."""
     fields: dict[str, Any] = schema.get("properties") or {}
-    if len(fields) != 1 or any(not one.startswith(DEFINED) for one in _references(schema)):
+    if len(fields) != 1 or any(not reference.startswith(DEFINED) for reference in _references(schema)):
         return ""
     return next((name for name, rules in fields.items() if _is_list(rules)), "")
 
@@ -45,17 +45,17 @@ def gather(text: str, schema: dict[str, Any]) -> Gathered:
         return Gathered(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
     name = list_field(schema)
     reading = Lenient(text)
-    found = _Items(name, Shape(schema).items_of(name))
-    found.look(reading.values())
-    dropped = [*found.dropped, *(_unread(text, one.at, one.why) for one in reading.broken)]
-    value, beyond = Shape(schema).trimmed({name: found.items})
+    gathered = _Items(name, Shape(schema).items_of(name))
+    gathered.look(reading.values())
+    dropped = [*gathered.dropped, *(_unread(text, broken.at, broken.why) for broken in reading.broken)]
+    value, beyond = Shape(schema).trimmed({name: gathered.items})
     errors = Shape(schema).check(value)
-    if not found.items and not found.lists:
-        errors = [ShapeError(one.path, one.reason) for one in dropped] or [
+    if not gathered.items and not gathered.lists:
+        errors = [ShapeError(problem.path, problem.reason) for problem in dropped] or [
             ShapeError("", "there is no JSON in the reply")
         ]
-    elif not found.items:
-        errors = errors or [ShapeError(one.path, one.reason) for one in dropped]
+    elif not gathered.items:
+        errors = errors or [ShapeError(problem.path, problem.reason) for problem in dropped]
     return Gathered(value if not errors else None, [*dropped, *beyond], errors)
 
 
@@ -74,22 +74,22 @@ class _Items:
         """Take the items of values in their order. A list of lists or of records is looked into."""
         waiting = values[::-1]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, Fields):
-                inside = list(self._of_record(one))
+            value = waiting.pop()
+            if isinstance(value, Fields):
+                inside = list(self._of_record(value))
                 waiting += inside[::-1]
-            elif isinstance(one, list) and not self.known and not any(isinstance(each, list) for each in one):
-                self._take_all(one)
-            elif isinstance(one, list):
-                self.lists += not one
-                waiting += one[::-1]
+            elif isinstance(value, list) and not self.known and not any(isinstance(each, list) for each in value):
+                self._take_all(value)
+            elif isinstance(value, list):
+                self.lists += not value
+                waiting += value[::-1]
 
     def _of_record(self, fields: Fields) -> Iterator[Any]:
         """Take the items of a record that has the list, or is an item; give what is in any other to look at."""
         lists = [value for name, value in fields if _same(name, self.name) and isinstance(value, list)]
         if lists:
-            for one in lists:
-                self._take_all(one)
+            for items in lists:
+                self._take_all(items)
             for name, value in fields:
                 if not _same(name, self.name):
                     self.dropped.append(Dropped(clean(name), "nobody asked for it", _json(_plain(value))))
@@ -100,13 +100,13 @@ class _Items:
 
     def _take_all(self, items: list[Any]) -> None:
         self.lists += 1
-        for one in items:
-            self._take(one)
+        for item in items:
+            self._take(item)
 
-    def _take(self, one: Any) -> None:
+    def _take(self, item: Any) -> None:
         """An item, without what nobody asked for; dropped where it does not fit."""
-        value, place = self.shape.read(clean(_plain(one))), f"{self.name}[{len(self.items)}]"
-        if isinstance(one, Fields) and len({clean(name) for name, _ in one}) < len(one):
+        value, place = self.shape.read(clean(_plain(item))), f"{self.name}[{len(self.items)}]"
+        if isinstance(item, Fields) and len({clean(name) for name, _ in item}) < len(item):
             self.dropped.append(Dropped(place, _TWICE, _json(value)))
             return
         kept, left_out = self.shape.prune(value)
@@ -125,10 +125,10 @@ def _references(rules: Any) -> Iterator[str]:
     """Each `$ref` in a schema."""
     waiting = [rules]
     while waiting:
-        one = waiting.pop()
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-        if isinstance(one, dict) and isinstance(one.get("$ref"), str):
-            yield one["$ref"]
+        part = waiting.pop()
+        waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+            yield part["$ref"]
 
 
 def _is_list(rules: Any) -> bool:
@@ -141,8 +141,8 @@ def _same(name: str, wanted: str) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Fields):
-        return {name: _plain(one) for name, one in value}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+        return {name: _plain(part) for name, part in value}
+    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
 def _json(value: Any) -> str:

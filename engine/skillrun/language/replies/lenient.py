@@ -63,17 +63,17 @@ class Lenient:
 
         Brackets with nothing in them are a list where nothing stands behind them on their line: `- [ ] do` has none.
         """
-        found: list[Any] = []
+        values: list[Any] = []
         place = 0
         for _ in range(MOST_STARTS):
             start = _START.search(self.text, place)
             if start is None:
-                return found
+                return values
             value, place, whole = self._container(start.start(), 1)
             if value or (whole and _REST.match(self.text, place)):
-                found.append(value)
+                values.append(value)
         self.broken.insert(0, Broken(place, "there are too many brackets to read on"))
-        return found
+        return values
 
     def _container(self, at: int, depth: int) -> tuple[Any, int, bool]:
         """An object or a list, where it ends, and whether it is whole. What breaks off has what came before."""
@@ -115,16 +115,16 @@ class Lenient:
         if at >= len(self.text):
             self._note(start, "it breaks off")
             return at, False
-        found, at, whole = self._value(at, depth)
-        if found is not _NOTHING:
-            value.append((name, found))
+        member, at, whole = self._value(at, depth)
+        if member is not _NOTHING:
+            value.append((name, member))
         return at, whole
 
     def _item(self, value: list[Any], at: int, depth: int) -> tuple[int, bool]:
         """One item of a list; where it ends, and whether the list goes on behind it."""
-        found, at, whole = self._value(at, depth)
-        if found is not _NOTHING:
-            value.append(found)
+        item, at, whole = self._value(at, depth)
+        if item is not _NOTHING:
+            value.append(item)
         return at, whole
 
     def _value(self, at: int, depth: int) -> tuple[Any, int, bool]:

@@ -13,18 +13,18 @@ ANSWERS: Final = "answers"
 DONE: Final = ("changed", "kept")
 
 
-def merged(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merged_schema(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One record with the fields of all."""
-    found: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
-    for one in schemas:
-        found["properties"] |= one.get("properties", {})
-        found["required"] += [name for name in one.get("required", ()) if name not in found["required"]]
-    return found
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    for part in schemas:
+        schema["properties"] |= part.get("properties", {})
+        schema["required"] += [name for name in part.get("required", ()) if name not in schema["required"]]
+    return schema
 
 
 def only(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
     """The record with these fields alone."""
-    properties = {name: one for name, one in schema["properties"].items() if name in names}
+    properties = {name: rules for name, rules in schema["properties"].items() if name in names}
     return {**schema, "properties": properties, "required": [n for n in schema["required"] if n in properties]}
 
 
@@ -33,7 +33,7 @@ def answers(ids: Iterable[str] | None = None) -> dict[str, Any]:
     known = {"type": "string"} | ({} if ids is None else {"enum": list(ids)})
     fields = {"id": known, "done": {"type": "string", "enum": list(DONE)}, "how": {"type": "string"}}
     item = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-    return merged([{"properties": {ANSWERS: {"type": "array", "items": item}}, "required": [ANSWERS]}])
+    return merged_schema([{"properties": {ANSWERS: {"type": "array", "items": item}}, "required": [ANSWERS]}])
 
 
 def each_answered(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -43,4 +43,4 @@ def each_answered(value: Any, schema: Mapping[str, Any]) -> Any:
     ids = item["id"].get("enum") if made is not None else None
     if not made or not ids:
         return value
-    return {**value, ANSWERS: [{**made[number % len(made)], "id": one} for number, one in enumerate(ids)]}
+    return {**value, ANSWERS: [{**made[number % len(made)], "id": id_} for number, id_ in enumerate(ids)]}

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import Shape, ShapeError, shown
+from skillrun.language.types.schemas import Shape, ShapeError, quoted
 
 MAX_REPLY: Final = 1_000_000
 """Characters of a reply that is parsed; a longer one is an error."""
@@ -30,7 +30,7 @@ _START: Final = re.compile(
 )
 
 
-class Found(NamedTuple):
+class Candidate(NamedTuple):
     """A JSON value in a text; `alone` where nothing else stands on its lines."""
 
     value: Any
@@ -67,10 +67,10 @@ def _only(text: str, shape: Shape) -> Any:
             continue
         except (ValueError, RecursionError) as error:
             raise _Unreadable(_why(error)) from None
-    different: dict[str, Found] = {}
-    for one in _values(text, shape):
-        key = json.dumps(one.value, sort_keys=True)  # in which true is not 1
-        different[key] = Found(one.value, one.alone or (key in different and different[key].alone))
+    different: dict[str, Candidate] = {}
+    for candidate in _values(text, shape):
+        key = json.dumps(candidate.value, sort_keys=True)  # in which true is not 1
+        different[key] = Candidate(candidate.value, candidate.alone or (key in different and different[key].alone))
     if not different:
         raise _Unreadable("there is no JSON in the reply")
     if len(different) > 1:
@@ -81,7 +81,7 @@ def _only(text: str, shape: Shape) -> Any:
     return only.value
 
 
-def _values(text: str, shape: Shape) -> Iterator[Found]:
+def _values(text: str, shape: Shape) -> Iterator[Candidate]:
     """Every JSON value of the text that could be meant, outermost ones only. Raises _Unreadable."""
     place = 0
     for number in range(_MOST_STARTS + 1):
@@ -104,7 +104,7 @@ def _values(text: str, shape: Shape) -> Iterator[Found]:
             raise _Unreadable(_why(error)) from None
         else:
             if _could_be_meant(value, shape):
-                yield Found(value, not _beside(text, at, place))
+                yield Candidate(value, not _beside(text, at, place))
     raise _Unreadable("the reply has too many brackets to tell which JSON is meant; send it alone")
 
 
@@ -127,9 +127,9 @@ def _entered(value: Any) -> Any:
     for _ in range(MAX_DEPTH + 1):
         layer = [
             inner
-            for one in layer
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for parent in layer
+            if isinstance(parent, dict | list)
+            for inner in (parent.values() if isinstance(parent, dict) else parent)
         ]
         if not layer:
             return clean(value)
@@ -153,13 +153,13 @@ def _refused(name: str) -> Any:
 
 def _float(written: str) -> float:
     if not math.isfinite(value := float(written)):
-        raise ValueError(f"the number {shown(written)} is too large")
+        raise ValueError(f"the number {quoted(written)} is too large")
     return value
 
 
 def _integer(written: str) -> int:
     if len(written) > _LONGEST_NUMBER:
-        raise ValueError(f"the number {shown(written)} is too long")
+        raise ValueError(f"the number {quoted(written)} is too long")
     return int(written)
 
 
@@ -169,7 +169,7 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs) or (not "".join(value).isprintable() and len(set(map(clean, value))) < len(pairs)):
         names = [clean(name) for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {shown(twice)} is given twice")
+        raise ValueError(f"the field {quoted(twice)} is given twice")
     return value
 
 

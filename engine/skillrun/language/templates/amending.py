@@ -17,20 +17,20 @@ def amended(text: Any, changes: Any) -> dict[str, Any]:
     White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what
     stands nowhere, or more than once.
     """
-    found: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
+    amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
     for change in listed(changes):
         if not isinstance(change, Mapping):
             raise Fault(f"`amended` takes records with `says` and `instead`; here is {kind(change)}")
         says, instead = printed(change.get("says") or ""), printed(change.get("instead") or "")
-        place = _place(found["text"], says)
+        place = _place(amendment["text"], says)
         if place is None:
-            found["missed"].append(change)
+            amendment["missed"].append(change)
             continue
         instead = instead.lstrip(" \t") if says[:1].isspace() else instead
         instead = instead.rstrip() if says[-1:].isspace() else instead
-        found["text"] = found["text"][: place[0]] + instead + found["text"][place[1] :]
-        found["made"].append(change)
-    return found
+        amendment["text"] = amendment["text"][: place[0]] + instead + amendment["text"][place[1] :]
+        amendment["made"].append(change)
+    return amendment
 
 
 def _place(text: str, words: str) -> tuple[int, int] | None:
@@ -42,5 +42,5 @@ def _place(text: str, words: str) -> tuple[int, int] | None:
     if (start := text.find(words)) >= 0:
         return (start, start + len(words)) if text.find(words, start + 1) < 0 else None
     pattern = re.compile(r"\s+".join(map(re.escape, words.split())))
-    hits = [one.span() for one in pattern.finditer(text)][:2]
+    hits = [match.span() for match in pattern.finditer(text)][:2]
     return hits[0] if len(hits) == 1 else None

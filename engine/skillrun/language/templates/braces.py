@@ -22,9 +22,9 @@ def braces(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
     """
     tags = _Tags(text)
     depth = at = 0
-    while found := _SIGN.search(text, at):
-        place, at = found.span()
-        sign = found[0]
+    while match := _SIGN.search(text, at):
+        place, at = match.span()
+        sign = match[0]
         if sign in _CLOSED_BY:
             if (end := tags.cut_short(place, sign)) is not None:
                 hint = "a value ends with `}}`, a statement with `%}`"
@@ -65,12 +65,12 @@ class _Tags:
     def end(self, place: int, sign: str) -> int | None:
         """Where the tag that begins at `place` ends; None where it is never closed."""
         if sign == "{%" and (raw := _RAW.match(self.text, place)) and "raw" not in self.missing:
-            if found := _END_RAW.search(self.text, raw.end()):
-                return found.end()
+            if match := _END_RAW.search(self.text, raw.end()):
+                return match.end()
             self.missing.add("raw")
         if sign == "{{" and self.quoted < _MOST_QUOTED and sign not in self.missing:
-            if found := _VALUE.match(self.text, place):
-                return found.end()
+            if match := _VALUE.match(self.text, place):
+                return match.end()
             self.quoted += 1
         return self._plain_end(place, sign)
 
@@ -78,11 +78,11 @@ class _Tags:
         if sign in self.missing:
             return None
         closing = _CLOSED_BY[sign]
-        found = self.text.find(closing, place + 2)
-        if found < 0:
+        place_of_closing = self.text.find(closing, place + 2)
+        if place_of_closing < 0:
             self.missing.add(sign)
             return None
-        return found + len(closing)
+        return place_of_closing + len(closing)
 
     def _line_end(self, place: int) -> int:
         """Where the line of a place ends, without the blanks at its end."""

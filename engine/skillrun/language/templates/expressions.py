@@ -18,7 +18,7 @@ from skillrun.language.templates.braces import braces
 from skillrun.language.templates.limits import Fault, budget
 from skillrun.language.templates.syntax import read
 from skillrun.language.templates.tests import TESTS
-from skillrun.language.templates.values import plain, printed
+from skillrun.language.templates.values import printed, without_absent
 from skillrun.language.templates.vetting import vet
 from skillrun.language.templates.vocabulary import FILTERS, FUNCTIONS
 from skillrun.language.text import source
@@ -69,7 +69,7 @@ class Template:
     def mentions(self, name: str) -> bool:
         """Whether it reads a name."""
         if self._names is None:
-            self._names = frozenset(one.name for one in self.tree.find_all(nodes.Name))
+            self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
         return name in self._names
 
     def span(self, node: nodes.Node) -> Span:
@@ -80,21 +80,21 @@ class Template:
 
         An absent value of a single expression comes out as an `Absent`; those in lists and mappings are left out.
         """
-        return self._rendered(names, plain)
+        return self._rendered(names, without_absent)
 
     def render_text(self, names: Mapping[str, Any]) -> str:
         """The text, also of a single expression. Raises RenderError, also where that is absent."""
-        found: str = self._rendered(names, printed)
-        return found
+        rendered: str = self._rendered(names, printed)
+        return rendered
 
     def _rendered(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
         if self.tree is _CONSTANT:
             return self.text.value.removesuffix("\n")
         try:
             with budget() as left:
-                scope = interpreter.Scope(names, left, {})
+                scope = interpreter.Bindings(names, left, {})
                 if self.expression is None:
-                    return interpreter.text(self.tree, scope)
+                    return interpreter.text_of(self.tree, scope)
                 return finish(interpreter.value(self.expression, scope))
         except Fault as fault:
             raise self._located(fault) from fault
@@ -221,6 +221,6 @@ def _single(tree: nodes.Template) -> nodes.Expr | None:
     """The expression of a tree that is nothing else but whitespace."""
     match tree.body:
         case [nodes.Output(nodes=parts)]:
-            told = [one for one in parts if not (isinstance(one, nodes.TemplateData) and not one.data.strip())]
+            told = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
             return told[0] if len(told) == 1 and not isinstance(told[0], nodes.TemplateData) else None
     return None

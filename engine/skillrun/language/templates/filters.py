@@ -62,8 +62,8 @@ def format_values(text: str, *values: Any, **named: Any) -> str:
     """`%s`, `%d`, `%i`, `%f`, `%x` and `%%` with flags and a short width or precision; `%(name)s` with names."""
     if "%" in _DIRECTIVE.sub("", text):
         raise Fault(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
-    filled = [one if type(one) in (int, float) else printed(one) for one in (*values, *named.values())]
-    room(len(text) + text.count("%") * (1000 + sum(len(one) for one in filled if isinstance(one, str))))
+    filled = [value if type(value) in (int, float) else printed(value) for value in (*values, *named.values())]
+    room(len(text) + text.count("%") * (1000 + sum(len(part) for part in filled if isinstance(part, str))))
     return text % (dict(zip(named, filled, strict=True)) if named else tuple(filled))
 
 
@@ -116,7 +116,7 @@ def lines(value: Any) -> list[str]:
         return []
     text = printed(value)
     spend(len(text) >> 3)
-    return [one.strip() for one in text.split("\n") if one.strip()]
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def wordcount(value: Any) -> int:
@@ -149,7 +149,7 @@ def reverse(value: Any) -> Any:
 
 def join(value: Any, d: Any = "", attribute: Any = None) -> str:
     """The printed items, or a field of each, with `d` between them."""
-    return joined([one for one, _ in keyed(value, attribute, True)], d)
+    return joined([item for item, _ in keyed(value, attribute, True)], d)
 
 
 def items(value: Any) -> list[Any]:
@@ -173,11 +173,11 @@ def sort(
     """
     items = listed(value)
     if order is not None:
-        places = {_mark(one): place for place, one in enumerate(listed(order))}
+        places = {_mark(key): place for place, key in enumerate(listed(order))}
         last = -1 if reverse else len(places)
         keys = [_mark(key) for key, _ in keyed(items, attribute, case_sensitive=True)]
-        ranked = [(places.get(key, last), one) for key, one in zip(keys, items, strict=True)]
-        return [one for _, one in sorted(ranked, key=lambda pair: pair[0], reverse=reverse)]
+        ranked = [(places.get(key, last), item) for key, item in zip(keys, items, strict=True)]
+        return [item for _, item in sorted(ranked, key=lambda pair: pair[0], reverse=reverse)]
     for name in reversed(attribute.split(",") if isinstance(attribute, str) else [attribute]):
         pairs = keyed(items, name, case_sensitive)
         there = [pair for pair in pairs if not isinstance(pair[0], Absent)]
@@ -187,7 +187,7 @@ def sort(
         except TypeError:
             kinds = dict.fromkeys(kind(key) for key, _ in there)
             raise Fault(f"{' and '.join(kinds)} cannot be put into an order") from None
-        items = [one for _, one in there] + [one for key, one in pairs if isinstance(key, Absent)]
+        items = [item for _, item in there] + [item for key, item in pairs if isinstance(key, Absent)]
     return items
 
 
@@ -206,8 +206,8 @@ def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep
         raise Fault(f"`keep` is `{printed(keep)}`", f"allowed: {', '.join(_KEPT)}")
     pairs = keyed(value, attribute, case_sensitive)[:: _KEPT[keep]]
     kept: dict[tuple[Any, ...], Any] = {}
-    for key, one in pairs:
-        kept.setdefault(_mark(key), one)
+    for key, item in pairs:
+        kept.setdefault(_mark(key), item)
     return list(kept.values())[:: _KEPT[keep]]
 
 
@@ -217,21 +217,21 @@ _KEPT: Final = {"first": 1, "last": -1}  # and which way the items are walked
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
     """Pairs of a field's value and the items with it, in the order of the values; what lacks the field comes last."""
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for key, one in keyed(value, attribute, True):
+    for key, item in keyed(value, attribute, True):
         named = default if isinstance(key, Absent) else key
-        groups.setdefault(_mark(_folded(named, case_sensitive)), [named, []])[1].append(one)
+        groups.setdefault(_mark(_folded(named, case_sensitive)), [named, []])[1].append(item)
     return sort(list(groups.values()), False, case_sensitive, 0)
 
 
 def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
     """The sum of numbers; with `start=[]` the lists one after the other, where absent ones add nothing."""
-    parts = [one for one, _ in keyed(value, attribute, True)]
+    parts = [part for part, _ in keyed(value, attribute, True)]
     if isinstance(start, list):
         lists = [listed(part) for part in (start, *parts)]
         spend(sum(map(len, lists)))
-        return [one for part in lists for one in part]
-    for one in parts:
-        start = compute("+", start, one)
+        return [item for part in lists for item in part]
+    for part in parts:
+        start = compute("+", start, part)
     return start
 
 
@@ -245,8 +245,8 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
     """The records with these fields alone; `new='old'` has a field under another name. What one lacks stays absent."""
     fields = {str(name): name for name in names} | renamed
 
-    def picked(one: Any) -> dict[str, Any]:
-        taken = {name: field(_record(one), source) for name, source in fields.items()}
+    def picked(item: Any) -> dict[str, Any]:
+        taken = {name: field(_record(item), source) for name, source in fields.items()}
         return {name: each for name, each in taken.items() if not isinstance(each, Absent)}
 
     return _each(value, len(fields), picked)
@@ -254,8 +254,8 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
 
 def plus(value: Any, /, **fields: Any) -> Any:
     """The records with these fields more, in the place of their own of that name; an absent one adds nothing."""
-    given = {name: one for name, one in fields.items() if not isinstance(one, Absent)}
-    return _each(value, len(given), lambda one: {**_record(one), **given})
+    given = {name: value for name, value in fields.items() if not isinstance(value, Absent)}
+    return _each(value, len(given), lambda item: {**_record(item), **given})
 
 
 def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:
@@ -264,8 +264,8 @@ def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> A
         spend(len(value) + fields)
         return change(value)
     records = listed(value)
-    spend(sum(1 + fields + len(one) for one in records if isinstance(one, Mapping)))
-    return [change(one) for one in records]
+    spend(sum(1 + fields + len(record) for record in records if isinstance(record, Mapping)))
+    return [change(record) for record in records]
 
 
 def _record(value: Any) -> Mapping[str, Any]:
@@ -278,7 +278,7 @@ def keyed(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, A
     """Each item behind its field, or behind itself."""
     items = listed(value)
     spend(4 * len(items))
-    return [(_folded(one if attribute is None else field(one, attribute), case_sensitive), one) for one in items]
+    return [(_folded(item if attribute is None else field(item, attribute), case_sensitive), item) for item in items]
 
 
 def _folded(value: Any, case_sensitive: bool) -> Any:

@@ -21,7 +21,7 @@ from skillrun.collaboration import overlap as likeness
 from skillrun.collaboration.patterns import distinct_words
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.limits import Fault, budget, spend, weigh
-from skillrun.language.templates.places import named, search
+from skillrun.language.templates.places import named_patterns, search
 from skillrun.language.templates.values import kind, listed, number, printed, whole
 from skillrun.language.text.fences import Fences
 
@@ -119,23 +119,23 @@ def overlap(a: Any, b: Any) -> float:
 
 def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
     """The items without those that say nearly what an earlier one says; `by` names the field that holds their text."""
-    found = listed(items)
+    records = listed(items)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
     with budget() as paying:  # half of it is left for what is done with the items
-        return likeness.dedupe(found, by, number(threshold), spend, paying.left >> 1)
+        return likeness.dedupe(records, by, number(threshold), spend, paying.left >> 1)
 
 
 def convergence(replies: Any, settings: Any) -> Any:
     """How far replies agree: score, ratio, stability, level and the words that say so; absent for fewer than two."""
     if not isinstance(settings, Mapping):
         raise Fault(f"`convergence` takes its settings from a mapping; here is {kind(settings)}")
-    found = listed(replies)
-    weigh(found)
-    words = sum(len(settings[one]) for one in ("agree", "disagree") if isinstance(settings.get(one), (list, tuple)))
-    texts = (one.get("text") if isinstance(one, Mapping) else one for one in found)
-    spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(found) + words) >> 5)
-    measured = agreement.convergence(found, settings)
+    voices = listed(replies)
+    weigh(voices)
+    words = sum(len(settings[key]) for key in ("agree", "disagree") if isinstance(settings.get(key), (list, tuple)))
+    texts = (voice.get("text") if isinstance(voice, Mapping) else voice for voice in voices)
+    spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(voices) + words) >> 5)
+    measured = agreement.convergence(voices, settings)
     return ABSENT if measured is None else measured
 
 
@@ -147,8 +147,8 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     if isinstance(text, Absent):
         return {}
     searched = printed(text)
-    found = {name: _distinct_hits(searched, several) for name, several in named(patterns).items()}
-    return {name: hits for name, hits in found.items() if hits}
+    hits_by_name = {name: _distinct_hits(searched, several) for name, several in named_patterns(patterns).items()}
+    return {name: hits for name, hits in hits_by_name.items() if hits}
 
 
 def hits(text: Any, patterns: Any) -> list[str]:
@@ -158,7 +158,9 @@ def hits(text: Any, patterns: Any) -> list[str]:
     """
     if isinstance(text, Absent):
         return []
-    return _distinct_hits(printed(text), [pattern for several in named(patterns).values() for pattern in several])
+    return _distinct_hits(
+        printed(text), [pattern for several in named_patterns(patterns).values() for pattern in several]
+    )
 
 
 def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
@@ -170,7 +172,7 @@ def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idl
     `idle` do not count."""
     replies, before = listed(later), listed(earlier)
     weigh([replies, before])
-    patterns = [pattern for several in named(idle).values() for pattern in several] if idle else []
+    patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
 
     def spoken(text: str) -> str:
         for pattern in patterns:
@@ -185,16 +187,16 @@ def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idl
 
 def mean(records: Any) -> dict[str, float]:
     """The mean of each field that holds numbers."""
-    found = records if isinstance(records, Mapping) else listed(records)
-    weigh(found)
-    return verdicts.mean(found)
+    given = records if isinstance(records, Mapping) else listed(records)
+    weigh(given)
+    return verdicts.mean(given)
 
 
 def counted(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
     """`range(n)` and `range(start, stop, step)`."""
-    found = range(whole(start)) if stop is None else range(whole(start), whole(stop), whole(step))
-    spend(len(found))
-    return list(found)
+    numbers = range(whole(start)) if stop is None else range(whole(start), whole(stop), whole(step))
+    spend(len(numbers))
+    return list(numbers)
 
 
 def _paid(value: Any) -> str:

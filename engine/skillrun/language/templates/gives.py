@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from skillrun.language.templates.entry import Inferring, Rule
+from skillrun.language.templates.builtin import Inferring, Rule
 from skillrun.language.templates.records import MODEL, REPLY
 from skillrun.language.templates.tests import SIGNS
 from skillrun.language.text.diagnostics import allowed
@@ -23,7 +23,7 @@ def constant(node: nodes.Node | None) -> Any:
 
 def keyword(node: nodes.Call | nodes.Filter, name: str) -> Any:
     """As `constant`, of the argument that is given by this name."""
-    return next((constant(one.value) for one in node.kwargs if one.key == name), None)
+    return next((constant(argument.value) for argument in node.kwargs if argument.key == name), None)
 
 
 def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None:
@@ -40,13 +40,13 @@ def fewer_items(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     return _listed(types[0])._replace(unless=None, values=None, filled=False)
 
 
-def _listed(one: Type) -> Type:
+def _listed(type_: Type) -> Type:
     """The list that a mapping is when its keys are listed."""
-    return list_of(TEXT) if one.kind in ("map", "record") else one
+    return list_of(TEXT) if type_.kind in ("map", "record") else type_
 
 
-def _filled(one: Type) -> bool:
-    return one.filled and one.unless is None
+def _filled(type_: Type) -> bool:
+    return type_.filled and type_.unless is None
 
 
 def mapped(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -72,11 +72,11 @@ def _filtered(inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, 
 
 def beginning(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`top`: of a list its first items, of a mapping its first pairs, which is a mapping."""
-    one = types[0]
-    if one.kind not in ("record", "map"):
+    type_ = types[0]
+    if type_.kind not in ("record", "map"):
         return fewer_items(inferring, node, types)
-    fields = {name: field.maybe() for name, field in one.fields.items()}
-    return one._replace(unless=None, values=None, fields=fields)
+    fields = {name: field.maybe() for name, field in type_.fields.items()}
+    return type_._replace(unless=None, values=None, fields=fields)
 
 
 def selected(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
@@ -105,7 +105,7 @@ def an_end(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Ty
 def summed(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`sum`: a number, or with a `start` that is a list the items of lists."""
     item, attribute = types[0].item, keyword(node, "attribute")
-    if item is None or not any(one.key == "start" for one in node.kwargs):
+    if item is None or not any(argument.key == "start" for argument in node.kwargs):
         return NUMBER
     if attribute is not None:
         item = inferring.attribute(node, types[0], attribute) if isinstance(attribute, str) else ANY
@@ -122,7 +122,7 @@ def picked(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Ty
     """`pick`: records of the fields that are named, from those that they have."""
     records = types[0] if types[0].kind == "list" else list_of(types[0])
     fields = {}
-    for name, source in (*((one, one) for one in node.args), *((one.key, one.value) for one in node.kwargs)):
+    for name, source in (*((name, name) for name in node.args), *((pair.key, pair.value) for pair in node.kwargs)):
         path, written = constant(source), name if isinstance(name, str) else constant(name)
         kept = inferring.attribute(node, records, path) if isinstance(path, str) else ANY
         fields[str(written)] = kept.maybe() if kept.kind == "any" and kept.unless is None else kept
@@ -132,7 +132,7 @@ def picked(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Ty
 def extended(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`plus`: records with some fields more."""
     inner = (types[0].item or ANY) if types[0].kind == "list" else types[0]
-    more = {str(one.key): inferring.infer(one.value) for one in node.kwargs}
+    more = {str(argument.key): inferring.infer(argument.value) for argument in node.kwargs}
     return _as_given(types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY)
 
 
@@ -141,7 +141,7 @@ def _as_given(given: Type, result: Type) -> Type:
     return result if given.kind == "record" else list_of(result, filled=_filled(given))
 
 
-def text(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def text_of_all(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     """What turns text into text: nothing comes of an absent one."""
     return TEXT._replace(unless=types[0].unless) if types else TEXT
 
@@ -164,11 +164,11 @@ def pairs(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Typ
     by = keyword(node, "by")
     if by not in (None, "key", "value"):
         inferring.report(node, "arguments", f"`by` is `{by}`", allowed(("key", "value")))
-    one = types[0]
-    if one.kind != "record":
+    type_ = types[0]
+    if type_.kind != "record":
         return list_of(ANY)
-    key, value = TEXT._replace(values=tuple(one.fields)), merged(one.fields.values())
-    return list_of(Type("list", {"first": key, "last": value}, item=merged([key, value])), filled=bool(one.fields))
+    key, value = TEXT._replace(values=tuple(type_.fields)), merged(type_.fields.values())
+    return list_of(Type("list", {"first": key, "last": value}, item=merged([key, value])), filled=bool(type_.fields))
 
 
 def means(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
@@ -176,11 +176,11 @@ def means(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     item = types[0].item if types[0].kind == "list" else types[0]
     if item is None or item.kind != "record":
         return map_of(NUMBER)
-    numeric = {name: one for name, one in item.fields.items() if one.kind in ("number", "any")}
+    numeric = {name: type_ for name, type_ in item.fields.items() if type_.kind in ("number", "any")}
     return record(numeric, "the means")
 
 
-def hits(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def hits_by_name(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     """The hits of each pattern that has some, by its name."""
     patterns = types[1] if len(types) > 1 else ANY
     if patterns.kind != "record":
@@ -196,19 +196,23 @@ def model(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
 
 def last_words(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     """The replies of steps, or of lists of replies, with what is known of their data."""
-    lists = [one.fields.get("replies", ANY) if one.kind == "record" else one for one in types]
-    known = all(one.kind == "list" and one.item is not None and one.item.kind == "record" for one in lists)
-    return list_of(merged(one.item for one in lists if one.item is not None).present() if known and lists else REPLY)
+    lists = [type_.fields.get("replies", ANY) if type_.kind == "record" else type_ for type_ in types]
+    known = all(
+        replies.kind == "list" and replies.item is not None and replies.item.kind == "record" for replies in lists
+    )
+    return list_of(
+        merged(replies.item for replies in lists if replies.item is not None).present() if known and lists else REPLY
+    )
 
 
-def by_kind(one: Type) -> Rule:
+def by_kind(type_: Type) -> Rule:
     """Records whose `kind` is one of the names that the patterns have."""
 
     def rule(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
         patterns = types[1] if len(types) > 1 else ANY
         if patterns.kind != "record" or not patterns.fields:
-            return list_of(one)
+            return list_of(type_)
         kind = TEXT._replace(values=tuple(patterns.fields), tunable=patterns.tunable)
-        return list_of(one._replace(fields={**one.fields, "kind": kind}))
+        return list_of(type_._replace(fields={**type_.fields, "kind": kind}))
 
     return rule

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.limits import Fault, spend, weigh
-from skillrun.language.templates.places import MENTION_WORK, PLACE_WORK, Document, named, occurrences, read
+from skillrun.language.templates.places import MENTION_WORK, PLACE_WORK, TitledText, named_patterns, occurrences, read
 from skillrun.language.templates.values import kind as kind_of
 from skillrun.language.templates.values import listed, printed
 
@@ -65,45 +65,47 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
     `where` names the documents, by kind, that alone define ids of that kind. `to` is the word of a range; each id of a
     range is cited.
     """
-    kinds, homes, words = named(patterns), _homes(where), [printed(one) for one in _texts(to)]
-    found: dict[str, _Id] = {}
+    kinds, homes, words = named_patterns(patterns), _homes(where), [printed(word) for word in _texts(to)]
+    ids: dict[str, _Id] = {}
     for document in read(documents):
         mentions = list(_mentions(document, kinds, homes, words))
         around = _around(document, mentions)
         seen: set[tuple[str, int]] = set()
-        for one in mentions:
-            known = found.setdefault(one.id, _Id(one.kind))
-            if (one.id, one.line) not in seen:
-                seen.add((one.id, one.line))
-                place = {**document.place(one.line, one.column), "within": around[one.line]}
-                (known.cited if one.form is None else known.defined).append(place)
-    return [{"id": name, "kind": one.kind, "defined": one.defined, "cited": one.cited} for name, one in found.items()]
+        for mention in mentions:
+            known = ids.setdefault(mention.id, _Id(mention.kind))
+            if (mention.id, mention.line) not in seen:
+                seen.add((mention.id, mention.line))
+                place = {**document.place(mention.line, mention.column), "within": around[mention.line]}
+                (known.cited if mention.form is None else known.defined).append(place)
+    return [{"id": name, "kind": id_.kind, "defined": id_.defined, "cited": id_.cited} for name, id_ in ids.items()]
 
 
 def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
     """The ids that are defined in one document, each with the places that link it with the other: where the other
     mentions it, and where its own item mentions what the other defines. `id` of such a place is the other's."""
-    records = [one for one in listed(ids) if isinstance(one, Mapping)]
+    records = [entry for entry in listed(ids) if isinstance(entry, Mapping)]
     weigh(records)
     if len(records) < len(listed(ids)):
         raise Fault("`links_between` takes what `ids_in` gives")
     here, there = printed(document), printed(other)
-    defined = {title: {one["id"] for one in records if _in(title, one["defined"])} for title in (here, there)}
+    defined = {title: {entry["id"] for entry in records if _in(title, entry["defined"])} for title in (here, there)}
     own: dict[str, list[dict[str, Any]]] = {}
-    for one in records:
-        for place in _in(here, one["cited"]) if one["id"] in defined[there] else ():
+    for entry in records:
+        for place in _in(here, entry["cited"]) if entry["id"] in defined[there] else ():
             for item in place["within"]:
-                if item != one["id"]:
-                    own.setdefault(item, []).append({"id": one["id"], **place})
-    found = []
-    for one in records:
-        if one["id"] in defined[here]:
-            mentions = [] if here == there else _in(there, [*one["defined"], *one["cited"]])
-            theirs = [_named(place, defined[there], one["id"]) for place in mentions]
-            first = _in(here, one["defined"])[0]
+                if item != entry["id"]:
+                    own.setdefault(item, []).append({"id": entry["id"], **place})
+    links = []
+    for entry in records:
+        if entry["id"] in defined[here]:
+            mentions = [] if here == there else _in(there, [*entry["defined"], *entry["cited"]])
+            theirs = [_named(place, defined[there], entry["id"]) for place in mentions]
+            first = _in(here, entry["defined"])[0]
             spend(PLACE_WORK)
-            found.append({"id": one["id"], "kind": one["kind"], **first, "links": theirs + own.get(one["id"], [])})
-    return found
+            links.append(
+                {"id": entry["id"], "kind": entry["kind"], **first, "links": theirs + own.get(entry["id"], [])}
+            )
+    return links
 
 
 def _in(title: str, places: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -120,9 +122,9 @@ def _named(place: dict[str, Any], known: set[str], own: str) -> dict[str, Any]:
 
 
 def _mentions(
-    document: Document, kinds: Mapping[str, list[str]], homes: Mapping[str, set[str]], words: list[str]
+    document: TitledText, kinds: Mapping[str, list[str]], homes: Mapping[str, set[str]], words: list[str]
 ) -> Iterator[_Mention]:
-    hits = [one for one in occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *one[:2])]
+    hits = [hit for hit in occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *hit[:2])]
     placed = [(*document.position(offset), name, kind) for offset, name, kind in hits if "\n" not in name]
     for at, (line, column, name, kind) in enumerate(placed):
         spend(MENTION_WORK)
@@ -161,8 +163,8 @@ def _enumerated(between: str) -> bool:
 
 def _split(name: str) -> tuple[str, str]:
     """What stands in front of an id's number, and the number; empty where it ends in none."""
-    found = _NUMBERED.fullmatch(name)
-    return (found[1], found[2]) if found else (name, "")
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], match[2]) if match else (name, "")
 
 
 def _further(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
@@ -173,23 +175,23 @@ def _further(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
     joint = "|".join(["[–—…]", r"\.\.\.?", "-", *(rf"[ ]{re.escape(word)}[ ]" for word in words)])
     span = re.compile(rf"[*_`]*[ ]?(?:{joint})[ ]?[*_`]*(?P<prefix>{re.escape(prefix)})?(?P<last>\d+)(?!\w|\.\d)")
     while True:
-        if (found := span.match(line, end)) is not None and _is_range(found, prefix):
-            first, last = int(number[-9:]), int(found["last"][-9:])
+        if (match := span.match(line, end)) is not None and _is_range(match, prefix):
+            first, last = int(number[-9:]), int(match["last"][-9:])
             if first < last:
                 numbers = range(first + 1, last + 1) if last - first <= MOST_IN_A_RANGE else (last,)
-                yield from (f"{prefix}{str(one).zfill(len(number))}" for one in numbers)
-            end = found.end()
-        if (found := _NEXT.match(line, end)) is None:
+                yield from (f"{prefix}{str(value).zfill(len(number))}" for value in numbers)
+            end = match.end()
+        if (match := _NEXT.match(line, end)) is None:
             return
-        number = found[1] or found[2]
+        number = match[1] or match[2]
         yield f"{prefix}{number}"
-        end = found.end()
+        end = match.end()
 
 
-def _is_range(found: re.Match[str], prefix: str) -> bool:
+def _is_range(match: re.Match[str], prefix: str) -> bool:
     """Whether a joint joins: behind a hyphen a number alone is a part of the id, unless the id itself has none."""
-    joint = found[0].strip("*_` ")
-    return not joint.startswith("-") or bool(found["prefix"]) or prefix[-1:].isalpha()
+    joint = match[0].strip("*_` ")
+    return not joint.startswith("-") or bool(match["prefix"]) or prefix[-1:].isalpha()
 
 
 def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
@@ -212,23 +214,23 @@ def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
 # items
 
 
-def _around(document: Document, mentions: list[_Mention]) -> list[list[str]]:
+def _around(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
     """Of each line the ids whose items it is in, from the outermost."""
     defined: dict[int, _Mention] = {}
-    for one in mentions:
-        if one.form is not None:
-            defined.setdefault(one.line, one)
-    found: list[list[str]] = []
+    for mention in mentions:
+        if mention.form is not None:
+            defined.setdefault(mention.line, mention)
+    around: list[list[str]] = []
     open_items: list[_Mention] = []
     is_blank = False
     spend(len(document.lines) >> 2)
     for at, (line, fenced) in enumerate(zip(document.lines, document.fenced, strict=True)):
         if not fenced and (open_items or at in defined):
-            kept = [one for one in open_items if _goes_on(one, line, is_blank, defined.get(at))]
+            kept = [mention for mention in open_items if _goes_on(mention, line, is_blank, defined.get(at))]
             open_items = kept + ([defined[at]] if at in defined else [])
-        found.append([one.id for one in open_items])
+        around.append([mention.id for mention in open_items])
         is_blank = not line.strip()
-    return found
+    return around
 
 
 def _goes_on(item: _Mention, line: str, after_blank: bool, new: _Mention | None) -> bool:
@@ -253,7 +255,7 @@ def _homes(where: Any) -> dict[str, set[str]]:
         return {}
     if not isinstance(where, Mapping):
         raise Fault(f"`where` is a mapping from kind to document; here is {kind_of(where)}")
-    return {kind: {printed(one) for one in _texts(titles)} for kind, titles in where.items()}
+    return {kind: {printed(title) for title in _texts(titles)} for kind, titles in where.items()}
 
 
 def _texts(value: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from skillrun.language.templates.vocabulary import FUNCTIONS, apply, apply_test
 from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 
-class Scope:
+class Bindings:
     """The names at one point of a render: those handed in, and those that the template set."""
 
     __slots__ = ("block", "budget", "names", "own")
@@ -30,30 +30,30 @@ class Scope:
         self.own = own
         self.block = ""  # the text of the `{% set %}` whose filters are running
 
-    def inner(self) -> Scope:
+    def inner(self) -> Bindings:
         """What is set in it is forgotten after it."""
         self.budget.spend(8 + len(self.own))
-        return Scope(self.names, self.budget, dict(self.own))
+        return Bindings(self.names, self.budget, dict(self.own))
 
 
-def text(tree: nodes.Template, scope: Scope) -> str:
+def text_of(tree: nodes.Template, bindings: Bindings) -> str:
     """The text of a template."""
     out: list[str] = []
-    _statements(tree.body, scope, out)
+    _statements(tree.body, bindings, out)
     return joined(out)
 
 
-def value(node: nodes.Node, scope: Scope) -> Any:
+def value(node: nodes.Node, bindings: Bindings) -> Any:
     """The value of an expression."""
-    scope.budget.spend(1)
+    bindings.budget.spend(1)
     try:
-        found = EXPRESSIONS[type(node)](node, scope)
+        result = EXPRESSIONS[type(node)](node, bindings)
     except Fault as fault:
-        raise fault.at(place(node)) from None
-    return Absent(written(node)) if found is ABSENT else found
+        raise fault.at(offset_of(node)) from None
+    return Absent(written(node)) if result is ABSENT else result
 
 
-def place(node: nodes.Node) -> int:
+def offset_of(node: nodes.Node) -> int:
     """The offset where an expression is said to stand: a call at its function, a comparison at its beginning."""
     first = node.expr if isinstance(node, nodes.Compare) else node.node if isinstance(node, nodes.Call) else node
     return first.lineno
@@ -62,143 +62,143 @@ def place(node: nodes.Node) -> int:
 # Statements
 
 
-def _statements(body: Iterable[nodes.Node], scope: Scope, out: list[str]) -> None:
+def _statements(body: Iterable[nodes.Node], bindings: Bindings, out: list[str]) -> None:
     for node in body:
         try:
-            STATEMENTS[type(node)](node, scope, out)
+            STATEMENTS[type(node)](node, bindings, out)
         except Fault as fault:
             raise fault.at(node.lineno) from None
 
 
-def _output(node: nodes.Output, scope: Scope, out: list[str]) -> None:
+def _output(node: nodes.Output, bindings: Bindings, out: list[str]) -> None:
     for part in node.nodes:
-        scope.budget.spend(1)
+        bindings.budget.spend(1)
         try:
-            out.append(part.data if isinstance(part, nodes.TemplateData) else printed(value(part, scope)))
+            out.append(part.data if isinstance(part, nodes.TemplateData) else printed(value(part, bindings)))
         except Fault as fault:
             raise fault.at(part.lineno) from None
 
 
-def _if(node: nodes.If, scope: Scope, out: list[str]) -> None:
+def _if(node: nodes.If, bindings: Bindings, out: list[str]) -> None:
     for branch in (node, *node.elif_):
-        if value(branch.test, scope):
-            return _statements(branch.body, scope, out)
-    return _statements(node.else_, scope, out)
+        if value(branch.test, bindings):
+            return _statements(branch.body, bindings, out)
+    return _statements(node.else_, bindings, out)
 
 
-def _for(node: nodes.For, scope: Scope, out: list[str]) -> None:
-    items = listed(value(node.iter, scope))
+def _for(node: nodes.For, bindings: Bindings, out: list[str]) -> None:
+    items = listed(value(node.iter, bindings))
     if node.test is not None:
-        items = [one for one in items if value(node.test, _set(node.target, one, scope.inner()))]
+        items = [element for element in items if value(node.test, _set(node.target, element, bindings.inner()))]
     count = len(items)
-    for at, one in enumerate(items):
-        inner = _set(node.target, one, scope.inner())
-        found = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
-        inner.own["loop"] = dict(zip(LOOP_FIELDS, found, strict=True))
+    for at, element in enumerate(items):
+        inner = _set(node.target, element, bindings.inner())
+        positions = (at + 1, at, count - at, count - at - 1, at == 0, at == count - 1, count)
+        inner.own["loop"] = dict(zip(LOOP_FIELDS, positions, strict=True))
         _statements(node.body, inner, out)
     if not items:
-        _statements(node.else_, scope.inner(), out)
+        _statements(node.else_, bindings.inner(), out)
 
 
 LOOP_FIELDS: Final = ("index", "index0", "revindex", "revindex0", "first", "last", "length")
 
 
-def _assign(node: nodes.Assign, scope: Scope, _out: list[str]) -> None:
-    _set(node.target, value(node.node, scope), scope)
+def _assign(node: nodes.Assign, bindings: Bindings, _out: list[str]) -> None:
+    _set(node.target, value(node.node, bindings), bindings)
 
 
-def _assign_block(node: nodes.AssignBlock, scope: Scope, _out: list[str]) -> None:
+def _assign_block(node: nodes.AssignBlock, bindings: Bindings, _out: list[str]) -> None:
     parts: list[str] = []
-    _statements(node.body, scope.inner(), parts)
-    scope.block = joined(parts)
-    _set(node.target, scope.block if node.filter is None else value(node.filter, scope), scope)
+    _statements(node.body, bindings.inner(), parts)
+    bindings.block = joined(parts)
+    _set(node.target, bindings.block if node.filter is None else value(node.filter, bindings), bindings)
 
 
-def _set(target: nodes.Node, found: Any, scope: Scope) -> Scope:
+def _set(target: nodes.Node, value: Any, bindings: Bindings) -> Bindings:
     if isinstance(target, nodes.Tuple):
-        parts = listed(found)
+        parts = listed(value)
         if len(parts) != len(target.items):
             raise Fault(f"{len(parts)} values cannot be set as {len(target.items)} names", offset=target.lineno)
         for name, part in zip(target.items, parts, strict=True):
-            _set(name, part, scope)
+            _set(name, part, bindings)
     elif isinstance(target, nodes.Name):
-        scope.own[target.name] = found
-    return scope
+        bindings.own[target.name] = value
+    return bindings
 
 
 # Expressions
 
 
-def _name(node: nodes.Name, scope: Scope) -> Any:
-    found = scope.own[node.name] if node.name in scope.own else look(scope.names, node.name, _UNKNOWN)
-    if found is _UNKNOWN:
-        hint = did_you_mean(node.name, scope.names) or allowed(scope.names)
+def _name(node: nodes.Name, bindings: Bindings) -> Any:
+    value = bindings.own[node.name] if node.name in bindings.own else look(bindings.names, node.name, _UNKNOWN)
+    if value is _UNKNOWN:
+        hint = did_you_mean(node.name, bindings.names) or allowed(bindings.names)
         raise Fault(f"unknown name `{node.name}`", hint, node.lineno, "unknown-name")
-    return found
+    return value
 
 
 _UNKNOWN: Final = object()
 
 
-def _attribute(node: nodes.Getattr, scope: Scope) -> Any:
-    owner = value(node.node, scope)
+def _attribute(node: nodes.Getattr, bindings: Bindings) -> Any:
+    owner = value(node.node, bindings)
     return Absent(written(node), owner.gap) if isinstance(owner, Absent) else look(owner, node.attr)
 
 
-def _item(node: nodes.Getitem, scope: Scope) -> Any:
-    owner = value(node.node, scope)
+def _item(node: nodes.Getitem, bindings: Bindings) -> Any:
+    owner = value(node.node, bindings)
     if isinstance(owner, Absent):
         return Absent(written(node), owner.gap)
     if isinstance(node.arg, nodes.Slice):
         bounds = (node.arg.start, node.arg.stop, node.arg.step)
-        return cut(owner, *(None if bound is None else value(bound, scope) for bound in bounds))
-    key = value(node.arg, scope)
+        return cut(owner, *(None if bound is None else value(bound, bindings) for bound in bounds))
+    key = value(node.arg, bindings)
     return Absent(written(node), key.gap) if isinstance(key, Absent) else item(owner, key)
 
 
-def _choice(node: nodes.CondExpr, scope: Scope) -> Any:
-    if value(node.test, scope):
-        return value(node.expr1, scope)
-    return ABSENT if node.expr2 is None else value(node.expr2, scope)
+def _choice(node: nodes.CondExpr, bindings: Bindings) -> Any:
+    if value(node.test, bindings):
+        return value(node.expr1, bindings)
+    return ABSENT if node.expr2 is None else value(node.expr2, bindings)
 
 
-def _pairs(node: nodes.Dict, scope: Scope) -> dict[Any, Any]:
+def _pairs(node: nodes.Dict, bindings: Bindings) -> dict[Any, Any]:
     try:
-        return {value(pair.key, scope): value(pair.value, scope) for pair in node.items}
+        return {value(pair.key, bindings): value(pair.value, bindings) for pair in node.items}
     except TypeError as error:
         raise Fault(f"a key of this mapping is a list or a mapping: {error}") from None
 
 
-def _comparison(node: nodes.Compare, scope: Scope) -> bool:
-    left = value(node.expr, scope)
+def _comparison(node: nodes.Compare, bindings: Bindings) -> bool:
+    left = value(node.expr, bindings)
     for operand in node.ops:
-        right = value(operand.expr, scope)
+        right = value(operand.expr, bindings)
         if not compare(left, operand.op, right):
             return False
         left = right
     return True
 
 
-def _binary(node: nodes.BinExpr, scope: Scope) -> Any:
-    return compute(node.operator, value(node.left, scope), value(node.right, scope))
+def _binary(node: nodes.BinExpr, bindings: Bindings) -> Any:
+    return compute(node.operator, value(node.left, bindings), value(node.right, bindings))
 
 
-def _signed(node: nodes.UnaryExpr, scope: Scope) -> Any:
-    found = number(value(node.node, scope))
-    return -found if node.operator == "-" else found
+def _signed(node: nodes.UnaryExpr, bindings: Bindings) -> Any:
+    operand = number(value(node.node, bindings))
+    return -operand if node.operator == "-" else operand
 
 
-def _given(node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
-    options = {str(one.key): value(one.value, scope) for one in node.kwargs}
-    return [value(one, scope) for one in node.args], options
+def _given(node: nodes.Call | nodes.Filter | nodes.Test, bindings: Bindings) -> tuple[list[Any], dict[str, Any]]:
+    options = {str(argument.key): value(argument.value, bindings) for argument in node.kwargs}
+    return [value(argument, bindings) for argument in node.args], options
 
 
-def _call(node: nodes.Call, scope: Scope) -> Any:
-    arguments, options = _given(node, scope)
+def _call(node: nodes.Call, bindings: Bindings) -> Any:
+    arguments, options = _given(node, bindings)
     name = node.node.name  # type: ignore[attr-defined]
     if name in FUNCTIONS:
         return apply(name, *arguments, **options)
-    function = scope.names.get(name)
+    function = bindings.names.get(name)
     if not callable(function):
         raise Fault(f"`{name}` cannot be used here", "it needs a running step")
     try:
@@ -207,37 +207,37 @@ def _call(node: nodes.Call, scope: Scope) -> Any:
         raise Fault(str(error), "give it a `default`") from None
 
 
-def _filter(node: nodes.Filter, scope: Scope) -> Any:
-    subject = scope.block if node.node is None else value(node.node, scope)
-    arguments, options = _given(node, scope)
+def _filter(node: nodes.Filter, bindings: Bindings) -> Any:
+    subject = bindings.block if node.node is None else value(node.node, bindings)
+    arguments, options = _given(node, bindings)
     return apply(node.name, subject, *arguments, **options)
 
 
-def _test(node: nodes.Test, scope: Scope) -> bool:
-    return apply_test(node.name, value(node.node, scope), *_given(node, scope)[0])
+def _test(node: nodes.Test, bindings: Bindings) -> bool:
+    return apply_test(node.name, value(node.node, bindings), *_given(node, bindings)[0])
 
 
-STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Scope, list[str]], None]]] = {
+STATEMENTS: Final[dict[type[nodes.Node], Callable[[Any, Bindings, list[str]], None]]] = {
     nodes.Output: _output,
     nodes.If: _if,
     nodes.For: _for,
     nodes.Assign: _assign,
     nodes.AssignBlock: _assign_block,
 }
-EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Scope], Any]]] = {
+EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Bindings], Any]]] = {
     nodes.Name: _name,
     nodes.Const: lambda node, _: node.value,
-    nodes.List: lambda node, scope: [value(one, scope) for one in node.items],
-    nodes.Tuple: lambda node, scope: [value(one, scope) for one in node.items],
+    nodes.List: lambda node, bindings: [value(item, bindings) for item in node.items],
+    nodes.Tuple: lambda node, bindings: [value(item, bindings) for item in node.items],
     nodes.Dict: _pairs,
     nodes.Getattr: _attribute,
     nodes.Getitem: _item,
-    nodes.And: lambda node, scope: value(node.left, scope) and value(node.right, scope),
-    nodes.Or: lambda node, scope: value(node.left, scope) or value(node.right, scope),
-    nodes.Not: lambda node, scope: not value(node.node, scope),
+    nodes.And: lambda node, bindings: value(node.left, bindings) and value(node.right, bindings),
+    nodes.Or: lambda node, bindings: value(node.left, bindings) or value(node.right, bindings),
+    nodes.Not: lambda node, bindings: not value(node.node, bindings),
     nodes.CondExpr: _choice,
     nodes.Compare: _comparison,
-    nodes.Concat: lambda node, scope: joined([value(one, scope) for one in node.nodes]),
+    nodes.Concat: lambda node, bindings: joined([value(part, bindings) for part in node.nodes]),
     **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), _binary),
     **dict.fromkeys((nodes.Neg, nodes.Pos), _signed),
     nodes.Call: _call,

@@ -58,10 +58,10 @@ class budget:  # noqa: N801 (a function to who reads it; as one it would cost ea
 
     def __enter__(self) -> Budget:
         self._token: Token[Budget | None] | None = None
-        found = _budget.get()
-        if found is None:
-            self._token = _budget.set(found := Budget(self._times))
-        return found
+        current = _budget.get()
+        if current is None:
+            self._token = _budget.set(current := Budget(self._times))
+        return current
 
     def __exit__(self, *_: object) -> None:
         if self._token is not None:

@@ -48,18 +48,21 @@ class _Number:
 def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
     """A record for each number with a unit, or the word behind it, in the order in which they come up; with `code` also
     those in code fences."""
-    found: dict[str, _Number] = {}
+    numbers: dict[str, _Number] = {}
     for document in read(documents):
         for at, line in enumerate(document.lines):
             if document.fenced[at] and not code:
                 continue
             seen: set[str] = set()
             for column, value, unit in _amounts(line):
-                one = _Number(value, unit)
-                if one.number not in seen:
-                    seen.add(one.number)
-                    found.setdefault(one.number, one).cited.append(document.place(at, column))
-    return [{"number": name, "value": one.value, "unit": one.unit, "cited": one.cited} for name, one in found.items()]
+                amount = _Number(value, unit)
+                if amount.number not in seen:
+                    seen.add(amount.number)
+                    numbers.setdefault(amount.number, amount).cited.append(document.place(at, column))
+    return [
+        {"number": name, "value": amount.value, "unit": amount.unit, "cited": amount.cited}
+        for name, amount in numbers.items()
+    ]
 
 
 def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
@@ -68,17 +71,17 @@ def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
     start = lead.end() if lead else 0
     line = _DATE.sub(lambda date: "\0" * len(date[0]), line)
     refused = -1  # where the last number ended that is none; `3.10–3.15` are two
-    for found in _NUMBER.finditer(line, start):
+    for match in _NUMBER.finditer(line, start):
         spend(MENTION_WORK)
-        column, end = found.span()
+        column, end = match.span()
         is_second = refused >= 0 and column == refused + 1 and line[refused] in "-–—"
-        if is_second or not _is_amount(line, found):
+        if is_second or not _is_amount(line, match):
             refused = end
             continue
-        digits = re.sub(r"\D", "", found["digits"])
-        if len(digits) + len(found["fraction"] or "") > MOST_DIGITS:
+        digits = re.sub(r"\D", "", match["digits"])
+        if len(digits) + len(match["fraction"] or "") > MOST_DIGITS:
             continue
-        value: int | float = float(digits + found["fraction"]) if found["fraction"] else int(digits)
+        value: int | float = float(digits + match["fraction"]) if match["fraction"] else int(digits)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         yield column, -value if _is_negative(line, column) else value, _unit(line, end)
@@ -88,12 +91,12 @@ def _is_negative(line: str, column: int) -> bool:
     return line[column - 1 : column] in ("-", "−") and line[max(column - 2, 0) : column - 1] in ("", " ", "(", "`", "|")
 
 
-def _is_amount(line: str, found: re.Match[str]) -> bool:
+def _is_amount(line: str, match: re.Match[str]) -> bool:
     """Whether a number is none of a name, an id, a version, a time or a quoted text."""
-    column, end = found.span()
+    column, end = match.span()
     before, behind = line[max(column - 2, 0) : column], line[end : end + 2]
     last, first = before[-1:], behind[:1]
-    if found["more"] or last.isalnum() or (last and last in "_.#@$\\"):  # 3.23.1, x3, .5
+    if match["more"] or last.isalnum() or (last and last in "_.#@$\\"):  # 3.23.1, x3, .5
         return False
     if last and last in "-+:/" and len(before) == 2 and (before[0].isalpha() or (last == ":" and before[0].isdigit())):
         return False  # AC-2, U+1, cli.py:3, 12:30
@@ -103,7 +106,7 @@ def _is_amount(line: str, found: re.Match[str]) -> bool:
         return False
     if _beside_letters(line, end) or (last == "/" and _in_a_path(line, column)):
         return False
-    return not (found["fraction"] and _NAME.search(line, max(0, column - 40), column))  # SQLite 3.46
+    return not (match["fraction"] and _NAME.search(line, max(0, column - 40), column))  # SQLite 3.46
 
 
 def _is_quoted(line: str, column: int, end: int) -> bool:
@@ -121,8 +124,8 @@ def _beside_letters(line: str, end: int) -> bool:
 
 
 def _glued(line: str, end: int) -> str:
-    found = _LETTERS.match(line, end)
-    return found[0] if found else ""
+    match = _LETTERS.match(line, end)
+    return match[0] if match else ""
 
 
 def _in_a_path(line: str, column: int) -> bool:
@@ -131,9 +134,9 @@ def _in_a_path(line: str, column: int) -> bool:
 
 
 def _unit(line: str, end: int) -> str:
-    found = _UNIT.match(line, end)
-    if found is None:
+    match = _UNIT.match(line, end)
+    if match is None:
         return ""
-    unit = found["glued"] or found["word"]
-    rate = _RATE.match(line, found.end())
+    unit = match["glued"] or match["word"]
+    rate = _RATE.match(line, match.end())
     return unit + rate[0] if rate else unit

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.language.templates.limits import spend
-from skillrun.language.templates.places import MENTION_WORK, Document, named, occurrences, read
+from skillrun.language.templates.places import MENTION_WORK, TitledText, named_patterns, occurrences, read
 
 LONGEST: Final = 300  # characters of a path
 _WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")
@@ -50,8 +50,8 @@ class _Path:
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     """A record for each path, in the order in which they come up. `new` are regular expressions for the words that say
     of a path beside them that it is not there yet; one such place is enough."""
-    marks = named(new)
-    found: dict[str, _Path] = {}
+    marks = named_patterns(new)
+    paths: dict[str, _Path] = {}
     for document in read(documents):
         marked = _marked(document, marks)
         under = False  # a line of marks that ends in a colon
@@ -61,32 +61,32 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
             if line.strip():
                 opens = bool(here) and not mentions and line.rstrip(" *_").endswith(":")
                 under = opens or (under and _BULLET.match(line) is not None)
-            said = {mentions[one].path for one in _said_new(line, mentions, here)}
+            new_here = {mentions[index].path for index in _said_new(line, mentions, here)}
             for path, start in _first(mentions).items():
-                known = found.setdefault(path, _Path())
-                known.new = known.new or under or path in said
+                known = paths.setdefault(path, _Path())
+                known.new = known.new or under or path in new_here
                 known.cited.append(document.place(at, start))
-            for one in mentions:
-                if one.lines:
-                    found[one.path].lines[one.lines] = None
-    return [one.told(path) for path, one in found.items()]
+            for mention in mentions:
+                if mention.lines:
+                    paths[mention.path].lines[mention.lines] = None
+    return [entry.told(path) for path, entry in paths.items()]
 
 
 def _first(mentions: Iterable[_Mention]) -> dict[str, int]:
     """Where each path stands first."""
-    found: dict[str, int] = {}
-    for one in mentions:
-        found.setdefault(one.path, one.start)
-    return found
+    starts: dict[str, int] = {}
+    for mention in mentions:
+        starts.setdefault(mention.path, mention.start)
+    return starts
 
 
-def _marked(document: Document, marks: dict[str, list[str]]) -> dict[int, list[int]]:
+def _marked(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
     """The columns of the words that say so, by line."""
-    found: dict[int, list[int]] = {}
+    columns: dict[int, list[int]] = {}
     for offset, _, _ in occurrences(document.text, marks):
         line, column = document.position(offset)
-        found.setdefault(line, []).append(column)
-    return found
+        columns.setdefault(line, []).append(column)
+    return columns
 
 
 def _mentions(line: str) -> Iterator[_Mention]:
@@ -119,9 +119,9 @@ def _is_path(path: str, quoted: bool) -> bool:
     None begins with `/`, `~` or `-`: such are commands, routes, options, and places outside of a repository.
     """
     *folders, leaf = path.split("/")
-    if not folders or path[:1] in "/~$-" or any(_PART.fullmatch(one) is None for one in (*folders, leaf or "x")):
+    if not folders or path[:1] in "/~$-" or any(_PART.fullmatch(part) is None for part in (*folders, leaf or "x")):
         return False
-    if not any(each.isalpha() for each in path) or any(set(one) == {"."} and len(one) > 2 for one in folders):
+    if not any(each.isalpha() for each in path) or any(set(part) == {"."} and len(part) > 2 for part in folders):
         return False
     if _DOMAIN.fullmatch(folders[0]):
         return False
@@ -137,22 +137,22 @@ def _said_new(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]
     """The paths of a line that its marks mean, by number: each mark the ones it stands beside, and paths that are only
     enumerated together."""
     spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
-    columns = [one for one in marks if not any(path.start <= one < path.end for path in mentions)]
+    columns = [column for column in marks if not any(path.start <= column < path.end for path in mentions)]
     groups = _groups(line, mentions, columns)
-    said: set[int] = set()
+    marked: set[int] = set()
     for column in columns:
         group = _meant(line, mentions, groups, column)
-        said.update(group or ())
-    return said
+        marked.update(group or ())
+    return marked
 
 
 def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[int]]:
     groups: list[list[int]] = []
-    for at, one in enumerate(mentions):
+    for at, mention in enumerate(mentions):
         end = mentions[at - 1].end if at else 0
-        between = line[end : one.start]
+        between = line[end : mention.start]
         joined = at > 0 and len(between) < 20 and _JOINED.fullmatch(between) is not None
-        if joined and not any(end <= mark < one.start for mark in marks):
+        if joined and not any(end <= mark < mention.start for mark in marks):
             groups[-1].append(at)
         else:
             groups.append([at])
@@ -162,8 +162,8 @@ def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[
 def _meant(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
     """The paths that a mark means: those before it up to the next comma, or, where no comma comes, those behind it
     unless the mark follows at once."""
-    before = next((one for one in reversed(groups) if mentions[one[-1]].end <= column), None)
-    behind = next((one for one in groups if mentions[one[0]].start > column), None)
+    before = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
+    behind = next((group for group in groups if mentions[group[0]].start > column), None)
     if before is not None and behind is not None:
         end, start = mentions[before[-1]].end, mentions[behind[0]].start
         comma = _comma(line, end, start)

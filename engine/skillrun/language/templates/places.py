@@ -27,7 +27,7 @@ _BREAK: Final = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True)
-class Document:
+class TitledText:
     """A titled text, its line ends `\\n`."""
 
     title: str
@@ -40,10 +40,10 @@ class Document:
     @cached_property
     def starts(self) -> list[int]:
         """Where each line begins."""
-        found = [0]
+        starts = [0]
         for line in self.lines[:-1]:
-            found.append(found[-1] + len(line) + 1)
-        return found
+            starts.append(starts[-1] + len(line) + 1)
+        return starts
 
     @cached_property
     def fenced(self) -> list[bool]:
@@ -62,7 +62,7 @@ class Document:
         return {"document": self.title, "line": line + 1, "text": _around(self.lines[line], column)}
 
 
-def documents(value: Any) -> list[Document]:
+def documents(value: Any) -> list[TitledText]:
     """What is to be searched: a mapping from title to text, or one text without a title; what is absent is left out.
 
     A list is its items one below the other; a record is its text where it has one, or else a line for each field.
@@ -70,16 +70,18 @@ def documents(value: Any) -> list[Document]:
     if isinstance(value, Absent):
         return []
     titled = value.items() if isinstance(value, Mapping) else [("", value)]
-    found = [(str(title), _written(one)) for title, one in titled if one is not None and not isinstance(one, Absent)]
-    spend(sum(len(text) for _, text in found) >> 3)
-    read = [Document(title, _BREAK.sub("\n", text)) for title, text in found]
-    spend(sum(LINE_WORK * one.text.count("\n") for one in read))
+    texts = [
+        (str(title), _written(text)) for title, text in titled if text is not None and not isinstance(text, Absent)
+    ]
+    spend(sum(len(text) for _, text in texts) >> 3)
+    read = [TitledText(title, _BREAK.sub("\n", text)) for title, text in texts]
+    spend(sum(LINE_WORK * document.text.count("\n") for document in read))
     return read
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
     """Each place where one of the named regular expressions occurs, by document and from the top; case is ignored."""
-    kinds = named(patterns)
+    kinds = named_patterns(patterns)
     return [
         {"kind": kind, "hit": hit, **document.place(*document.position(offset))}
         for document in read(documents)
@@ -90,23 +92,23 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
 read = documents  # under a name that no parameter has
 
 
-def named(given: Any) -> dict[str, list[str]]:
+def named_patterns(given: Any) -> dict[str, list[str]]:
     """Regular expressions by their names: those of a mapping, or each its own."""
-    by_name = given if isinstance(given, Mapping) else {printed(one): one for one in _several(given)}
-    return {name: [printed(one) for one in _several(several)] for name, several in by_name.items()}
+    by_name = given if isinstance(given, Mapping) else {printed(pattern): pattern for pattern in _several(given)}
+    return {name: [printed(pattern) for pattern in _several(several)] for name, several in by_name.items()}
 
 
 def occurrences(text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True) -> list[tuple[int, str, str]]:
     """Offset, words and kind of each hit in the whole text, in order; of those of several kinds that are the same in
     place and words, the first kind's."""
-    found: dict[tuple[int, str], str] = {}
+    kind_by_place: dict[tuple[int, str], str] = {}
     for kind, several in kinds.items():
         for pattern in several:
             for start, part in _parts(text):
                 for offset, hit in search(pattern, part, ignore_case=ignore_case):
                     spend(1)
-                    found.setdefault((start + offset, hit), kind)
-    return sorted((offset, hit, kind) for (offset, hit), kind in found.items())
+                    kind_by_place.setdefault((start + offset, hit), kind)
+    return sorted((offset, hit, kind) for (offset, hit), kind in kind_by_place.items())
 
 
 def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[patterns.Hit]:
@@ -114,13 +116,13 @@ def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[pattern
     with budget() as paying:
         began = time.thread_time()  # work, whatever else the machine has to do
         try:
-            found = patterns.hits(pattern, text, paying.left / WORK_PER_SECOND, ignore_case=ignore_case)
+            hits = patterns.hits(pattern, text, paying.left / WORK_PER_SECOND, ignore_case=ignore_case)
         except ValueError as error:
             raise Fault(str(error)) from error
         except TimeoutError as error:
             raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
         paying.spend(int((time.thread_time() - began) * WORK_PER_SECOND))
-    return found
+    return hits
 
 
 def _several(value: Any) -> list[Any]:
@@ -150,8 +152,8 @@ def _written(value: Any) -> str:
         text = value.get("text")
         if isinstance(text, str):
             return text
-        lines = [(name, one) for name, one in value.items() if one is not None and not isinstance(one, Absent)]
-        return "\n".join(f"{name}: {printed(one)}" for name, one in lines)
+        lines = [(name, field) for name, field in value.items() if field is not None and not isinstance(field, Absent)]
+        return "\n".join(f"{name}: {printed(field)}" for name, field in lines)
     if isinstance(value, (list, tuple)):
-        return "\n\n".join(_written(one) for one in value if one is not None and not isinstance(one, Absent))
+        return "\n\n".join(_written(part) for part in value if part is not None and not isinstance(part, Absent))
     return printed(value)

@@ -30,9 +30,9 @@ def read(source: str, bare: bool) -> nodes.Template:
         reader.start("variable" if bare else None)
         if not bare:
             return nodes.Template(reader.subparse(), lineno=0)
-        found = reader.parse_expression()
+        expression = reader.parse_expression()
         reader.stream.expect("eof")
-        return nodes.Template([nodes.Output([found], lineno=0)], lineno=0)
+        return nodes.Template([nodes.Output([expression], lineno=0)], lineno=0)
     except TemplateSyntaxError as error:
         raise _explained(error, reader, bare) from None
     except RecursionError:
@@ -84,9 +84,9 @@ class _Reader(Parser):
             within = f"; `{{% {self._tag_stack[-1]} %}}` is open" if self._tag_stack else ""
             raise Fault(f"there is no tag `{token.value}` here", allowed([*TAGS, "raw"]) + within, token.lineno)
         self.open.append(self.open[-1])
-        found = super().parse_statement()
+        statement = super().parse_statement()
         self.open.pop()
-        return found
+        return statement
 
     def parse_subscript(self, node: nodes.Expr) -> nodes.Getattr | nodes.Getitem:
         """A name after a dot stands where the name is, not the dot."""
@@ -99,13 +99,13 @@ class _Reader(Parser):
     def parse_test(self, node: nodes.Expr) -> nodes.Expr:
         """A test stands where its name is, not the `is`."""
         name = _TEST.match(self.source, self.stream.current.lineno)
-        found = super().parse_test(node)
-        (found.node if isinstance(found, nodes.Not) else found).lineno = name.end() if name else node.lineno
-        return found
+        test = super().parse_test(node)
+        (test.node if isinstance(test, nodes.Not) else test).lineno = name.end() if name else node.lineno
+        return test
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[0] if found[1] else r"\\"
+def _escape(match: re.Match[str]) -> str:
+    return match[0] if match[1] else r"\\"
 
 
 _ESCAPE: Final = re.compile(r"\\([nt\\'\"xu])?")

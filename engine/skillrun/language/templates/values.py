@@ -207,7 +207,7 @@ def joined(parts: Iterable[Any], between: str = "") -> str:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """JSON with its keys in the order given and nothing escaped that needs no escaping."""
-    values = plain(value)
+    values = without_absent(value)
     _room_for_json(values, indent)
     return json.dumps(values, ensure_ascii=False, indent=indent)
 
@@ -219,14 +219,14 @@ def _room_for_json(value: Any, indent: int | None) -> None:
         part, depth = waiting.pop()
         if isinstance(part, (list, dict)):
             characters += 2 + len(part) * (1 + depth * (indent or 0))
-            waiting += [(one, depth + 1) for one in (part.values() if isinstance(part, dict) else part)]
+            waiting += [(member, depth + 1) for member in (part.values() if isinstance(part, dict) else part)]
             characters += sum(2 + len(key) for key in part if isinstance(key, str)) if isinstance(part, dict) else 0
         else:
             characters += 2 + len(part) if isinstance(part, str) else 1
     room(characters)
 
 
-def plain(value: Any) -> Any:
+def without_absent(value: Any) -> Any:
     """The value as dicts, lists and single values; what is absent in a list or mapping is left out."""
     if isinstance(value, CONTAINERS):
         weigh(value)
@@ -238,7 +238,7 @@ def plain(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value if not isinstance(one, Absent)]
+        return [_plain(member) for member in value if not isinstance(member, Absent)]
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items() if not isinstance(one, Absent)}
+        return {key: _plain(member) for key, member in value.items() if not isinstance(member, Absent)}
     return value

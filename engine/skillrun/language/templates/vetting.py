@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.language.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, place
+from skillrun.language.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, offset_of
 from skillrun.language.templates.limits import MAX_NUMBER
 from skillrun.language.templates.tests import TESTS
-from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, ELSEWHERE, ENTRIES, FILTERS, FUNCTIONS
+from skillrun.language.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, ELSEWHERE, FILTERS, FUNCTIONS
 from skillrun.language.text.diagnostics import allowed, did_you_mean
 
 MAX_DEPTH: Final = 50  # tags and expressions inside one another
@@ -77,13 +77,13 @@ def _call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
         is_method = isinstance(called, nodes.Getattr) and name not in known
         others = "values have no methods; filters stand in for them, as in `x | lower`" if is_method else ""
         hint = next(iter(uses), "") or others or did_you_mean(name, known) or allowed(known)
-        return report(place(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
+        return report(offset_of(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
     if node.dyn_args or node.dyn_kwargs:
-        return report(place(node), "refused", "arguments cannot be spread with `*`", "write them one by one")
-    misfit = _misfit(type(node), name, len(node.args) + bool(before), tuple(one.key for one in node.kwargs))
+        return report(offset_of(node), "refused", "arguments cannot be spread with `*`", "write them one by one")
+    misfit = _misfit(type(node), name, len(node.args) + bool(before), tuple(option.key for option in node.kwargs))
     if misfit:
-        return report(place(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
-    naming = ENTRIES[name].naming if isinstance(node, nodes.Filter) else None
+        return report(offset_of(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
+    naming = BUILTINS[name].naming if isinstance(node, nodes.Filter) else None
     if naming is not None and len(node.args) > naming[1]:
         sort, at = naming
         inner, names = getattr(node.args[at], "value", "…"), FILTERS if sort == "filter" else TESTS

@@ -13,10 +13,10 @@ from jinja2.exceptions import UndefinedError
 
 from skillrun.language.templates import filters, gives
 from skillrun.language.templates.absent import ABSENT, Absent
-from skillrun.language.templates.entry import Entry
+from skillrun.language.templates.builtin import Builtin
 from skillrun.language.templates.functions import text_filter
 from skillrun.language.templates.limits import Fault, size, spend
-from skillrun.language.templates.own import OWN
+from skillrun.language.templates.own_builtins import OWN
 from skillrun.language.templates.tests import TESTS
 from skillrun.language.templates.values import kind, listed
 from skillrun.language.types.types import ANY, NUMBER, TEXT, list_of
@@ -37,7 +37,7 @@ def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
 def apply_test(name: str, value: Any, *arguments: Any) -> bool:
     """Whether a value passes a test; nothing absent does."""
     spend(sum(map(size, arguments)))
-    if isinstance(value, Absent) or any(isinstance(one, Absent) for one in arguments):
+    if isinstance(value, Absent) or any(isinstance(argument, Absent) for argument in arguments):
         return False
     return TESTS[name](value, *arguments)
 
@@ -45,17 +45,17 @@ def apply_test(name: str, value: Any, *arguments: Any) -> bool:
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002
     """Each item's field (`map(attribute='x')`, absent where there is none), or each item through a filter."""
     if filter:
-        return [apply(filter, one, *arguments, **options) for one in listed(value)]
-    values = [one for one, _ in filters.keyed(value, options["attribute"], True)]
+        return [apply(filter, item, *arguments, **options) for item in listed(value)]
+    values = [item for item, _ in filters.keyed(value, options["attribute"], True)]
     missing = options.get("default", ABSENT)
-    return [missing if isinstance(one, Absent) and missing is not ABSENT else one for one in values]
+    return [missing if isinstance(item, Absent) and missing is not ABSENT else item for item in values]
 
 
 def select(wanted: bool) -> Callable[..., list[Any]]:
     """The items that pass a test, or are true; or those that do not."""
 
     def selecting(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-        return [one for one in listed(value) if passes(one, test, *arguments) is wanted]
+        return [item for item in listed(value) if passes(item, test, *arguments) is wanted]
 
     return selecting
 
@@ -64,7 +64,7 @@ def selectattr(wanted: bool) -> Callable[..., list[Any]]:
     """The items whose field passes a test, or is true; or those whose field does not."""
 
     def selecting(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
-        return [one for key, one in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
+        return [item for key, item in filters.keyed(value, attribute, True) if passes(key, test, *arguments) is wanted]
 
     return selecting
 
@@ -77,22 +77,22 @@ def _same(text: str) -> str:
     return text
 
 
-ENTRIES: Final[Mapping[str, Entry]] = {
+BUILTINS: Final[Mapping[str, Builtin]] = {
     **OWN,
-    "default": Entry(filters.default, gives.defaulted, group="any"),
-    "dictsort": Entry(filters.dictsort, gives.pairs, group="mappings"),
-    "flatten": Entry(
+    "default": Builtin(filters.default, gives.defaulted, group="any"),
+    "dictsort": Builtin(filters.dictsort, gives.pairs, group="mappings"),
+    "flatten": Builtin(
         filters.flatten,
         gives.flattened,
         takes="a list",
         written=("flatten",),
         line="the lists of a list one after the other",
     ),
-    "groupby": Entry(filters.groupby, ANY, takes="a list", group="lists"),
-    "indent": Entry(filters.indent, gives.text, group="texts"),
-    "items": Entry(filters.items, gives.pairs, group="mappings"),
-    "length": Entry(filters.length, NUMBER, takes="a list or text", group="lists"),
-    "lines": Entry(
+    "groupby": Builtin(filters.groupby, ANY, takes="a list", group="lists"),
+    "indent": Builtin(filters.indent, gives.text_of_all, group="texts"),
+    "items": Builtin(filters.items, gives.pairs, group="mappings"),
+    "length": Builtin(filters.length, NUMBER, takes="a list or text", group="lists"),
+    "lines": Builtin(
         filters.lines,
         list_of(TEXT),
         written=("lines",),
@@ -101,59 +101,65 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             "list of texts"
         ),
     ),
-    "pick": Entry(
+    "pick": Builtin(
         filters.pick,
         gives.picked,
         takes="a list",
         written=("pick('a', new='b')",),
         line="a record, or each of a list, with these fields alone; `new` is what is called `b` there",
     ),
-    "plus": Entry(
+    "plus": Builtin(
         filters.plus,
         gives.extended,
         takes="a list",
         written=("plus(name=value)",),
         line="a record, or each of a list, with these fields more",
     ),
-    "replace": Entry(filters.replace, gives.text, group="texts"),
-    "sort": Entry(filters.sort, gives.same_items, takes="a list", group="lists"),
-    "unique": Entry(filters.unique, gives.unique_items, takes="a list", group="lists"),
-    "abs": Entry(filters.absolute, NUMBER, numbers=(0,), group="numbers"),
-    "capitalize": Entry(text_filter(str.capitalize), gives.text, group="texts"),
-    "count": Entry(filters.length, NUMBER, takes="a list or text", group="lists"),
-    "first": Entry(filters.first, gives.an_end, takes="a list or text", group="lists"),
-    "float": Entry(filters.reads(jinja.do_float, 0.0), NUMBER, group="numbers"),
-    "format": Entry(filters.format_values, TEXT, group="texts"),
-    "int": Entry(filters.reads(jinja.do_int, 0), NUMBER, group="numbers"),
-    "join": Entry(filters.join, TEXT, takes="a list", group="lists"),
-    "last": Entry(filters.last, gives.an_end, takes="a list or text", group="lists"),
-    "list": Entry(listed, gives.same_items, takes="a list", group="lists"),
-    "lower": Entry(text_filter(str.lower), gives.text, group="texts"),
-    "map": Entry(map_items, gives.mapped, takes="a list", naming=("filter", 0), group="fields of lists"),
-    "max": Entry(filters.extreme(True), gives.an_end, takes="a list", group="lists"),
-    "min": Entry(filters.extreme(False), gives.an_end, takes="a list", group="lists"),
-    "reject": Entry(select(False), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
-    "rejectattr": Entry(selectattr(False), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"),
-    "reverse": Entry(filters.reverse, gives.same_items, takes="a list or text", group="lists"),
-    "round": Entry(filters.rounded, NUMBER, numbers=(1, "precision"), group="numbers"),
-    "select": Entry(select(True), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
-    "selectattr": Entry(selectattr(True), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"),
-    "string": Entry(text_filter(_same), TEXT, group="texts"),
-    "sum": Entry(filters.total, gives.summed, takes="a list", group="lists"),
-    "title": Entry(filters.title, gives.text, group="texts"),
-    "tojson": Entry(filters.to_json_text, TEXT, group="any"),
-    "trim": Entry(text_filter(str.strip), gives.text, group="texts"),
-    "upper": Entry(text_filter(str.upper), gives.text, group="texts"),
-    "wordcount": Entry(filters.wordcount, ANY, group="texts"),
+    "replace": Builtin(filters.replace, gives.text_of_all, group="texts"),
+    "sort": Builtin(filters.sort, gives.same_items, takes="a list", group="lists"),
+    "unique": Builtin(filters.unique, gives.unique_items, takes="a list", group="lists"),
+    "abs": Builtin(filters.absolute, NUMBER, numbers=(0,), group="numbers"),
+    "capitalize": Builtin(text_filter(str.capitalize), gives.text_of_all, group="texts"),
+    "count": Builtin(filters.length, NUMBER, takes="a list or text", group="lists"),
+    "first": Builtin(filters.first, gives.an_end, takes="a list or text", group="lists"),
+    "float": Builtin(filters.reads(jinja.do_float, 0.0), NUMBER, group="numbers"),
+    "format": Builtin(filters.format_values, TEXT, group="texts"),
+    "int": Builtin(filters.reads(jinja.do_int, 0), NUMBER, group="numbers"),
+    "join": Builtin(filters.join, TEXT, takes="a list", group="lists"),
+    "last": Builtin(filters.last, gives.an_end, takes="a list or text", group="lists"),
+    "list": Builtin(listed, gives.same_items, takes="a list", group="lists"),
+    "lower": Builtin(text_filter(str.lower), gives.text_of_all, group="texts"),
+    "map": Builtin(map_items, gives.mapped, takes="a list", naming=("filter", 0), group="fields of lists"),
+    "max": Builtin(filters.extreme(True), gives.an_end, takes="a list", group="lists"),
+    "min": Builtin(filters.extreme(False), gives.an_end, takes="a list", group="lists"),
+    "reject": Builtin(select(False), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
+    "rejectattr": Builtin(
+        selectattr(False), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"
+    ),
+    "reverse": Builtin(filters.reverse, gives.same_items, takes="a list or text", group="lists"),
+    "round": Builtin(filters.rounded, NUMBER, numbers=(1, "precision"), group="numbers"),
+    "select": Builtin(select(True), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
+    "selectattr": Builtin(
+        selectattr(True), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"
+    ),
+    "string": Builtin(text_filter(_same), TEXT, group="texts"),
+    "sum": Builtin(filters.total, gives.summed, takes="a list", group="lists"),
+    "title": Builtin(filters.title, gives.text_of_all, group="texts"),
+    "tojson": Builtin(filters.to_json_text, TEXT, group="any"),
+    "trim": Builtin(text_filter(str.strip), gives.text_of_all, group="texts"),
+    "upper": Builtin(text_filter(str.upper), gives.text_of_all, group="texts"),
+    "wordcount": Builtin(filters.wordcount, ANY, group="texts"),
 }
 """Every filter and function, by its name."""
 
-FILTERS: Final = {name: one.runs for name, one in ENTRIES.items() if one.use != "function"}
-FUNCTIONS: Final = {name: one.runs for name, one in ENTRIES.items() if one.use != "filter" and not one.needs_run}
-CONTEXT_FUNCTIONS: Final = {name: one.runs for name, one in ENTRIES.items() if one.needs_run}
+FILTERS: Final = {name: builtin.runs for name, builtin in BUILTINS.items() if builtin.use != "function"}
+FUNCTIONS: Final = {
+    name: builtin.runs for name, builtin in BUILTINS.items() if builtin.use != "filter" and not builtin.needs_run
+}
+CONTEXT_FUNCTIONS: Final = {name: builtin.runs for name, builtin in BUILTINS.items() if builtin.needs_run}
 """Functions that depend on the run: here are the parameters that each takes."""
 
-TEXT_FILTERS: Final = frozenset(name for name, one in ENTRIES.items() if one.gives is gives.text)
+TEXT_FILTERS: Final = frozenset(name for name, builtin in BUILTINS.items() if builtin.gives is gives.text_of_all)
 
 ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is written here
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),

@@ -25,14 +25,14 @@ def clean(value: Plain) -> Plain:
 
     Halves of a surrogate pair that stand together become their character, and one alone becomes U+FFFD.
     """
-    found: Any = value
+    cleaned: Any = value
     if isinstance(value, str):
-        found = _text(value) if _STRANGE.search(value) else value
+        cleaned = _text(value) if _STRANGE.search(value) else value
     elif isinstance(value, dict):
-        found = {clean(key): clean(one) for key, one in value.items()}
+        cleaned = {clean(key): clean(part) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        found = type(value)(map(clean, value))
-    return found  # type: ignore[no-any-return]
+        cleaned = type(value)(map(clean, value))
+    return cleaned  # type: ignore[no-any-return]
 
 
 def _text(text: str) -> str:

@@ -75,17 +75,17 @@ class Problems:
     def report(self, span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
         """Add a problem; too many warnings are cut. Raises GivenUp where the file has too many errors."""
         line, column = span.source.position(span.offset)
-        shown = span.source.line(line)
+        source_line = span.source.line(line)
         if severity == "warning":
             self._warnings[span.path] += 1
             if self._warnings[span.path] > self.most:
                 return
             if self._warnings[span.path] == self.most:
                 code, message, hint = "too-many", f"there are more than {self.most - 1} warnings", ""
-        self.add(Problem(span.path, line, column, code, message, hint, severity, shown))
+        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line))
         if self._errors[span.path] >= self.most:
             message = f"there are more than {self.most} problems"
-            self.add(Problem(span.path, line, column, "too-many", message, "", "error", shown))
+            self.add(Problem(span.path, line, column, "too-many", message, "", "error", source_line))
             raise GivenUp
 
     def give_up(self, span: Span, code: str, message: str, hint: str = "") -> NoReturn:
@@ -126,13 +126,13 @@ class UsageError(SkillrunError):
     exit_code = 2
 
 
-def render(problem: Problem) -> str:
+def render_problem(problem: Problem) -> str:
     """The problem as text: where and what, the source line with a caret under the column, and the hint."""
     place = f"{problem.path}:{problem.line}:{problem.column}"
     lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]
     if problem.source_line.strip():
-        shown, caret = _excerpt(problem.source_line, problem.column - 1)
-        lines += [f"  {shown}".rstrip(), f"  {' ' * caret}^"]
+        excerpt, caret = _excerpt(problem.source_line, problem.column - 1)
+        lines += [f"  {excerpt}".rstrip(), f"  {' ' * caret}^"]
     if problem.hint:
         lines.append(f"hint: {problem.hint}")
     return "\n".join(_escaped(line) for line in lines)
@@ -147,8 +147,8 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     if nearest is None:
         from difflib import get_close_matches
 
-        found = get_close_matches(_folded(name), candidates, n=1)
-        nearest = candidates[found[0]] if found else None
+        matches = get_close_matches(_folded(name), candidates, n=1)
+        nearest = candidates[matches[0]] if matches else None
     return f"did you mean `{nearest}`?" if nearest is not None and nearest != name else ""
 
 
@@ -172,7 +172,12 @@ def close_to(name: str, options: Collection[str]) -> str | None:
     if len(options) > MOST_COMPARED:
         return None
     return next(
-        (one for one in options if min(len(one), len(name)) > 2 and _is_slip(*sorted((one, name), key=len))), None
+        (
+            option
+            for option in options
+            if min(len(option), len(name)) > 2 and _is_slip(*sorted((option, name), key=len))
+        ),
+        None,
     )
 
 
@@ -190,7 +195,7 @@ def _folded(name: str) -> str:
 
 def _escaped(line: str) -> str:
     """What a file or a path contains must not steer the terminal or reorder the line."""
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), line)
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), line)
 
 
 def _excerpt(line: str, at: int) -> tuple[str, int]:
@@ -199,9 +204,9 @@ def _excerpt(line: str, at: int) -> tuple[str, int]:
 
     start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
     end = start + SHOWN_WIDTH
-    shown = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
+    excerpt = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
     before, after = "…" if start else "", "…" if end < len(line) else ""
-    return f"{before}{shown}{after}", cell_len(before + shown[: at - start])
+    return f"{before}{excerpt}{after}", cell_len(before + excerpt[: at - start])
 
 
 def printable(text: str) -> str:

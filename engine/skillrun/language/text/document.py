@@ -79,17 +79,17 @@ def headings_of(text: str, start: int) -> tuple[list[Heading], list[int]]:
     headings: list[Heading] = []
     escapes: list[int] = []
     fences = Fences(text, start)
-    for found in _MARKED.finditer(text, start):
-        if fences.hold(found.start()):
+    for match in _MARKED.finditer(text, start):
+        if fences.hold(match.start()):
             continue
-        if found["heading"] == "##":
-            end = text.find("\n", found.end())
+        if match["heading"] == "##":
+            end = text.find("\n", match.end())
             end = len(text) if end < 0 else end
             headings.append(
-                Heading(_name(text[found.end() : end].strip(" \t")), found.start(), min(end + 1, len(text)))
+                Heading(_name(text[match.end() : end].strip(" \t")), match.start(), min(end + 1, len(text)))
             )
         else:
-            escapes.append(found.start())
+            escapes.append(match.start())
     return headings, escapes
 
 
@@ -111,8 +111,8 @@ def frontmatter(source: Source, problems: Problems, *, foreign: bool = False) ->
     start, end = opening.end(), closing.start()
     if foreign and (loose := _LOOSE.search(source.text, start, end)) and ": " in loose[1]:
         kept = replace(source, text=_with(source.text, loose.start(1), loose[1].replace(": ", _COLON)))
-        found = as_mapping(parse_yaml(kept, start, end, problems), problems)
-        return _restored(found), closing.end()
+        mapping = as_mapping(parse_yaml(kept, start, end, problems), problems)
+        return _restored(mapping), closing.end()
     return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
 
 

@@ -16,15 +16,15 @@ class Fences:
         self._starts: list[int] = []
         self._ends: list[int] = []
         fence = ""
-        for found in _FENCE.finditer(text, start):
-            marks, info = found["fence"], found["info"]
+        for match in _FENCE.finditer(text, start):
+            marks, info = match["fence"], match["info"]
             if not fence:
                 if marks[0] == "~" or "`" not in info:  # with a backtick behind it, it is code within a line
                     fence = marks
-                    self._starts.append(found.start())
+                    self._starts.append(match.start())
             elif marks.startswith(fence) and not info.strip():
                 fence = ""
-                self._ends.append(found.end())
+                self._ends.append(match.end())
         if fence:
             self._ends.append(len(text))
 

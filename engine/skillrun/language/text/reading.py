@@ -14,7 +14,7 @@ _SAVE: Final = "save the file with the encoding UTF-8"
 
 
 def read_source(
-    path: Path, shown: str, problems: Problems, most: int = MAX_BYTES, inside: Path | None = None
+    path: Path, label: str, problems: Problems, most: int = MAX_BYTES, inside: Path | None = None
 ) -> Source | None:
     """Read a UTF-8 file of at most so many bytes; whatever is in the way is a problem, and then there is no source.
 
@@ -27,22 +27,22 @@ def read_source(
             if len(content) == size:  # it has grown
                 content += file.read(most + 1 - size)
     except LeadsOut:
-        problems.add(leading_out(shown))
+        problems.add(leading_out(label))
         return None
     except NotAFile:
-        problems.add(Problem(shown, 1, 1, "unreadable", "this is not a file"))
+        problems.add(Problem(label, 1, 1, "unreadable", "this is not a file"))
         return None
     except OSError as error:
-        problems.add(Problem(shown, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
+        problems.add(Problem(label, 1, 1, "unreadable", f"the file cannot be read: {error.strerror or error}"))
         return None
-    return source_of(content, path, shown, problems, most)
+    return source_of(content, path, label, problems, most)
 
 
-def source_of(content: bytes, path: Path, shown: str, problems: Problems, most: int = MAX_BYTES) -> Source | None:
+def source_of(content: bytes, path: Path, label: str, problems: Problems, most: int = MAX_BYTES) -> Source | None:
     """The source of a file that has been read: at most `most` bytes of it, and one more where it is larger."""
     if len(content) > most:
         message = f"the file is larger than {most:,} bytes"
-        problems.add(Problem(shown, 1, 1, "too-large", message, "split it into several files"))
+        problems.add(Problem(label, 1, 1, "too-large", message, "split it into several files"))
         return None
     try:
         text = content.decode("utf-8")
@@ -50,15 +50,15 @@ def source_of(content: bytes, path: Path, shown: str, problems: Problems, most: 
         before = normalised(content[: error.start].decode("utf-8"))
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
-        problems.add(Problem(shown, line, column, "encoding", message, _SAVE))
+        problems.add(Problem(label, line, column, "encoding", message, _SAVE))
         return None
     if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
-        problems.add(Problem(shown, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
+        problems.add(Problem(label, 1, 1, "encoding", "every other byte is 0, as in UTF-16", _SAVE))
         return None
-    return Source(path, shown, normalised(text))
+    return Source(path, label, normalised(text))
 
 
-def leading_out(shown: str) -> Problem:
+def leading_out(label: str) -> Problem:
     """What is wrong with a file or folder of the project that is a link to somewhere else."""
     hint = "put what it leads to into the project; your own config folder may have links"
-    return Problem(shown, 1, 1, "outside", "this leads out of the project", hint)
+    return Problem(label, 1, 1, "outside", "this leads out of the project", hint)

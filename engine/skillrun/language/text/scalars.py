@@ -41,7 +41,7 @@ def plain_value(written: str) -> str | int | float | bool | None:
     return written
 
 
-def is_number(written: str) -> bool:
+def is_numeral(written: str) -> bool:
     """Whether a scalar without quotes is written as a number, however large."""
     return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
 
@@ -70,11 +70,11 @@ def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> I
     yield 0, start
     length = 0
     place = start
-    for found in special.finditer(file, start, end):
-        length += found.start() - place
-        yield length, found.start()
-        length += _length_meant(found[0])
-        place = found.end()
+    for match in special.finditer(file, start, end):
+        length += match.start() - place
+        yield length, match.start()
+        length += _length_meant(match[0])
+        place = match.end()
         yield length, place
 
 

@@ -33,8 +33,8 @@ class Slip(NamedTuple):
 def unquoted(offset: int, start: str) -> Slip:
     """A value whose first characters mean something else in YAML."""
     hint = f'{_QUOTE}, such as "{{{{ inputs.name }}}}"' if start in _TEMPLATE_MARKS else _QUOTE
-    shown = "a backtick" if start == "`" else f"`{start}`"
-    return Slip(offset, f"a value that starts with {shown} must be quoted", hint, "unquoted")
+    sign = "a backtick" if start == "`" else f"`{start}`"
+    return Slip(offset, f"a value that starts with {sign} must be quoted", hint, "unquoted")
 
 
 def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow: int | None = None) -> Slip:
@@ -42,7 +42,7 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow
 
     `flow` is where the innermost `[` or `{` stands that is open.
     """
-    text, said = source.text, error.problem or ""
+    text, reason = source.text, error.problem or ""
     at = min(error.problem_mark.index + offset, len(text)) if error.problem_mark else offset
     context = error.context_mark.index + offset if error.context_mark else at
     if (dash := _dash(source, offset, at)) is not None:
@@ -59,10 +59,10 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow
     for place in (max(at - 1, 0), context, last.start_mark.index + offset if last is not None else at):
         if text[place : place + 2] in _TEMPLATE_MARKS:
             return unquoted(place, text[place : place + 2])
-    if text[at : at + 1] == "\t" or "tab" in said:
+    if text[at : at + 1] == "\t" or "tab" in reason:
         return Slip(at, "a tab stands where YAML expects spaces", "indent with spaces")
-    unknown = Slip(at, f"YAML: {' '.join(filter(None, (error.context, said)))}")
-    return next((slip for words, slip in _explained(source, at, context).items() if words in said), unknown)
+    unknown = Slip(at, f"YAML: {' '.join(filter(None, (error.context, reason)))}")
+    return next((slip for words, slip in _explained(source, at, context).items() if words in reason), unknown)
 
 
 def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:

@@ -22,17 +22,17 @@ Runs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file as text with `\\n` line ends; `shown` is its name in messages."""
+    """A file as text with `\\n` line ends; `label` is its name in messages."""
 
     path: Path
-    shown: str
+    label: str
     text: str = field(repr=False)
     _hidden: set[int] = field(default_factory=set, repr=False)
 
     @staticmethod
-    def of(text: str, shown: str = "<text>") -> Source:
+    def of(text: str, label: str = "<text>") -> Source:
         """A source that is no file."""
-        return Source(Path(shown), shown, normalised(text))
+        return Source(Path(label), label, normalised(text))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
@@ -64,7 +64,7 @@ class Span(NamedTuple):
 
     @property
     def path(self) -> str:
-        return self.source.shown
+        return self.source.label
 
     @property
     def line(self) -> int:
@@ -144,7 +144,7 @@ class Sequence(NamedTuple):
     span: Span
 
 
-class Entry(NamedTuple):
+class MappingEntry(NamedTuple):
     """A key of a mapping and what it holds."""
 
     key: Scalar
@@ -154,7 +154,7 @@ class Entry(NamedTuple):
 class Mapping(NamedTuple):
     """A YAML mapping with its entries in the order of the file."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, MappingEntry]
     span: Span
 
     def get(self, name: str) -> Node | None:
@@ -178,8 +178,8 @@ class Mapping(NamedTuple):
         node: Node | None = self
         for name in parents:
             node = node.get(name) if isinstance(node, Mapping) else None
-        found = node.get(last) if isinstance(node, Mapping) else None
-        return found.span if found is not None else None
+        value = node.get(last) if isinstance(node, Mapping) else None
+        return value.span if value is not None else None
 
 
 Node = Scalar | Sequence | Mapping

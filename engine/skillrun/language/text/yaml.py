@@ -24,9 +24,9 @@ from yaml.events import (
 )
 
 from skillrun.language.text.diagnostics import GivenUp, Problems
-from skillrun.language.text.scalars import is_number, plain_value, runs_of
+from skillrun.language.text.scalars import is_numeral, plain_value, runs_of
 from skillrun.language.text.slips import Slip, explain, unquoted
-from skillrun.language.text.source import MAX_BYTES, Entry, Mapping, Node, Scalar, Sequence, Source, Span, Text
+from skillrun.language.text.source import MAX_BYTES, Mapping, MappingEntry, Node, Scalar, Sequence, Source, Span, Text
 
 MAX_DEPTH: Final = 40
 MOST_PARTS: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings
@@ -42,10 +42,10 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         message = f"this YAML is longer than {MAX_BYTES:,} characters"
         problems.report(Span(source, start), "too-large", message, "split it into several files")
         return None
-    if found := _FORBIDDEN.search(text):
-        message = f"the character U+{ord(found[0]):04X} cannot stand in YAML"
+    if match := _FORBIDDEN.search(text):
+        message = f"the character U+{ord(match[0]):04X} cannot stand in YAML"
         hint = "remove it, or write it as an escape in double quotes"
-        problems.report(Span(source, start + found.start()), "character", message, hint)
+        problems.report(Span(source, start + match.start()), "character", message, hint)
         return None
     try:
         return _Builder(source, start, problems).build(CSafeLoader(text))
@@ -60,7 +60,7 @@ class _Open:
 
     def __init__(self, start: int, is_mapping: bool) -> None:
         self.start = start
-        self.entries: dict[str, Entry] | None = {} if is_mapping else None
+        self.entries: dict[str, MappingEntry] | None = {} if is_mapping else None
         self.items: list[Node] = []
         self.key: Node | None = None
 
@@ -112,7 +112,7 @@ class _Builder:
                     root = node
         except MarkedYAMLError as error:
             text = self.source.text
-            flow = next((one.start for one in reversed(self.open) if text[one.start] in "[{"), None)
+            flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
             self.refuse_slip(explain(self.source, self.offset, error, event, flow))
             return None
         finally:
@@ -127,7 +127,7 @@ class _Builder:
             meaning = plain_value(value)
             if not isinstance(meaning, str):
                 return Scalar(meaning, None, span)
-            if is_number(value):
+            if is_numeral(value):
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
                 self.refuse(start, "number", message, "put it in quotes where it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
@@ -143,9 +143,9 @@ class _Builder:
 
     def check_comment(self, end: int, value: str) -> None:
         """Warn of words that go on behind a `#` which makes the rest a comment, as in `Which of issue #12`."""
-        if " " in value and (found := _CUT.match(self.source.text, end)):
-            message = f"`{found[1]}` begins a comment here: the value ends before it"
-            self.problems.report(Span(self.source, found.start(1)), "comment", message, _QUOTE, "warning")
+        if " " in value and (match := _CUT.match(self.source.text, end)):
+            message = f"`{match[1]}` begins a comment here: the value ends before it"
+            self.problems.report(Span(self.source, match.start(1)), "comment", message, _QUOTE, "warning")
 
     def start(self, event: Any, is_mapping: bool) -> None:
         start = self.begin(event)
@@ -189,7 +189,7 @@ class _Builder:
             key, parent.key = parent.key, None
             self.enter(parent.entries, key, node)
 
-    def enter(self, entries: dict[str, Entry], key: Node, value: Node) -> None:
+    def enter(self, entries: dict[str, MappingEntry], key: Node, value: Node) -> None:
         place = key.span.offset
         if not isinstance(key, Scalar):
             self.refuse(place, "key", "a list or a mapping cannot be a key", "put the key in quotes")
@@ -201,7 +201,7 @@ class _Builder:
             hint = f"it is given on line {entries[key.value].key.span.line} already"
             self.refuse(place, "duplicate-key", f"the key `{key.value}` is given twice", hint)
         else:
-            entries[key.value] = Entry(key, value)
+            entries[key.value] = MappingEntry(key, value)
 
     def refuse_slip(self, slip: Slip) -> None:
         self.refuse(slip.offset, slip.code, slip.message, slip.hint)

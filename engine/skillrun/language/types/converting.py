@@ -35,7 +35,7 @@ def of_schema(schema: Any, label: Path) -> Type:
     if kind == "object" and isinstance(properties, Mapping) and properties:
         required = set(schema.get("required") or ())
         fields = {name: of_schema(inner, (*label, name)) for name, inner in properties.items()}
-        return record({name: one if name in required else one.maybe() for name, one in fields.items()}, label)
+        return record({name: type_ if name in required else type_.maybe() for name, type_ in fields.items()}, label)
     if kind == "array":
         return list_of(of_schema(schema.get("items"), (*label, "[]")))
     if isinstance(choices := schema.get("enum"), list):
@@ -46,23 +46,23 @@ def of_schema(schema: Any, label: Path) -> Type:
     return plain
 
 
-def schema_of(one: Type, names: Names | None) -> dict[str, Any]:
+def schema_of(type_: Type, names: Names | None) -> dict[str, Any]:
     """JSON Schema of a declared type; without `names`, values that a template gives are not told.
 
     Raises RenderError when a template yields no values.
     """
-    schema = _rules(one, names)
-    if (words := one.about) is not None:
+    schema = _rules(type_, names)
+    if (words := type_.about) is not None:
         plain = names is None or words.constant
         schema["description"] = words.text.value if plain else words.render_text(names or {})
     return schema
 
 
-def values_of(one: Type, names: Names | None) -> list[Any] | None:
+def values_of(type_: Type, names: Names | None) -> list[Any] | None:
     """The values of an enum; None where only `names` tell. Raises RenderError when its template yields none."""
-    if one.choices is not None:
-        return _yielded(one.choices, names) if names is not None else None
-    values = one.values or ()
+    if type_.choices is not None:
+        return _yielded(type_.choices, names) if names is not None else None
+    values = type_.values or ()
     if names is None and any(isinstance(each, Template) for each in values):
         return None
     return [each.render_text(names or {}) if isinstance(each, Template) else each for each in values]
@@ -78,28 +78,28 @@ def _yielded(choices: Late, names: Names) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def _rules(one: Type, names: Names | None) -> dict[str, Any]:
-    if one.word == "enum":
-        choices = values_of(one, names)
+def _rules(type_: Type, names: Names | None) -> dict[str, Any]:
+    if type_.word == "enum":
+        choices = values_of(type_, names)
         if choices is not None and not all(isinstance(each, str) for each in choices):
             return {"enum": choices}
         return {"type": "string"} | ({} if choices is None else {"enum": choices})
-    match one.kind:
+    match type_.kind:
         case "any":
             return {}
         case "list":
-            items = schema_of(one.item, names) if one.item is not None else {}
-            return {"type": "array", "items": items} | _between("minItems", one.length, "maxItems")
+            items = schema_of(type_.item, names) if type_.item is not None else {}
+            return {"type": "array", "items": items} | _between("minItems", type_.length, "maxItems")
         case "record":
             return {
                 "type": "object",
-                "properties": {name: schema_of(inner, names) for name, inner in one.fields.items()},
-                "required": [name for name, inner in one.fields.items() if inner.unless is None],
+                "properties": {name: schema_of(inner, names) for name, inner in type_.fields.items()},
+                "required": [name for name, inner in type_.fields.items() if inner.unless is None],
                 "additionalProperties": False,
             }
         case "number":
-            return {"type": one.word} | _between("minimum", one.bounds, "maximum")
-    return {"type": WORDS[one.kind]} | _between("minLength", one.length, "maxLength")
+            return {"type": type_.word} | _between("minimum", type_.bounds, "maximum")
+    return {"type": WORDS[type_.kind]} | _between("minLength", type_.length, "maxLength")
 
 
 def _between(least: str, limits: tuple[float, float] | None, most: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from skillrun.language.types.picoschema import (
     read_key,
     read_type,
 )
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.schemas import Shape, quoted
 from skillrun.language.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
@@ -101,17 +101,17 @@ def coerce(field: Field, value: Any, names: Names | None = None, called: str = "
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return Coerced(error=f"`{called}` is {shown(value)}; expected JSON")
+            return Coerced(error=f"`{called}` is {quoted(value)}; expected JSON")
     elif isinstance(value, str) and field.array:
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not field.array:
-        return _one(field, value, called, names)
+        return _coerced_value(field, value, called, names)
     if not isinstance(value, (list, tuple)):
-        return Coerced(error=f"`{called}` is {shown(value)}; expected a list")
+        return Coerced(error=f"`{called}` is {quoted(value)}; expected a list")
     if (length := field.type.length) is not None and not length[0] <= len(value) <= length[1]:
         least, most = length
         return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
-    items = [_one(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
+    items = [_coerced_value(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
@@ -119,12 +119,12 @@ def coerce(field: Field, value: Any, names: Names | None = None, called: str = "
 
 def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     """The field with what stands beside its type; its default and fallback are checked where they are literal."""
-    one = _type(key, node, problems)
-    if one is None:
+    type_ = _type(key, node, problems)
+    if type_ is None:
         return None
     beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
     default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
-    told = one.about or key.description
+    told = type_.about or key.description
     words = told.text if told is not None else None
     if isinstance(description, Scalar) and description.text is not None:
         words = description.text
@@ -133,7 +133,7 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     field = Field(
         name=key.name,
         required=not key.optional and default is None,
-        type=list_of(one)._replace(length=key.length) if key.form == "array" else one,
+        type=list_of(type_)._replace(length=key.length) if key.form == "array" else type_,
         default=read_value(default, problems) if default is not None else None,
         fallback=None,
         description=words.value if words else "",
@@ -142,7 +142,7 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     if field.default is not None:
         _check(field, field.default, "default", problems)
     if fallback is not None:
-        _check(replace(field, type=one), read_value(fallback, problems), "fallback", problems)
+        _check(replace(field, type=type_), read_value(fallback, problems), "fallback", problems)
         return replace(field, fallback=plain(fallback))
     return field
 
@@ -179,10 +179,10 @@ def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems
         hint = "write `name: string, what it is`, or `name: {type: string, default: …}`; a record stands under `shape:`"
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
         return None
-    one = read_type(kind.text, TYPES, problems)
-    if one is None or (one.word == "enum") == (values is not None):
-        choices = read_choices(values, problems) if one is not None and values is not None else one
-        return choices._replace(about=one.about) if choices is not None and one is not None else None
+    type_ = read_type(kind.text, TYPES, problems)
+    if type_ is None or (type_.word == "enum") == (values is not None):
+        choices = read_choices(values, problems) if type_ is not None and values is not None else type_
+        return choices._replace(about=type_.about) if choices is not None and type_ is not None else None
     hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
     problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
     return None
@@ -199,34 +199,34 @@ def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
             problems.report(value.span, "default", error)
 
 
-def _one(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
+def _coerced_value(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
     given, expected = _checked(field.item, value, names)
     if not expected:
         return Coerced(given)
-    error = f"`{label}` is {shown(value)}; {expected}"
+    error = f"`{label}` is {quoted(value)}; {expected}"
     if field.fallback is not None and value != field.fallback:
         return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
     return Coerced(error=error)
 
 
-def _checked(one: Type, value: Any, names: Names | None) -> tuple[Any, str]:
+def _checked(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
     """The value as the type and "", or anything and what is expected."""
-    match one.word:
+    match type_.word:
         case "object":
-            errors = Shape(schema_of(one, names)).check(value)
+            errors = Shape(schema_of(type_, names)).check(value)
             return value, "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in errors)
         case "integer" | "number":
-            return _number(one, value)
+            return _number(type_, value)
         case "boolean":
             meant = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
             return meant, "" if meant is not None else "allowed: true, false"
         case "enum":
-            return _choice(values_of(one, names), value)
+            return _choice(values_of(type_, names), value)
     if not isinstance(value, str):
         return None, "expected text"
-    if (length := one.length) is not None and not length[0] <= len(value) <= length[1]:
+    if (length := type_.length) is not None and not length[0] <= len(value) <= length[1]:
         return None, f"expected {length[0]} to {length[1]} characters; it has {len(value)}"
-    pattern, words = _WRITTEN.get(one.form, (None, ""))
+    pattern, words = _WRITTEN.get(type_.form, (None, ""))
     return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
 
 
@@ -241,13 +241,13 @@ def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
     return None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip()
 
 
-def _number(one: Type, value: Any) -> tuple[float | None, str]:
-    number = _read_number(value, one.form)
-    least, most = one.bounds or (-math.inf, math.inf)
+def _number(type_: Type, value: Any) -> tuple[float | None, str]:
+    number = _read_number(value, type_.form)
+    least, most = type_.bounds or (-math.inf, math.inf)
     if number is not None and least <= number <= most:
         return number, ""
-    wanted = "a whole number" if one.form == "integer" else "a number"
-    return None, f"expected {wanted}" if one.bounds is None else f"expected {wanted} from {least} to {most}"
+    wanted = "a whole number" if type_.form == "integer" else "a number"
+    return None, f"expected {wanted}" if type_.bounds is None else f"expected {wanted} from {least} to {most}"
 
 
 def _read_number(value: Any, form: str) -> float | None:

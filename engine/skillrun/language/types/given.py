@@ -65,4 +65,4 @@ def projected(field: Field, value: Any) -> Any:
 def _projected(value: Any, properties: Collection[str]) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return {key: one for key, one in value.items() if key in properties and one is not None}
+    return {key: member for key, member in value.items() if key in properties and member is not None}

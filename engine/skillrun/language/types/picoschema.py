@@ -46,11 +46,11 @@ _TYPE: Final = re.compile(
 _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+(?:\.\d+)?)")
 
 
-def templates_of(one: Type) -> Iterator[Template]:
+def templates_of(type_: Type) -> Iterator[Template]:
     """The templates inside a type that may have something to render."""
-    late = (one.choices, *(one.values or ()), one.about if one.about and not one.about.constant else None)
+    late = (type_.choices, *(type_.values or ()), type_.about if type_.about and not type_.about.constant else None)
     yield from (each for each in late if isinstance(each, Template))
-    for inner in (*one.fields.values(), *([one.item] if one.item is not None else [])):
+    for inner in (*type_.fields.values(), *([type_.item] if type_.item is not None else [])):
         yield from templates_of(inner)
 
 
@@ -229,17 +229,17 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     if key.form == "enum":
         choices = read_choices(node, problems)
         return None if choices is None else choices._replace(about=key.description)
-    one: Type | None = None
+    type_: Type | None = None
     if isinstance(node, Mapping):
-        one = _record(node, problems)
+        type_ = _record(node, problems)
     elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
         hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
         problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
     else:
-        one = read_type(node.text, SCALARS, problems)
-    if one and key.form == "array":
-        return list_of(one)._replace(length=key.length, about=key.description)
-    return one._replace(about=key.description) if one and key.description else one
+        type_ = read_type(node.text, SCALARS, problems)
+    if type_ and key.form == "array":
+        return list_of(type_)._replace(length=key.length, about=key.description)
+    return type_._replace(about=key.description) if type_ and key.description else type_
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:

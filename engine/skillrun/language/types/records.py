@@ -1,44 +1,61 @@
-"""The types of records' fields, as pydantic checks them of the plain data that a file or the journal holds.
+"""What the types of a record's fields allow, as checks of the plain data that a file or the journal holds.
 
-A record is a frozen dataclass or a TypedDict; nothing is converted, and numbers count from 0 and are finite. Pydantic
-is imported when the first record is read: a run that begins reads none (docs/decisions/043-pydantic.md).
+A record is a dataclass or a TypedDict, annotated as pydantic would read it; that the checks say the same is a test, and
+why it is not pydantic that checks is docs/decisions/043-pydantic.md. Knows no record by name, and reads no file.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from annotated_types import Ge
-from typing_extensions import get_type_hints
-
-if TYPE_CHECKING:
-    from pydantic import ConfigDict, TypeAdapter
-
-Whole = Annotated[int, Ge(0)]
-Number = Annotated[float, Ge(0)]
 Check = Callable[[object], bool]
 Record = TypeVar("Record", bound=type)
-_CONFIG: Final[ConfigDict] = {"strict": True, "allow_inf_nan": False}
+
+
+class Bounds(NamedTuple):
+    """How small and how large the number of an annotation may be."""
+
+    least: int = 0
+    most: int | None = None
+
+
+Whole = Annotated[int, Bounds()]
+Number = Annotated[float, Bounds()]
+_CLOSED: Final[set[type]] = set()
 
 
 def closed(record: Record) -> Record:
     """Mark a TypedDict as one that takes no other keys."""
-    record.__pydantic_config__ = {**_CONFIG, "extra": "forbid"}  # type: ignore[attr-defined]
+    _CLOSED.add(record)
     return record
 
 
-def opened(record: Record) -> Record:
-    """Mark a TypedDict as one that may have other keys, which nothing reads."""
-    record.__pydantic_config__ = _CONFIG  # type: ignore[attr-defined]
-    return record
+def is_closed(record: type) -> bool:
+    """Whether the record takes no keys but its own; a dataclass never does."""
+    return record in _CLOSED or is_dataclass(record)
 
 
 def fits(record: type, data: object) -> bool:
-    """Whether the data has what a TypedDict needs, and nothing that its fields do not allow."""
-    return bool(_adapter(record).validator.isinstance_python(data))
+    """Whether the data has what the record needs, and nothing that its fields do not allow."""
+    return _check_of(record)(data)
 
 
 def checks_of(record: type) -> Mapping[str, Check]:
@@ -52,11 +69,16 @@ def misfits(record: type, data: Mapping[str, object]) -> Iterable[str]:
     return (key for key, value in data.items() if key in checks and not checks[key](value))
 
 
+@cache
 def required(record: type) -> frozenset[str]:
-    """The fields that a dataclass cannot do without."""
-    return frozenset(
-        field.name for field in fields(record) if field.default is MISSING and field.default_factory is MISSING
-    )
+    """The fields that a record cannot do without."""
+    if is_dataclass(record):
+        alone = (field for field in fields(record) if field.default is MISSING and field.default_factory is MISSING)
+        return frozenset(field.name for field in alone)
+    if not getattr(record, "__total__", True):
+        return frozenset()
+    hints = get_type_hints(record, include_extras=True)  # `__required_keys__` is wrong where annotations are texts
+    return frozenset(name for name, annotation in hints.items() if get_origin(annotation) is not NotRequired)
 
 
 def words_of(record: type, name: str) -> str:
@@ -70,7 +92,7 @@ def is_text(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """A number from 0 that is finite."""
-    return is_whole(value) or (isinstance(value, float) and 0 <= value < float("inf"))
+    return is_whole(value) or (isinstance(value, float) and math.isfinite(value) and value >= 0)
 
 
 def is_whole(value: object) -> bool:
@@ -79,26 +101,52 @@ def is_whole(value: object) -> bool:
 
 
 @cache
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    has_its_own = hasattr(annotation, "__pydantic_config__")
-    return TypeAdapter(annotation) if has_its_own else TypeAdapter(annotation, config=_CONFIG)
-
-
-@cache
 def _checks(record: type) -> Mapping[str, Check]:
-    return {name: _adapter(kind).validator.isinstance_python for name, kind in _types(record).items()}
+    return {name: _check_of(annotation) for name, annotation in _types(record).items()}
 
 
 @cache
 def _types(record: type) -> Mapping[str, Any]:
-    return {name: _value(kind) for name, kind in get_type_hints(record, include_extras=True).items()}
+    hints = get_type_hints(record, include_extras=True)
+    return {name: get_args(kind)[0] if get_origin(kind) is NotRequired else kind for name, kind in hints.items()}
 
 
-def _value(annotation: Any) -> Any:
-    origin: Any = get_origin(annotation)
-    return get_args(annotation)[0] if origin is NotRequired else annotation
+@cache
+def _check_of(annotation: Any) -> Check:
+    """Whether a value is one that the annotation allows."""
+    if annotation in _SINGLE:
+        return _SINGLE[annotation]
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        either = [_check_of(part) for part in parts]
+        return lambda value: any(check(value) for check in either)
+    if origin is Literal:
+        return lambda value: isinstance(value, str) and value in parts
+    if origin is Annotated:
+        check, (least, most) = _check_of(parts[0]), parts[1]
+        return lambda value: check(value) and least <= value and (most is None or value <= most)
+    if origin in _LISTS:
+        check, listed = _check_of(parts[0]), (list, tuple) if origin is Sequence else origin
+        return lambda value: isinstance(value, listed) and all(map(check, value))
+    if origin in _MAPPINGS:
+        check = _check_of(parts[1])
+        return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+    if is_dataclass(annotation) or is_typeddict(annotation):
+        return _check_of_record(annotation)
+    raise TypeError(f"{annotation} is no type of a record's field")
+
+
+def _check_of_record(record: type) -> Check:
+    checks, needed, others = checks_of(record), required(record), not is_closed(record)
+
+    def check(data: object) -> bool:
+        return (
+            isinstance(data, dict)
+            and needed <= data.keys()
+            and all(checks[key](value) if key in checks else others for key, value in data.items())
+        )
+
+    return check
 
 
 def _words(annotation: Any) -> str:
@@ -108,14 +156,27 @@ def _words(annotation: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(parts)}"
     if origin is Annotated:
-        return f"{_words(parts[0])} from {parts[1].ge} to {parts[1].le:,}"
-    if origin in (list, tuple, Sequence):
+        return f"{_words(parts[0])} from {parts[1].least} to {parts[1].most:,}"
+    if origin in _LISTS:
         return f"a list of {_MANY.get(parts[0], 'values')}"
-    if origin in (dict, Mapping):
+    if origin in _MAPPINGS:
         return f"a mapping of names to {_MANY.get(parts[1], 'values')}"
-    return " or ".join(_words(part) for part in parts if part is not type(None)) or "a mapping"
+    return " or ".join(_words(part) for part in parts if part is not NoneType) or "a mapping"
 
 
+_LISTS: Final = (list, Sequence)
+_MAPPINGS: Final = (dict, Mapping)
+_SINGLE: Final[Mapping[Any, Check]] = {
+    str: is_text,
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool),
+    float: lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
+    Whole: is_whole,
+    Number: is_number,
+    bool: lambda value: isinstance(value, bool),
+    NoneType: lambda value: value is None,
+    object: lambda _: True,
+    Any: lambda _: True,
+}
 _NAMED: Final[Mapping[Any, str]] = {
     str: "a text",
     int: "a whole number",

@@ -26,7 +26,7 @@ _OBJECTS: Final = (
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SampleLimits:
     """How far samples go where the schema states no limit: items of a list, sentences of a text."""
 
     least: int = 1
@@ -34,11 +34,11 @@ class Bounds:
     sentences: int = 1
 
 
-TAME: Final = Bounds()
-WILD: Final = Bounds(least=0, most=12, sentences=8)
+TAME: Final = SampleLimits()
+WILD: Final = SampleLimits(least=0, most=12, sentences=8)
 
 
-def sample(schema: Mapping[str, Any], seed: str, bounds: Bounds = TAME) -> Any:
+def sample(schema: Mapping[str, Any], seed: str, bounds: SampleLimits = TAME) -> Any:
     """A value that fits the schema; the same for the same seed, on every machine.
 
     Lists have one to three items where the schema does not say otherwise, optional fields are there twice out of three
@@ -50,7 +50,7 @@ def sample(schema: Mapping[str, Any], seed: str, bounds: Bounds = TAME) -> Any:
 @dataclass(frozen=True)
 class _Sampler:
     root: Mapping[str, Any]
-    bounds: Bounds
+    bounds: SampleLimits
 
     def value(self, schema: Any, place: str, depth: int) -> Any:
         if not isinstance(schema, Mapping):

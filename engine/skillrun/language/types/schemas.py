@@ -20,7 +20,7 @@ from skillrun.language.text.diagnostics import allowed, did_you_mean
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-SHOWN_VALUE: Final = 60
+QUOTED_VALUE: Final = 60
 """Characters of a value that a message shows."""
 
 MOST_REFERENCES: Final = 20  # from one `$ref` to the next
@@ -95,7 +95,7 @@ class Shape:
     def items_of(self, name: str) -> Shape:
         """The shape of one item of the list `name`, with the definitions that it may refer to."""
         rules = _resolved(_inner(_inner(self.schema, name, self.schema), 0, self.schema), self.schema)
-        return Shape({**{one: self.schema[one] for one in _DEFINITIONS if one in self.schema}, **rules})
+        return Shape({**{keyword: self.schema[keyword] for keyword in _DEFINITIONS if keyword in self.schema}, **rules})
 
     @property
     def takes_lists(self) -> bool:
@@ -140,11 +140,11 @@ class Shape:
         return ()
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value for a message, in backticks, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
-    return f"`{text if len(text) <= SHOWN_VALUE else text[: SHOWN_VALUE - 1] + '…'}`"
+    return f"`{text if len(text) <= QUOTED_VALUE else text[: QUOTED_VALUE - 1] + '…'}`"
 
 
 @cache
@@ -233,11 +233,11 @@ def _described(error: Any) -> Iterator[ShapeError]:
                 )
         case "type":
             wanted = " or ".join(TYPES[each] for each in ([limit] if isinstance(limit, str) else limit))
-            yield ShapeError(path, f"{name} is {shown(given)}; expected {wanted}")
+            yield ShapeError(path, f"{name} is {quoted(given)}; expected {wanted}")
         case "enum":
-            yield ShapeError(path, f"{name} is {shown(given)}; {allowed(map(str, limit))}")
+            yield ShapeError(path, f"{name} is {quoted(given)}; {allowed(map(str, limit))}")
         case "minimum" | "maximum":
-            yield ShapeError(path, f"{name} is {shown(given)}; allowed: {_range(error.schema)}")
+            yield ShapeError(path, f"{name} is {quoted(given)}; allowed: {_range(error.schema)}")
         case "minItems" | "maxItems" | "minLength" | "maxLength":
             what = "items" if error.validator.endswith("Items") else "characters"
             kind = error.validator[3:]

@@ -17,7 +17,7 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
     if isinstance(fields := schema.get("properties"), Mapping):
         required = schema.get("required", ())
         names = {name: name if name in required else f"{name}?" for name in fields}
-        parts = [f"{_quoted(names[name])}: {skeleton(one, depth + 1)}" for name, one in fields.items()]
+        parts = [f"{_quoted(names[name])}: {skeleton(rules, depth + 1)}" for name, rules in fields.items()]
         line = f"{{{', '.join(parts)}}}"
         if len(line) <= WIDTH and "\n" not in line:
             return line
@@ -30,12 +30,12 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
 
 def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     """The descriptions that the form has no place for: those of lists and records, by their path."""
-    for name, one in (schema.get("properties") or {}).items():
+    for name, rules in (schema.get("properties") or {}).items():
         here = f"{path}.{name}".removeprefix(".")
-        items = one.get("items") if isinstance(one.get("items"), Mapping) else None
-        if one.get("description") and (items is not None or "properties" in one):
-            yield here, one["description"]
-        yield from notes(items if items is not None else one, here)
+        items = rules.get("items") if isinstance(rules.get("items"), Mapping) else None
+        if rules.get("description") and (items is not None or "properties" in rules):
+            yield here, rules["description"]
+        yield from notes(items if items is not None else rules, here)
 
 
 def _scalar(schema: Mapping[str, Any]) -> str:

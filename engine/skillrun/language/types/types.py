@@ -124,7 +124,7 @@ def identifier(name: str) -> str:
 def record(fields: Mapping[str, Type], label: str | Path = (), values: tuple[Any, ...] | None = None) -> Type:
     """A record as expressions see it; its label may be written with dots."""
     where = tuple(label.split(".")) if isinstance(label, str) else label
-    return Type("record", {identifier(name): one for name, one in fields.items()}, label=where, values=values)
+    return Type("record", {identifier(name): type_ for name, type_ in fields.items()}, label=where, values=values)
 
 
 def list_of(item: Type, *, filled: bool = False) -> Type:
@@ -143,7 +143,7 @@ def merged(types: Iterable[Type]) -> Type:
     try:
         return _merged(everything, {})
     except _TooManyError:
-        return ANY._replace(unless=NOTHING.union(*(one.unless or NOTHING for one in everything)) or None)
+        return ANY._replace(unless=NOTHING.union(*(type_.unless or NOTHING for type_ in everything)) or None)
 
 
 class _TooManyError(Exception):
@@ -152,8 +152,8 @@ class _TooManyError(Exception):
 
 def _merged(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     """As `merged`; what several types share is looked at once, and `done` has what has been: types are graphs."""
-    everything = list({id(one): one for one in types}.values())
-    several = [one for one in everything if one.kind != "none"] or everything[:1]
+    everything = list({id(type_): type_ for type_ in types}.values())
+    several = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
     if len(several) < 2:
         return several[0] if several else NONE
     key = tuple(map(id, several))
@@ -167,26 +167,26 @@ def _merged(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
 
 def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     first = several[0]
-    absent = [one.unless for one in several if one.unless is not None]
-    known = all(one.values is not None for one in several)
+    absent = [type_.unless for type_ in several if type_.unless is not None]
+    known = all(type_.values is not None for type_ in several)
     together = Type(
         unless=NOTHING.union(*absent) if absent else None,
-        values=distinct(value for one in several for value in one.values or ()) if known else None,
-        tunable=any(one.tunable for one in several),
-        filled=all(one.filled for one in several),
+        values=distinct(value for type_ in several for value in type_.values or ()) if known else None,
+        tunable=any(type_.tunable for type_ in several),
+        filled=all(type_.filled for type_ in several),
         bounds=_around(several),
     )
-    if any(one.kind != first.kind for one in several):
+    if any(type_.kind != first.kind for type_ in several):
         return together
     if first.kind == "record":
         return together._replace(kind="record", fields=_common(several, done), label=first.label)
-    items = [one.item for one in several if one.item is not None]
+    items = [type_.item for type_ in several if type_.item is not None]
     return together._replace(kind=first.kind, item=_merged(items, done) if items else None)
 
 
 def _around(numbers: list[Type]) -> tuple[float, float] | None:
     """The range that holds those of all; None where one of them has none."""
-    ranges = [one.bounds for one in numbers if one.bounds is not None]
+    ranges = [type_.bounds for type_ in numbers if type_.bounds is not None]
     if len(ranges) < len(numbers):
         return None
     return min(least for least, _ in ranges), max(most for _, most in ranges)
@@ -195,13 +195,13 @@ def _around(numbers: list[Type]) -> tuple[float, float] | None:
 def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
     """The fields of one of several records; a field is absent unless those that lack it are to have it."""
     given: dict[str, list[tuple[Path, Type]]] = {}  # by name, the label of each record that has it, and the field there
-    for one in records:
-        for name, field in one.fields.items():
-            given.setdefault(name, []).append((one.label, field))
-    labels = Counter(one.label for one in records)
+    for type_ in records:
+        for name, field in type_.fields.items():
+            given.setdefault(name, []).append((type_.label, field))
+    labels = Counter(type_.label for type_ in records)
     fields = {}
     for name, having_it in given.items():
-        field = _merged([one for _, one in having_it], done)
+        field = _merged([type_ for _, type_ in having_it], done)
         if len(having_it) < len(records):
             having = Counter(label for label, _ in having_it)
             field = field.maybe(frozenset(Fact((*label, name)) for label in labels if having[label] < labels[label]))
@@ -233,13 +233,13 @@ def known(value: Any) -> tuple[Any, ...] | None:
 def of_value(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
     """The type of plain data, such as merged configuration."""
     if isinstance(value, Mapping):
-        fields = {str(key): of_value(one, (*label, str(key)), tunable=tunable) for key, one in value.items()}
+        fields = {str(key): of_value(part, (*label, str(key)), tunable=tunable) for key, part in value.items()}
         return record(fields, label, (value,))._replace(tunable=tunable)
     kind: Kind = "any"
     item = None
     match value:
         case list():
-            kind, item = "list", merged(of_value(one, (*label, "[]"), tunable=tunable) for one in value)
+            kind, item = "list", merged(of_value(part, (*label, "[]"), tunable=tunable) for part in value)
         case bool():
             kind = "boolean"
         case int() | float():
@@ -253,24 +253,24 @@ def of_value(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
     )
 
 
-def declared_at(one: Type, label: Path) -> Type:
+def declared_at(type_: Type, label: Path) -> Type:
     """A declared type as expressions see it where it stands: what a template gives of it is not known."""
-    match one.kind:
+    match type_.kind:
         case "record":
-            fields = {name: declared_at(inner, (*label, name)) for name, inner in one.fields.items()}
-            return record(fields, label)._replace(unless=one.unless)
-        case "list" if one.item is not None:
-            return one._replace(item=declared_at(one.item, (*label, "[]")))
-    late = any(not isinstance(value, str | int | float) for value in one.values or ())
-    return one._replace(values=None) if late else one
+            fields = {name: declared_at(inner, (*label, name)) for name, inner in type_.fields.items()}
+            return record(fields, label)._replace(unless=type_.unless)
+        case "list" if type_.item is not None:
+            return type_._replace(item=declared_at(type_.item, (*label, "[]")))
+    late = any(not isinstance(value, str | int | float) for value in type_.values or ())
+    return type_._replace(values=None) if late else type_
 
 
 def one_of(choices: Iterable[Any], *, tunable: bool = False) -> Type:
     """The type of what is one of some texts or numbers."""
     values = tuple(choices)
     kind: Kind = "any"
-    if all(isinstance(one, str) for one in values):
+    if all(isinstance(choice, str) for choice in values):
         kind = "text"
-    elif all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
+    elif all(isinstance(choice, int | float) and not isinstance(choice, bool) for choice in values):
         kind = "number"
     return Type(kind, values=values, tunable=tunable)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillrun.collaboration import patterns
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.samples import sample
-from skillrun.language.types.schemas import Shape, path_of, referred, shown
+from skillrun.language.types.schemas import Shape, path_of, quoted, referred
 
 MOST_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
@@ -22,7 +22,7 @@ def written_shape(schema: Any) -> Shape:
     from jsonschema.exceptions import SchemaError
 
     if not isinstance(schema, dict):
-        raise SkillrunError(f"a JSON Schema is a mapping, not {shown(schema)}")
+        raise SkillrunError(f"a JSON Schema is a mapping, not {quoted(schema)}")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -30,7 +30,7 @@ def written_shape(schema: Any) -> Shape:
         raise SkillrunError(f"this is no JSON Schema: {f'`{place}`: ' if place else ''}{error.message}") from None
     for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
         if referred(schema, reference) is None:
-            raise SkillrunError(f"`$ref` is {shown(reference)}; it names nothing in this schema")
+            raise SkillrunError(f"`$ref` is {quoted(reference)}; it names nothing in this schema")
     if _size(schema, schema, ()) > MOST_RULES:
         raise SkillrunError(
             f"this schema cannot be used: with its `$ref`s followed it has more than {MOST_RULES:,} rules"
@@ -51,7 +51,7 @@ def _size(rules: Any, root: dict[str, Any], way: tuple[str, ...]) -> int:
     Raises SkillrunError for more than a reply can hold, and for what is resolved elsewhere.
     """
     if isinstance(rules, list):
-        return _sum(_size(one, root, way) for one in rules)
+        return _sum(_size(part, root, way) for part in rules)
     if not isinstance(rules, dict):
         return 1
     if "$dynamicRef" in rules or "$recursiveRef" in rules:
@@ -66,7 +66,7 @@ def _size(rules: Any, root: dict[str, Any], way: tuple[str, ...]) -> int:
         for key, value in rules.items()
         if key not in ("$defs", "definitions", "enum", "const", "default", "examples")
     ]
-    total = 1 + _sum(_size(one, root, way) for one in inner)
+    total = 1 + _sum(_size(part, root, way) for part in inner)
     reference = rules.get("$ref")
     if isinstance(reference, str) and reference not in way:
         total += _size(referred(root, reference), root, (*way, reference))
@@ -91,5 +91,5 @@ def _patterns(schema: Any) -> Iterator[str]:
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    for one in inner:
-        yield from _patterns(one)
+    for part in inner:
+        yield from _patterns(part)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import KINDS, clip
-from skillrun.language.files.kinds import LOOKUP
-from skillrun.language.types.schemas import shown
+from skillrun.language.files.verbs import LOOKUP
+from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.run import PhaseRun
 
@@ -100,7 +100,7 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
         ids = list(dict.fromkeys(entry.id for entry in known))
         more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
         there = f"there are {', '.join(ids[:MOST_TOLD])}{more}"
-        texts.append(f"nothing on record has the id {', '.join(map(shown, missing))}; {there}")
+        texts.append(f"nothing on record has the id {', '.join(map(quoted, missing))}; {there}")
     answer = clip("\n\n".join(texts), max(0, room))
     return answer if len(missing) < len(wanted) else f"error: {answer}"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import (
     REFUSED_KINDS,
     Block,
@@ -98,7 +98,7 @@ async def answer(
             no_room = f"; the window of {request.model} has no room to ask again"
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            reason = f"the reply has not the shape asked for: {reason}; it begins {shown(reply.text)}{no_room}"
+            reason = f"the reply has not the shape asked for: {reason}; it begins {quoted(reply.text)}{no_room}"
             return MemberAnswer("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
             return MemberAnswer("empty", reason="the reply is empty", reads=tuple(reads))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skillrun.collaboration.compaction import clip, estimate_tokens
-from skillrun.language.files.kinds import LOOKUP
+from skillrun.language.files.verbs import LOOKUP
 from skillrun.language.templates.functions import untrusted
 from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import Block, Message, Request, ToolCall
 from skillrun.runtime.calls.lookup import look_up
 from skillrun.runtime.calls.member_request import MemberRequest
@@ -44,7 +44,7 @@ async def _use(
     if number >= asked.calls:
         return f"error: at most {asked.calls} calls of tools are carried out in one turn, and this one was not"
     if tool.name not in offered:
-        return f"error: you have no tool {shown(tool.name)}; there are {', '.join(offered)}"
+        return f"error: you have no tool {quoted(tool.name)}; there are {', '.join(offered)}"
     run = phase.run
     where = f"{address}/{tool.id}"
     fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()

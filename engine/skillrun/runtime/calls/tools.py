@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.events import Notice
 from skillrun.runtime.frame import Frame
@@ -66,7 +66,7 @@ def opened_repository(run: Run, folder: str) -> Readable:
         raise SkillrunError(f"the repository {error.message}", error.next_step or _way(run)) from None
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
-        raise SkillrunError(f"the repository {shown(folder)} cannot be opened: {reason}") from None
+        raise SkillrunError(f"the repository {quoted(folder)} cannot be opened: {reason}") from None
 
 
 def is_typed_outside(run: Run, path: str) -> bool:

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from skillrun.language.check.record_reads import is_read, key_of
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import RECORD_KEYS
 from skillrun.language.files.places import unmarked
+from skillrun.language.files.verbs import RECORD_KEYS
 from skillrun.language.replies.attached import last_block, take_off
-from skillrun.language.replies.record_schemas import ANSWERS, answers, merged, only
+from skillrun.language.replies.record_schemas import ANSWERS, answers, merged_schema, only
 from skillrun.language.replies.values import parse_reply
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import untrusted
-from skillrun.language.types.schemas import Dropped, Shape, ShapeError, shown
+from skillrun.language.types.schemas import Dropped, Shape, ShapeError, quoted
 from skillrun.language.types.skeletons import notes, skeleton
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
@@ -71,12 +71,12 @@ def attachment_of(step: Step, frame: Frame) -> Attachment | None:
     points = _points(step, frame)
     library = frame.run.program.library
     specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
-    schema = merged(spec.resolve(frame.names).schema for spec in specs)
+    schema = merged_schema(spec.resolve(frame.names).schema for spec in specs)
     read = frame.run.program.recorded.get(key_of(step), frozenset())
     phase = _for_the_phase(frame.open)
     schema = only(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
     if points:
-        schema = merged([schema, answers(point["id"] for point in points)])
+        schema = merged_schema([schema, answers(point["id"] for point in points)])
     if not schema["properties"]:
         return None
     return Attachment(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
@@ -95,14 +95,14 @@ def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
     if given is None or isinstance(given, Absent):
         return ()
     if not isinstance(given, list | tuple):
-        raise StepFailed(f"`points` is {shown(plain_data(given))}; expected a list", frame.at(step))
+        raise StepFailed(f"`points` is {quoted(plain_data(given))}; expected a list", frame.at(step))
     kept = [plain_data(point) for point in given if point is not None and not isinstance(point, Absent)]
     points: list[Mapping[str, Any]] = []
     taken = {str(point["id"]) for point in kept if isinstance(point, Mapping) and _is_id(point.get("id"))}
     used: set[str] = set()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     for point in kept:
-        about = point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else shown(point)}
+        about = point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else quoted(point)}
         known = str(about["id"]) if _is_id(about.get("id")) else ""
         start = f"{known}-" if known else "P-"
         name = known
@@ -162,7 +162,9 @@ def record_request(run: Run, asked: Attachment, errors: Sequence[ShapeError]) ->
 
 
 def _form(asked: Attachment) -> dict[str, object]:
-    schema = merged([asked.shape.schema, *([answers()] if asked.points else [])])  # their ids stand with the points
+    schema = merged_schema(
+        [asked.shape.schema, *([answers()] if asked.points else [])]
+    )  # their ids stand with the points
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
 

@@ -10,7 +10,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final, NotRequired, TypedDict, cast
 
-from skillrun.language.files.kinds import WAYS
+from skillrun.language.files.verbs import WAYS
 from skillrun.people.answers import (
     PERSON,
     WORDED,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.events import Notice
 from skillrun.runtime.run import Run
 
@@ -38,7 +38,7 @@ def passed_over_files(run: Run, pattern: str, taken: Collection[str]) -> list[st
         if kind == "folder":
             continue
         why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
-        lines.append(f"{shown(name)} {why}: it is not read")
+        lines.append(f"{quoted(name)} {why}: it is not read")
     return lines
 
 
@@ -76,7 +76,7 @@ def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
     """A line for each file that the pattern takes and that was not there when they were read."""
     before = set(known)
     return [
-        f"{shown(name)} came after the files that match `{pattern}` were read, and is not read any more"
+        f"{quoted(name)} came after the files that match `{pattern}` were read, and is not read any more"
         for name in run.store.matching(pattern)
         if name not in before
     ]

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.absent import Absent
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.people.answers import Question
 from skillrun.people.person import Questions
 from skillrun.people.prepared import PreparedUnfit
@@ -74,7 +74,7 @@ def _questions(step: Step, frame: Frame) -> list[Question]:
 def _words(step: Step, frame: Frame, asked: Any) -> str:
     """The words of a question. Raises StepFailed where there are none."""
     if isinstance(asked, bool) or not isinstance(asked, (str, int, float)) or asked == "":
-        raise StepFailed(f"a question of `{step.id or 'ask'}` has no `text`: {shown(asked)}", frame.at(step))
+        raise StepFailed(f"a question of `{step.id or 'ask'}` has no `text`: {quoted(asked)}", frame.at(step))
     return one_stop(str(asked))
 
 

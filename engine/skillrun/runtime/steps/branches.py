@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillrun.language.files.kinds import RECORD_KEYS
+from skillrun.language.files.verbs import RECORD_KEYS
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_account import Account, StepRecords

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.places import items_of as items_within
+from skillrun.language.files.places import enclosing_items as items_within
 from skillrun.language.templates.absent import Absent
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import identifier
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
 from skillrun.runtime.events import ItemEnded
@@ -162,6 +162,8 @@ def _check_apart(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> N
         for path in attempt.inner.open.account.artifacts:
             first = writers.setdefault(path, attempt.item.id)
             if first != attempt.item.id:
-                reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {shown(plain_data(path))}"
+                reason = (
+                    f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {quoted(plain_data(path))}"
+                )
                 way = NextStep.of("let the file's name have the item's id in it")
                 raise StepFailed(reason, frame.at(step), way)

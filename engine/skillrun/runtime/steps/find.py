@@ -14,7 +14,7 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.library.sizes import step_of
 from skillrun.language.templates.absent import Absent
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.calls.tools import opened_repository
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
@@ -70,7 +70,7 @@ def _items(value: Any) -> list[Any]:
 def _path(step: Step, frame: Frame, item: Any) -> str:
     path = item.get("path") if isinstance(item, Mapping) else item
     if not isinstance(path, str) or not path:
-        raise StepFailed(f"`find` takes paths, or records with a `path`; here is {shown(str(item))}", frame.at(step))
+        raise StepFailed(f"`find` takes paths, or records with a `path`; here is {quoted(str(item))}", frame.at(step))
     return path
 
 

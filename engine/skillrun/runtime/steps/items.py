@@ -12,7 +12,7 @@ from typing import Any, Final
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.absent import Absent
 from skillrun.language.templates.functions import slug
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.next_step import NextStep
@@ -42,7 +42,7 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
     if given is None or isinstance(given, Absent):
         return []
     if not isinstance(given, list | tuple):
-        raise StepFailed(f"`each` is {shown(plain_data(given))}; expected a list", frame.at(step))
+        raise StepFailed(f"`each` is {quoted(plain_data(given))}; expected a list", frame.at(step))
     name, most = step.id or step.verb, int((frame.run.program.engine.get("limits") or {}).get("items", MOST))
     if len(given) > most:
         way = NextStep.of("take fewer, such as `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
@@ -58,7 +58,7 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
         frame.open.warn(f"{name}: {len(given) - len(items)} of {len(given)} items are there twice, and count once")
     for twice in (known for known, number in times.items() if number > 1):
         ids = ", ".join(item.id for item in items if item.id.startswith(_start(twice)))
-        frame.open.warn(f"{name}: {times[twice]} items have the id {shown(twice)}; they are told apart as {ids}")
+        frame.open.warn(f"{name}: {times[twice]} items have the id {quoted(twice)}; they are told apart as {ids}")
     return items
 
 

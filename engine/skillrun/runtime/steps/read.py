@@ -9,7 +9,7 @@ from typing import Final
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import Shape, shown
+from skillrun.language.types.schemas import Shape, quoted
 from skillrun.runtime.calls.tools import below_project, opened_project, typed_paths, typed_place, withheld_names
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.observation import observe
@@ -57,11 +57,11 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 return _contents(folder, _matching(folder, pattern))
         return _stored(store, store.matching(pattern))
     except (FileNotFoundError, NotADirectoryError):
-        raise SkillrunError(f"there is no file {shown(pattern)} in {where}") from None
+        raise SkillrunError(f"there is no file {quoted(pattern)} in {where}") from None
     except TimeoutError:
-        raise SkillrunError(f"the search for {shown(pattern)} in {where} took more than {SECONDS:g} seconds") from None
+        raise SkillrunError(f"the search for {quoted(pattern)} in {where} took more than {SECONDS:g} seconds") from None
     except OSError as error:
-        raise SkillrunError(f"{shown(pattern)} in {where} cannot be read: {error.strerror}") from None
+        raise SkillrunError(f"{quoted(pattern)} in {where} cannot be read: {error.strerror}") from None
 
 
 def _stored(store: RunStore, names: list[str]) -> list[tuple[str, bytes]]:
@@ -81,12 +81,12 @@ def _matching(folder: Readable, pattern: str) -> list[str]:
         with folder.opened(pattern, ignored=True) as file:
             return [] if file.is_folder else ["/".join(parts_of(pattern)) or file.name]
     if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
-        raise PathRefused(f"{shown(pattern)} leads out of its folder, or is too long to be a path")
+        raise PathRefused(f"{quoted(pattern)} leads out of its folder, or is too long to be a path")
     plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     try:
         return sorted(folder.files(wanted=wildcard(plain.replace("\\", r"\\")), runs=True))
     except NoPattern:
-        raise SkillrunError(f"{shown(pattern)} is no pattern") from None
+        raise SkillrunError(f"{quoted(pattern)} is no pattern") from None
 
 
 def _contents(folder: Readable, names: list[str]) -> list[tuple[str, bytes]]:
@@ -103,7 +103,7 @@ def _contents(folder: Readable, names: list[str]) -> list[tuple[str, bytes]]:
 def _left(name: str, content: bytes, left: int) -> int:
     """How much more a step may read. Raises SkillrunError where that is nothing."""
     if len(content) > left:
-        raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {shown(name)} is beyond that")
+        raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {quoted(name)} is beyond that")
     return left - len(content)
 
 

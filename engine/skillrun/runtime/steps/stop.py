@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import VERBS
+from skillrun.language.files.verbs import VERBS
 from skillrun.language.text.diagnostics import allowed
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame
 
@@ -13,5 +13,5 @@ from skillrun.runtime.frame import Frame
 async def act(step: Step, frame: Frame) -> None:
     status = frame.text(step)
     if status not in VERBS["stop"].main.values:
-        raise StepFailed(f"`stop` is {shown(status)}; {allowed(VERBS['stop'].main.values)}", frame.at(step))
+        raise StepFailed(f"`stop` is {quoted(status)}; {allowed(VERBS['stop'].main.values)}", frame.at(step))
     raise Stopped(status, frame.text(step, "reason"))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from skillrun.language.files.definitions import Step
 from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.people.answers import Question
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.events import Wrote
@@ -69,7 +69,7 @@ def _name(frame: Frame, step: Step, path: str) -> str:
 
 
 def _refused(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
-    return StepFailed(f"`{step.id or step.verb}` cannot write {shown(path)}: {why}", frame.at(step))
+    return StepFailed(f"`{step.id or step.verb}` cannot write {quoted(path)}: {why}", frame.at(step))
 
 
 def _before(phase: PhaseRun, path: str) -> str | None:

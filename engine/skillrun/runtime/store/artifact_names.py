@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.state import STATE
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST
@@ -26,22 +26,22 @@ def artifact(name: str) -> str:
     Raises PathRefused when it would lie outside of the run, or in a file of the engine's.
     """
     if not name.isprintable():
-        raise PathRefused(f"{shown(name)} is not a name for an artifact: it has a character that is not seen")
+        raise PathRefused(f"{quoted(name)} is not a name for an artifact: it has a character that is not seen")
     if len(name) > LONGEST or any(len(part.encode(errors="replace")) > LONGEST_PART for part in name.split("/")):
-        raise PathRefused(f"{shown(name)} is not a name for an artifact: it is too long")
+        raise PathRefused(f"{quoted(name)} is not a name for an artifact: it is too long")
     if name.startswith("/"):
-        raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+        raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
     parts: list[str] = []
     for part in name.split("/"):
         if part == ".." and not parts:
-            raise PathRefused(f"{shown(name)} leads out of its folder", "It goes up with `..`.")
+            raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
         if part == "..":
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
     for part in parts:
         if part.casefold() in NEVER:
-            raise PathRefused(f"{shown(name)} is not a name for an artifact: programs take orders from a `{part}`")
+            raise PathRefused(f"{quoted(name)} is not a name for an artifact: programs take orders from a `{part}`")
     top = "".join(parts[:1]).casefold()  # some file systems know no case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
         raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")

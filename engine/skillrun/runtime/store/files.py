@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from skillrun.language.text.diagnostics import SkillrunError, did_you_mean
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.tools.matching import DEEPEST, Walked
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Kind, Tree
@@ -99,7 +99,7 @@ def content_of(files: Files, name: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     if len(content) > LARGEST:
-        raise PathRefused(f"{shown(name)} is larger than {LARGEST:,} bytes", "No run writes that much: move it away.")
+        raise PathRefused(f"{quoted(name)} is larger than {LARGEST:,} bytes", "No run writes that much: move it away.")
     return content
 
 

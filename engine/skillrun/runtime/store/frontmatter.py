@@ -16,15 +16,15 @@ from frontmatter import Post, dumps
 from frontmatter.default_handlers import BaseHandler
 
 from skillrun.language.text.border import clean
-from skillrun.language.text.diagnostics import Problems, SkillrunError, render
+from skillrun.language.text.diagnostics import Problems, SkillrunError, render_problem
 from skillrun.language.text.document import as_mapping, report_unended
 from skillrun.language.text.reading import read_source, source_of
-from skillrun.language.text.scalars import is_number, plain_value
+from skillrun.language.text.scalars import is_numeral, plain_value
 from skillrun.language.text.source import Mapping as Nodes
 from skillrun.language.text.source import Node, Sequence, Source, Span, plain
 from skillrun.language.text.yaml import parse_yaml
 from skillrun.language.types.records import misfits, required, words_of
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
@@ -63,7 +63,7 @@ _short_style = lru_cache(maxsize=4096)(_style)  # the state is written many time
 
 def _means_more(value: str) -> bool:
     """Whether YAML 1.2 takes it for something else than text, be it a number that is too large."""
-    return not isinstance(plain_value(value), str) or is_number(value)
+    return not isinstance(plain_value(value), str) or is_numeral(value)
 
 
 _Dumper.add_representer(str, _text)
@@ -195,7 +195,7 @@ class RunFile:
             problems.report(self.front.span, "missing-key", f"`{key}` is missing", f"it is {words_of(record, key)}")
         for key in misfits(record, self.data):
             hint = f"it is {words_of(record, key)}"
-            problems.report(self.place(key), "type", f"`{key}` is {shown(self.data[key])}", hint)
+            problems.report(self.place(key), "type", f"`{key}` is {quoted(self.data[key])}", hint)
 
     def place(self, *path: str | int) -> Span:
         """Where the value stands to which keys, and the numbers of items, lead."""
@@ -209,7 +209,7 @@ class RunFile:
 
 
 def rendered(problems: Problems) -> str:
-    return "\n".join(map(render, problems))
+    return "\n".join(map(render_problem, problems))
 
 
 def readable(text: str) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NotRequired
-
-from typing_extensions import TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from skillrun.language.types import records
-from skillrun.language.types.records import Number, Whole, closed, opened
+from skillrun.language.types.records import Number, Whole, closed
 from skillrun.models.messages import Stop
 from skillrun.people.answers import Answer, QuestionRecord
 
@@ -57,7 +55,6 @@ class FailedBody(TypedDict):
     given_up: NotRequired[bool]
 
 
-@opened
 class TriedBody(TypedDict, total=False):
     """An attempt of a call that got no reply."""
 
@@ -67,7 +64,6 @@ class TriedBody(TypedDict, total=False):
     attempt: Whole
 
 
-@opened
 class ToolBody(TypedDict, total=False):
     """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
 
@@ -98,7 +94,6 @@ class FormBody(TypedDict):
     why: list[list[str]]
 
 
-@opened
 class AnswerBody(TypedDict):
     """The answers to the questions of one step, each with its question."""
 
@@ -108,7 +103,6 @@ class AnswerBody(TypedDict):
     enough: NotRequired[bool]
 
 
-@opened
 class VoidBody(TypedDict):
     """The attempts of a phase in a round that do not count any more."""
 
@@ -116,7 +110,6 @@ class VoidBody(TypedDict):
     tries: dict[str, Whole]
 
 
-@opened
 class NoteBody(TypedDict, total=False):
     text: str
     reason: str

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.artifact_names import SUMMARIES, artifact, is_artifact, names_beside
 from skillrun.runtime.store.files import FileChanged, Files, content_of, sha256_of
 from skillrun.runtime.store.journal import Journal
@@ -57,7 +57,7 @@ class Ledger:
                 self._written.setdefault(entry.address, []).append(entry.fingerprint)
             else:
                 refusals.refuse(
-                    f"the journal says that the run wrote {shown(entry.address)}, which is no artifact of it"
+                    f"the journal says that the run wrote {quoted(entry.address)}, which is no artifact of it"
                 )
 
     def name(self, name: str) -> str:

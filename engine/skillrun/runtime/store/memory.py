@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.chained import KEPT, ChainedJournal, anything
 from skillrun.runtime.store.checkpoints import reached
 from skillrun.runtime.store.files import LARGEST, check_other, encoded
@@ -203,14 +203,14 @@ class MemoryLease:
 def _key(name: str) -> str:
     """The one spelling of a name. Raises PathRefused for one that leads out."""
     if "\0" in name or len(name) > LONGEST:
-        raise PathRefused(f"{shown(name)} is no path")
+        raise PathRefused(f"{quoted(name)} is no path")
     if name.startswith("/"):
-        raise PathRefused(f"{shown(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+        raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
     parts: list[str] = []
     for part in name.split("/"):
         if part == "..":
             if not parts:
-                raise PathRefused(f"{shown(name)} leads out of its folder", "It goes up with `..`.")
+                raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)

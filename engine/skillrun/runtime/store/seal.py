@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.budgets import budgets
 from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.frontmatter import readable
@@ -149,7 +149,7 @@ class Claims:
 
     @property
     def lines(self) -> list[str]:
-        paths = [f"`{name}` is {shown(path)}, which is outside of this project" for name, path in self.paths.items()]
+        paths = [f"`{name}` is {quoted(path)}, which is outside of this project" for name, path in self.paths.items()]
         return [*paths, *(f"`{name}` is the model {there} there, and {here} here" for name, there, here in self.models)]
 
 

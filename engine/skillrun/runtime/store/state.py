@@ -8,11 +8,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
-from annotated_types import Interval
-
 from skillrun.language.text.diagnostics import Problems, SkillrunError, printable
-from skillrun.language.types.records import Number, Whole, is_whole, required
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.records import Bounds, Number, Whole, is_whole, required
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.outcome import Status
 from skillrun.runtime.store.frontmatter import RunFile, plain_data, rendered, to_frontmatter
 
@@ -32,7 +30,7 @@ class State:
     state: dict[str, object]
     status: Status = "running"
     phase: list[str] = field(default_factory=list)
-    round: Annotated[int, Interval(ge=1, le=MOST_ROUNDS)] = 1
+    round: Annotated[int, Bounds(1, MOST_ROUNDS)] = 1
     reason: str = ""
     features: dict[str, str] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
@@ -69,7 +67,7 @@ def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
     if version is None:
         raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE)
     if not is_whole(version) or version > SCHEMA_VERSION:
-        written = version if is_whole(version) else shown(version)
+        written = version if is_whole(version) else quoted(version)
         raise SkillrunError(
             f"{path} has the schema version {written}; this skillrun knows {SCHEMA_VERSION}",
             "use the skillrun that wrote it",

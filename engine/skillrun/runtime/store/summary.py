@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypedDict
 
-from annotated_types import Interval
-from typing_extensions import TypedDict
-
-from skillrun.language.types.records import Number, Whole, checks_of, opened
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.records import Bounds, Number, Whole, checks_of
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.artifact_names import is_artifact
 from skillrun.runtime.store.state import MOST_ROUNDS
 
-Count = Annotated[int, Interval(ge=0, le=MOST_ROUNDS)]
+Count = Annotated[int, Bounds(0, MOST_ROUNDS)]
 WAITS: Final = "needs-user-input"
 """The status of a phase that waits for a person."""
 NEEDED: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
 """What every summary says that a run has written."""
 
 
-@opened
 class UsageRecord(TypedDict, total=False):
     """What a phase has used; see `runtime.run.Spent`."""
 
@@ -46,7 +42,6 @@ TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...
 )
 
 
-@opened
 class Goto(TypedDict):
     """Where a phase goes back to, and the step that said so."""
 
@@ -129,14 +124,14 @@ def read_summary(data: Mapping[str, object]) -> tuple[Summary, Wrong]:
         if key == "artifacts" and isinstance(value, list):
             kept[key] = [name for name in value if is_artifact(name)]
             wrong += [
-                ((key, at), f"{shown(name)} is no artifact of this run")
+                ((key, at), f"{quoted(name)} is no artifact of this run")
                 for at, name in enumerate(value)
                 if not is_artifact(name)
             ]
         elif key not in FIELDS or checks_of(Summary)[key](value):
             kept[key] = value
         else:
-            wrong.append(((key,), f"`{key}` is {shown(value)}, and that is not what a run writes there"))
+            wrong.append(((key,), f"`{key}` is {quoted(value)}, and that is not what a run writes there"))
     return Summary.of(kept), wrong
 
 

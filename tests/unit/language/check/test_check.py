@@ -13,7 +13,7 @@ from skillrun.language.check.checker import check_library, check_workflow
 from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 
 SHIPPED = Root(package_library(), "skillrun:", "library")
 READ = Library((SHIPPED,))
@@ -48,7 +48,7 @@ def shipped(path: str) -> str:
 
 @pytest.mark.row("X2")
 def test_the_shipped_library_is_without_problems() -> None:
-    assert [render(problem) for problem in READ.problems] == []
+    assert [render_problem(problem) for problem in READ.problems] == []
 
 
 @pytest.mark.parametrize("protocol", ["quick", "perspectives", "red-team"])
@@ -281,7 +281,7 @@ def test_whatever_a_file_holds_only_problems_come_of_it(
         for path in edits:
             (tmp_path / path).unlink()
     for problem in library.problems:
-        assert render(problem)
+        assert render_problem(problem)
         assert problem.line >= 1
 
 

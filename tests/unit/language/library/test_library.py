@@ -86,8 +86,8 @@ def test_one_shipped_phase_can_be_overridden(tmp_path: Path) -> None:
     program = check_workflow(library, "plan")
     assert found(library) == []
     assert program is not None
-    assert program.phases["setup"].document.source.shown == "skills/plan/setup.md"
-    assert program.phases["research"].document.source.shown == "skillrun:skills/plan/research.md"
+    assert program.phases["setup"].document.source.label == "skills/plan/setup.md"
+    assert program.phases["research"].document.source.label == "skillrun:skills/plan/research.md"
 
     write(project, {"skills/plan/setup.md": text.replace("suggested_mode:", "mode_suggested:")})
     library = Library((project, shipped))

@@ -10,7 +10,7 @@ import pytest
 from skillrun.language.library.library import Library
 from skillrun.language.library.models_yaml import providers_of, vetted
 from skillrun.language.library.roots import Root, package_library
-from skillrun.language.library.wishes import digest, origins, wishes
+from skillrun.language.library.wishes import consent_digest, origins, wishes
 from skillrun.language.text.document import parse_config
 from skillrun.language.text.source import Source
 
@@ -69,7 +69,7 @@ def test_what_the_users_own_config_says_is_no_wish(tmp_path: Path) -> None:
 
 def test_the_digest_is_of_what_would_hold_and_not_of_lines(tmp_path: Path) -> None:
     def of(project: str, user: str = "") -> str:
-        return digest(wishes(library(tmp_path, project, user)))
+        return consent_digest(wishes(library(tmp_path, project, user)))
 
     text = "providers: {anthropic: {base_url: https://h}}\n"
     assert of(text) == of(f"# a comment\n{text}retry: {{attempts: 1}}\n")

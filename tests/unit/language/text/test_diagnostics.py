@@ -11,7 +11,7 @@ from skillrun.language.text.diagnostics import (
     UsageError,
     allowed,
     did_you_mean,
-    render,
+    render_problem,
 )
 from skillrun.language.text.source import Source, Span
 
@@ -27,7 +27,7 @@ def caret(shown: str) -> tuple[str, int]:
 
 
 def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
-    shown = render(
+    shown = render_problem(
         Problem("skills/a.md", 3, 5, "key", "unknown key `agnet`", "did you mean `agent`?", "error", "  - agnet: x")
     )
     assert shown == (
@@ -36,28 +36,33 @@ def test_a_problem_is_shown_with_its_line_a_caret_and_a_hint() -> None:
 
 
 def test_without_a_source_line_there_is_no_caret() -> None:
-    assert render(Problem("a.md", 1, 1, "unreadable", "no such file")) == "a.md:1:1: error[unreadable]: no such file"
+    assert (
+        render_problem(Problem("a.md", 1, 1, "unreadable", "no such file"))
+        == "a.md:1:1: error[unreadable]: no such file"
+    )
 
 
 def test_the_caret_stands_under_the_column_behind_tabs() -> None:
-    line, column = caret(render(problem("\tkey:\tx", 7)))
+    line, column = caret(render_problem(problem("\tkey:\tx", 7)))
     assert line[column] == "x"
 
 
 def test_the_caret_stands_under_the_column_behind_wide_and_combining_characters() -> None:
-    assert caret(render(problem("日本: x", 5))) == ("  日本: x", 2 + 6)
-    assert caret(render(problem("e\u0301: x", 5))) == ("  e\u0301: x", 2 + 3)
+    assert caret(render_problem(problem("日本: x", 5))) == ("  日本: x", 2 + 6)
+    assert caret(render_problem(problem("e\u0301: x", 5))) == ("  e\u0301: x", 2 + 3)
 
 
 def test_control_and_bidi_characters_do_not_reach_the_terminal() -> None:
-    shown = render(Problem("a\x1b.md", 1, 4, "key", "bad \x1b[31m\u202e", "\x07", "error", "a\u202eb\x1bc\u200b"))
+    shown = render_problem(
+        Problem("a\x1b.md", 1, 4, "key", "bad \x1b[31m\u202e", "\x07", "error", "a\u202eb\x1bc\u200b")
+    )
     assert not set("\x1b\u202e\x07\u200b") & set(shown)
     assert "a�b�c�" in shown
     assert "bad \\x1b[31m\\u202e" in shown
 
 
 def test_a_long_line_is_cut_around_the_caret() -> None:
-    line, column = caret(render(problem("a" * 5000 + "X" + "b" * 5000, 5001)))
+    line, column = caret(render_problem(problem("a" * 5000 + "X" + "b" * 5000, 5001)))
     assert line[column] == "X"
     assert len(line) < 130
     assert line.strip().startswith("…")
@@ -68,7 +73,7 @@ def test_a_long_line_is_cut_around_the_caret() -> None:
 def test_the_caret_always_stands_inside_the_line_shown(line: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(line)))
     if line.strip():
-        shown, column = caret(render(problem(line, at + 1)))
+        shown, column = caret(render_problem(problem(line, at + 1)))
         narrow = [c for character in shown for c in character * (2 if character == "日" else 1)]
         if at < len(line) and line[at] != "\t":
             assert narrow[column] == line[at]

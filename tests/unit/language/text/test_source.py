@@ -22,7 +22,7 @@ def read(path: Path, content: bytes) -> tuple[Source | None, list[Problem]]:
 def test_a_file_is_read_with_its_name_in_messages(tmp_path: Path) -> None:
     source, problems = read(tmp_path / "a.md", "é\n😀x\n".encode())
     assert source
-    assert (source.text, source.shown, source.path) == ("é\n😀x\n", "shown.md", tmp_path / "a.md")
+    assert (source.text, source.label, source.path) == ("é\n😀x\n", "shown.md", tmp_path / "a.md")
     assert not problems
 
 

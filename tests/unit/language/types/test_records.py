@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NotRequired
+from dataclasses import dataclass, field, is_dataclass
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import pytest
-from annotated_types import Interval
-from typing_extensions import TypedDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from skillrun.language.types.records import Number, Whole, checks_of, closed, fits, misfits, opened, required, words_of
+from bench.records import pydantic_models
+from skillrun.language.types.records import (
+    Bounds,
+    Number,
+    Whole,
+    checks_of,
+    closed,
+    fits,
+    misfits,
+    required,
+    words_of,
+)
 from skillrun.runtime.store.journal import KINDS
 from skillrun.runtime.store.journal_bodies import BODIES
 from skillrun.runtime.store.state import State
 from skillrun.runtime.store.summary import Summary
 
 
-@opened
 class Open(TypedDict):
     name: str
     size: NotRequired[Whole]
@@ -31,7 +54,7 @@ class Closed(TypedDict, total=False):
 @dataclass
 class Record:
     name: str
-    of: Annotated[int, Interval(ge=1, le=3)] = 1
+    of: Annotated[int, Bounds(1, 3)] = 1
     way: Literal["up", "down"] = "up"
     parts: Sequence[Open] = field(default_factory=list)
     sizes: Mapping[str, Number | None] = field(default_factory=dict)
@@ -47,7 +70,7 @@ class Record:
         (object, [None, 1, []], []),
         (str | None, ["a", None], [1]),
         (Literal["a", "b"], ["a"], ["c", ["a"], None]),
-        (Annotated[int, Interval(ge=1, le=3)], [1, 3], [0, 4, "1", True]),
+        (Annotated[int, Bounds(1, 3)], [1, 3], [0, 4, "1", True]),
         (list[str], [[], ["a"]], ["a", [1], ("a",)]),
         (Sequence[Whole], [[1], (1,)], [["a"], 1, "1"]),
         (dict[str, Whole], [{}, {"a": 1}], [{"a": "b"}, []]),
@@ -59,6 +82,56 @@ class Record:
 def test_a_type_allows_these_values_and_not_those(kind: Any, good: list[object], bad: list[object]) -> None:
     assert [value for value in good if not fits(kind, value)] == []
     assert [value for value in bad if fits(kind, value)] == []
+
+
+JUNK = st.sampled_from(
+    [None, True, 0, 1, -1, 2**70, 0.5, -0.5, float("nan"), "", "a", (), [], ["a"], [1], {}, {"a": 1}]
+)
+
+
+def values(annotation: Any) -> st.SearchStrategy[Any]:
+    """Values that an annotation allows, and some that it does not."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Annotated, NotRequired):
+        return values(parts[0])
+    if origin in (Union, UnionType):
+        return st.one_of(*map(values, parts))
+    if origin is Literal:
+        return st.sampled_from(parts) | JUNK
+    if origin in (list, Sequence):
+        return st.lists(values(parts[0]), max_size=2) | JUNK
+    if origin in (dict, Mapping):
+        return st.dictionaries(st.text(max_size=2), values(parts[1]), max_size=2) | JUNK
+    if is_dataclass(annotation) or is_typeddict(annotation):
+        hints = get_type_hints(annotation, include_extras=True)
+        more = {"more": JUNK}
+        return (
+            st.fixed_dictionaries({}, optional={**{name: values(hint) for name, hint in hints.items()}, **more}) | JUNK
+        )
+    return {str: st.text(max_size=2), int: st.integers(-1, 9), float: st.floats(-1, 9)}.get(annotation, JUNK) | JUNK
+
+
+FIELDS = [(record, name) for record in (State, Summary, Open, Closed, *BODIES.values()) for name in checks_of(record)]
+MODELS = pydantic_models()
+
+
+@pytest.mark.parametrize(("record", "name"), FIELDS, ids=lambda part: part if isinstance(part, str) else part.__name__)
+def test_a_check_allows_what_pydantic_allows(record: type, name: str) -> None:
+    hint = get_type_hints(record, include_extras=True)[name]
+    hint = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
+    model = MODELS(TypedDict("Holder", {"value": hint}))  # type: ignore[operator]
+
+    @settings(max_examples=50)
+    @given(values(hint))
+    def holds(value: object) -> None:
+        try:
+            model.model_validate({"value": value})
+        except ValidationError:
+            assert not checks_of(record)[name](value)
+        else:
+            assert checks_of(record)[name](value)
+
+    holds()
 
 
 def test_what_a_record_needs_is_what_has_no_default() -> None:

@@ -12,7 +12,7 @@ import pytest
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render
+from skillrun.language.text.diagnostics import render_problem
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, ErrorKind, Reply, Request, ToolCall
 from skillrun.models.scripted import Rule, ScriptedGateway
@@ -72,7 +72,7 @@ def ran(project: Path, gateway: Watched, *, cancel: bool = False, again: bool = 
     library = Library(search_path(project))
     program = check_workflow(library, "w")
     models = library.config("models")
-    assert not library.problems.errors, "\n".join(map(render, library.problems))
+    assert not library.problems.errors, "\n".join(map(render_problem, library.problems))
     assert program is not None
     assert models is not None
     setting = Session(

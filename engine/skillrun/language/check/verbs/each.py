@@ -32,16 +32,16 @@ def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scop
     inner = replace(scope, names=dict(before), loop="each", outside=frozenset(scope.names))
     check_steps(inner, step.steps)
     scope.writes_elsewhere |= inner.writes_elsewhere
-    own = {name, *(identifier(one) for one in _bound(step))}
-    for one in (each for inside in step.steps for each in inside.walk()):
-        for what in (one.artifact, one.values.get("form")):
+    own = {name, *(identifier(bound) for bound in _bound(step))}
+    for inner_step in (each for inside in step.steps for each in inside.walk()):
+        for what in (inner_step.artifact, inner_step.values.get("form")):
             _check_apart(scope, what, own, _called(step, item))
-        if one.verb == "run":
-            _check_run(scope, one)
+        if inner_step.verb == "run":
+            _check_run(scope, inner_step)
     scope.inside.update(dict.fromkeys(map(identifier, _bound(step)), step.id or ""))
-    found = {key: one for key, one in inner.names.items() if before.get(key) is not one and key != "pass"}
+    given = {key: type_ for key, type_ in inner.names.items() if before.get(key) is not type_ and key != "pass"}
     label = step.id or "each"
-    done = record({**found, GIVEN: TEXT, name: item}, f"{label}.done")
+    done = record({**given, GIVEN: TEXT, name: item}, f"{label}.done")
     failed = record({GIVEN: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
     return record({"done": list_of(done), "failed": list_of(failed), "degraded": BOOLEAN}, label)
 
@@ -52,8 +52,8 @@ def _check_name(scope: Scope, step: Step, name: str) -> None:
     if name in scope.names or name in map(identifier, scope.local):
         hint = "call the item something else: `as: …`"
         scope.report(span, "duplicate-id", f"`{step.item}` is the name of something else", hint)
-    for one in _bound(step):
-        if identifier(one) == GIVEN:
+    for bound in _bound(step):
+        if identifier(bound) == GIVEN:
             scope.report(
                 scope.local.get(GIVEN, step.span), "reserved", f"`{GIVEN}` is that of the item", "choose another"
             )
@@ -72,15 +72,15 @@ def _check_ids(scope: Scope, step: Step, item: Type) -> None:
 
 def _bound(step: Step) -> list[str]:
     """The names that the steps of one item bind."""
-    found = []
-    for one in (each for inside in step.steps for each in inside.walk()):
-        if one.id is not None:
-            found.append(one.id)
-        if one.verb == "set" and one.main is not None:
-            found += list(one.main.entries or {})
-        if one.verb == "each":
-            found.append(one.item)
-    return found
+    names = []
+    for inner in (each for inside in step.steps for each in inside.walk()):
+        if inner.id is not None:
+            names.append(inner.id)
+        if inner.verb == "set" and inner.main is not None:
+            names += list(inner.main.entries or {})
+        if inner.verb == "each":
+            names.append(inner.item)
+    return names
 
 
 def _called(step: Step, item: Type) -> str:
@@ -99,16 +99,20 @@ def _check_apart(scope: Scope, path: Value | None, own: set[str], item: str) -> 
     scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
 
 
-def _check_run(scope: Scope, one: Step) -> None:
+def _check_run(scope: Scope, entering: Step) -> None:
     """Report a workflow that writes a file of one name whatever it is given."""
-    program = scope.reached.workflow(one.text) if one.text and not scope.reached.is_open(one.text) else None
+    program = (
+        scope.reached.workflow(entering.text) if entering.text and not scope.reached.is_open(entering.text) else None
+    )
     for phase in program.phases.values() if program is not None else ():
         for step in phase.walk():
             path = step.artifact.literal if step.artifact is not None else None
             if isinstance(path, str):
-                message = f"every item's `{one.text}` writes `{path}`"
-                hint = f"let its name come from an input of `{one.text}`"
-                scope.report(one.main.span if one.main is not None else one.span, "same-file", message, hint)
+                message = f"every item's `{entering.text}` writes `{path}`"
+                hint = f"let its name come from an input of `{entering.text}`"
+                scope.report(
+                    entering.main.span if entering.main is not None else entering.span, "same-file", message, hint
+                )
 
 
 def _reads(tree: nodes.Node, names: set[str]) -> bool:

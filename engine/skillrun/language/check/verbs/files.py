@@ -29,8 +29,8 @@ def check_find(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         scope.report(_place(step), "type", f"`find` takes paths, not {KINDS[_wrong(main, item).kind]}", hint)
     elif item.kind == "record" and "path" not in item.fields:
         scope.report(_place(step), "type", "the records that `find` is given have no `path`", "name the field `path`")
-    found = list_of(item.present()._replace(values=None))
-    fields = {"found": found, "missing": found, "withheld": found}
+    items = list_of(item.present()._replace(values=None))
+    fields = {"found": items, "missing": items, "withheld": items}
     fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in beside else {}
     return record(fields, step.id or "find")
 

@@ -19,22 +19,22 @@ CheckSteps = Callable[[Scope, Iterable[Step]], None]
 
 
 def check_repeat(scope: Scope, step: Step, beside: Types, check_steps: CheckSteps) -> Type:
-    found = record({"times": NUMBER, "exhausted": BOOLEAN}, step.id or "repeat")
+    given = record({"times": NUMBER, "exhausted": BOOLEAN}, step.id or "repeat")
     if step.until is None and "at_most" not in beside:
         check_steps(scope, step.steps)
-        return found
+        return given
     _cap(scope, step, beside.get("at_most", ANY))
     outer, loop, before = scope.names.pop("pass", None), scope.loop, dict(scope.names)
     scope.loop = "repeat"
     trial = scope.trial({"pass": _pass(NONE)})
     check_steps(trial, step.steps)
-    bound = {name: one for name, one in trial.names.items() if before.get(name) is not one and name != "pass"}
-    scope.names |= {name: merged([before[name], one]) for name, one in bound.items() if name in before}
-    previous = record({name: one.maybe(_EARLIER_PASS) for name, one in bound.items()}, "pass.previous")
+    bound = {name: type_ for name, type_ in trial.names.items() if before.get(name) is not type_ and name != "pass"}
+    scope.names |= {name: merged([before[name], type_]) for name, type_ in bound.items() if name in before}
+    previous = record({name: type_.maybe(_EARLIER_PASS) for name, type_ in bound.items()}, "pass.previous")
     scope.names["pass"] = _pass(previous)
     check_steps(scope, step.steps)
     scope.condition(step.until)
-    sections = [scope.prompts[one.id].template for one in step.walk() if one.id and one.id in scope.prompts]
+    sections = [scope.prompts[inner.id].template for inner in step.walk() if inner.id and inner.id in scope.prompts]
     if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
         hint = "let a section read `pass.previous`, or what the loop sets"
         scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
@@ -42,7 +42,7 @@ def check_repeat(scope: Scope, step: Step, beside: Types, check_steps: CheckStep
     scope.names.pop("pass")
     if outer is not None:
         scope.names["pass"] = outer
-    return found
+    return given
 
 
 def _pass(previous: Type) -> Type:
@@ -113,6 +113,6 @@ def check_run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if program is None:
         return ANY
     scope.entered[step.span] = (program,)
-    inputs = {identifier(one.name): one for one in program.workflow.inputs}
+    inputs = {identifier(field.name): field for field in program.workflow.inputs}
     check_given(scope, step, inputs, f"the workflow `{step.text}`", beside.get("with", ANY))
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)

@@ -29,10 +29,10 @@ def check_agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     attached, several = record_type(scope, step, beside), main.kind == "list"
     if attached is not None and main.kind == "any":
         attached = ANY
-    found = replies_type(
+    replies = replies_type(
         data, step.id or "agent", several=several, filled=filled, attached=attached, points="points" in beside
     )
-    return found._replace(fields={**found.fields, "path": TEXT}) if "writes" in beside else found
+    return replies._replace(fields={**replies.fields, "path": TEXT}) if "writes" in beside else replies
 
 
 def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
@@ -51,18 +51,18 @@ def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
         elif name not in known:
             for span in scope.lookups.places(value, name, scope.settings):
                 scope.lookups.unknown(span, "protocol", name, known)
-        elif (found := scope.reached.protocol(name, settings, scope.protocols)) is not None:
-            scope.writes_elsewhere |= found.writes
-            outputs.append(record({**found.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
-            entered.append(found)
-            inputs |= {identifier(one.name): one for one in found.protocol.inputs}
+        elif (checked := scope.reached.protocol(name, settings, scope.protocols)) is not None:
+            scope.writes_elsewhere |= checked.writes
+            outputs.append(record({**checked.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
+            entered.append(checked)
+            inputs |= {identifier(field.name): field for field in checked.protocol.inputs}
             if named is not None and len(named) == 1:
-                check_seats(scope, step, main, found.protocol)
+                check_seats(scope, step, main, checked.protocol)
     scope.entered[step.span] = tuple(entered)
-    protocols = [one.protocol for one in entered]
-    reading = [one.protocol.name for one in entered if one.reads_task]
+    protocols = [checked.protocol for checked in entered]
+    reading = [checked.protocol.name for checked in entered if checked.reads_task]
     _warn_of_names(scope, protocols)
-    if any(not one.seats.names for one in protocols):
+    if any(not protocol.seats.names for protocol in protocols):
         check_twice(scope, step, main)
     _check_task(scope, step, protocols, reading)
     if not outputs or value is None:
@@ -70,8 +70,8 @@ def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     if value.literal is not None:
         check_given(scope, step, inputs, f"the protocol `{value.literal}`", beside.get("with", ANY))
         return merged(outputs)
-    library = [one for one in map(scope.lookups.library.protocol, known) if one is not None]
-    inputs |= {identifier(one.name): one for other in library for one in other.inputs}
+    library = [protocol for protocol in map(scope.lookups.library.protocol, known) if protocol is not None]
+    inputs |= {identifier(field.name): field for other in library for field in other.inputs}
     check_given(scope, step, inputs, "none of the protocols", beside.get("with", ANY), all_of_them=False)
     return _of_any(merged(outputs), library)
 
@@ -86,26 +86,26 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
             step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
         )
     elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
-        names = " or ".join(f"`{one.name}`" for one in protocols)
+        names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
         message = f"nobody reads the section `{step.id}`: the protocol {names} has no `task` in its prompts"
         scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
 
 
-def _of_any(found: Type, library: list[Protocol]) -> Type:
+def _of_any(chosen: Type, library: list[Protocol]) -> Type:
     """What a panel gives whose protocol is computed: also the outputs of protocols that are not chosen today."""
-    fields = dict(found.fields)
+    fields = dict(chosen.fields)
     for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
         mine = fields.setdefault(name, ANY.maybe())
         if mine.values and isinstance(value.literal, str):
             fields[name] = mine._replace(values=tuple(dict.fromkeys((*mine.values, value.literal))))
-    return found._replace(fields=fields)
+    return chosen._replace(fields=fields)
 
 
 def _warn_of_names(scope: Scope, protocols: list[Protocol]) -> None:
     """Warn of outputs that protocols for one panel spell differently."""
-    for one in protocols:
-        others = {name: other.name for other in protocols for name in other.outputs if name not in one.outputs}
-        for name, value in one.outputs.items():
+    for protocol in protocols:
+        others = {name: other.name for other in protocols for name in other.outputs if name not in protocol.outputs}
+        for name, value in protocol.outputs.items():
             near = close_to(name, others)
             if near and not all(name in other.outputs for other in protocols):
                 message = f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel may seat either"

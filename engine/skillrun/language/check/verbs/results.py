@@ -10,10 +10,10 @@ from skillrun.language.check.comparisons import KINDS
 from skillrun.language.check.names import PHASE_RECORD
 from skillrun.language.check.scope import Scope
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import OWN_FILES
+from skillrun.language.files.verbs import OWN_FILES
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.replies.record_schemas import ANSWERS, answers
-from skillrun.language.replies.record_schemas import merged as records_merged
+from skillrun.language.replies.record_schemas import merged_schema as records_merged
 from skillrun.language.templates.expressions import Value
 from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.converting import of_schema
@@ -65,11 +65,11 @@ def record_type(scope: Scope, step: Step, beside: Types) -> Type | None:
     if not outlines and "points" not in beside:
         return ANY if step.record else None
     ids = [answers()] if "points" in beside else []
-    found = of_schema(records_merged([*outlines, *ids]), (str(step.id), "record"))
+    asked = of_schema(records_merged([*outlines, *ids]), (str(step.id), "record"))
     for part in step.record[:1]:
-        kept = {name: one for name, one in PHASE_RECORD.fields.items() if name in found.fields}
-        scope.fit(part.span, found, record(kept), f"the record of `{step.id}`")
-    return found
+        kept = {name: type_ for name, type_ in PHASE_RECORD.fields.items() if name in asked.fields}
+        scope.fit(part.span, asked, record(kept), f"the record of `{step.id}`")
+    return asked
 
 
 def check_gathered(scope: Scope, step: Step) -> None:
@@ -97,12 +97,12 @@ def check_artifact(scope: Scope, step: Step) -> None:
         scope.report(step.artifact.span, "path", f"`{path}` belongs to the run itself", "choose another name")
 
 
-def check_among(scope: Scope, value: Value, one: Type, known: Iterable[Any], what: str) -> None:
+def check_among(scope: Scope, value: Value, type_: Type, known: Iterable[Any], what: str) -> None:
     """Report what a value can be and must not: where it is written, in the value or in the config."""
     options = list(known)
     named = {each for each in options if isinstance(each, str)}
     for given in [
-        each for each in one.values or () if not (each in named if isinstance(each, str) else each in options)
+        each for each in type_.values or () if not (each in named if isinstance(each, str) else each in options)
     ]:
         for span in scope.lookups.places(value, given, scope.settings):
             scope.report(span, "choice", f"`{given}` is not among {what}", suggest(str(given), map(str, options)))

@@ -16,7 +16,7 @@ from skillrun.language.check.verbs.questions import check_ask
 from skillrun.language.check.verbs.results import Types
 from skillrun.language.check.verbs.values import check_decide, check_set
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.kinds import VERBS
+from skillrun.language.files.verbs import VERBS
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.types.types import ANY, Fact, Facts, Type, identifier, merged, record
@@ -40,17 +40,17 @@ def check_step(scope: Scope, step: Step) -> None:
     with scope.under(step.when):
         shared = step.otherwise is not None and step.otherwise.id == step.id
         with scope.knowing(FAILURE.maybe() if shared else None):  # it may speak in the same section
-            found = _checked(scope, step, prompted=first)
+            given = _checked(scope, step, prompted=first)
         breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
         depends = scope.depends
         if step.otherwise is not None:
             with scope.knowing(FAILURE), scope.under(step.otherwise.when):
-                found = _either(step, found, step.otherwise, _checked(scope, step.otherwise))
+                given = _either(step, given, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | _happened(step, "was answered")
-    if step.id is not None and found is not None:
-        found = found if first else ANY  # which of the two steps is meant, nobody knows
-        scope.bind(step.id, found.maybe(depends) if depends and first else found)
+    if step.id is not None and given is not None:
+        given = given if first else ANY  # which of the two steps is meant, nobody knows
+        scope.bind(step.id, given.maybe(depends) if depends and first else given)
 
 
 def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
@@ -74,21 +74,21 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
 
 def _member(main: Type) -> tuple[Types, Types]:
     """The member as its prompts see it, and as `writes` does."""
-    one = member_of(main)
-    return {"member": record({**one.fields, **REMEMBERS}, one.label)}, {"member": one}
+    member = member_of(main)
+    return {"member": record({**member.fields, **REMEMBERS}, member.label)}, {"member": member}
 
 
-def check_material(scope: Scope, value: Value, found: Type) -> None:
+def check_material(scope: Scope, value: Value, type_: Type) -> None:
     """Report a title that is none, and what is no text and not made of texts."""
-    for title, one in (value.entries or {}).items():
+    for title, entry in (value.entries or {}).items():
         if not title.strip() or "\n" in title:
             scope.report(value.keys[title], "title", "a title is one line of text", "write `Title: …`")
         elif "{{" in title or "{%" in title:
             hint = "write out what it is called; what it is, the value says"
             scope.report(value.keys[title], "title", "a title is not rendered", hint)
-        if found.kind == "record" and found.fields[title].kind == "boolean":
+        if type_.kind == "record" and type_.fields[title].kind == "boolean":
             hint = "texts, numbers, lists, records and replies can be; put a condition into the section"
-            scope.report(one.span, "type", f"`{title}` is true or false, which is no material", hint)
+            scope.report(entry.span, "type", f"`{title}` is true or false, which is no material", hint)
 
 
 def _claim_id(scope: Scope, step: Step) -> bool:
@@ -107,18 +107,18 @@ def _happened(step: Step, how: str) -> Facts:
     return frozenset({Fact(event=f"{step.id} {how}")})
 
 
-def _either(step: Step, found: Type | None, other: Step, stand_in: Type | None) -> Type | None:
+def _either(step: Step, given: Type | None, other: Step, stand_in: Type | None) -> Type | None:
     """What an id gives when either the step or the one that stands in for it ran."""
-    if step.verb == "goto" or other.verb == "stop" or found is None:
-        return found
+    if step.verb == "goto" or other.verb == "stop" or given is None:
+        return given
     answered, failed = (_happened(step, how) for how in ("was answered", "failed"))
-    if stand_in is None or found.kind != "record":
-        return found.maybe(answered)
-    fields = {name: one.maybe(answered) for name, one in found.fields.items()}
-    fields |= {name: one.maybe(failed) for name, one in stand_in.fields.items()}
-    both = found.fields.keys() & stand_in.fields.keys()
-    fields |= {name: merged([found.fields[name], stand_in.fields[name]]) for name in both}
-    return record(fields, found.label)
+    if stand_in is None or given.kind != "record":
+        return given.maybe(answered)
+    fields = {name: type_.maybe(answered) for name, type_ in given.fields.items()}
+    fields |= {name: type_.maybe(failed) for name, type_ in stand_in.fields.items()}
+    both = given.fields.keys() & stand_in.fields.keys()
+    fields |= {name: merged([given.fields[name], stand_in.fields[name]]) for name in both}
+    return record(fields, given.label)
 
 
 _CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] = {

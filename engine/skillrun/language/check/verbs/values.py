@@ -13,10 +13,14 @@ from skillrun.language.types.types import NOTHING, TEXT, Facts, Type, identifier
 
 
 def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
-    state = {identifier(one.name): one for one in scope.place.workflow.state} if scope.place is not None else {}
+    state = (
+        {identifier(variable.name): variable for variable in scope.place.workflow.state}
+        if scope.place is not None
+        else {}
+    )
     entries, keys = (step.main.entries or {}, step.main.keys) if step.main is not None else ({}, {})
     for written, value in entries.items():
-        one, name = scope.value(value), identifier(written)
+        type_, name = scope.value(value), identifier(written)
         if scope.outside is not None and (name in state or name in scope.outside):
             what = f"state.{written}" if name in state else written
             hint = "what is set for an item stays with it: take another name, and read it from what the `each` gives"
@@ -24,15 +28,15 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
         elif name in state:
             expected = scope.names["state"].fields[name]
             if check_literal(scope, state[name], value) and expected.values:
-                check_among(scope, value, one, expected.values, f"the values of `state.{written}`")
-            scope.fit(value.span, one, expected, f"what `state.{written}` is set to")
+                check_among(scope, value, type_, expected.values, f"the values of `state.{written}`")
+            scope.fit(value.span, type_, expected, f"what `state.{written}` is set to")
         elif name in OWN_NAMES:
             scope.report(keys[written], "reserved", f"`{written}` is the language's own name", "choose another")
         else:
             if name not in scope.names and (close := close_to(name, state)):
                 message = f"`{written}` is not declared in `state`, but it is close to a name that is"
                 scope.report(keys[written], "near-miss", message, f"did you mean `{close}`?")
-            scope.bind_local(name, one)
+            scope.bind_local(name, type_)
 
 
 def check_decide(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
@@ -43,7 +47,7 @@ def check_decide(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     failed: Facts = NOTHING
     for row in step.rows:
         with scope.under(row.when, failed):
-            for value in (one for one in (row.then, row.at_least) if one is not None):
+            for value in (value for value in (row.then, row.at_least) if value is not None):
                 values.append(scope.needed(value, "then"))
                 if order and (value.literal is None or not step.order):  # what is written out has been looked at
                     check_among(scope, value, values[-1], order, "what `order` lists")

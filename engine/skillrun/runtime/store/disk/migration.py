@@ -13,7 +13,7 @@ from skillrun.language.text.diagnostics import SkillrunError, allowed
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.given import given_values
 from skillrun.language.types.records import is_whole
-from skillrun.language.types.schemas import shown
+from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.verification import JOURNAL
@@ -72,7 +72,7 @@ def _round(old: Mapping[str, Any]) -> int:
     """The round that the old state is in. Raises SkillrunError for what is none."""
     number = old.get("current_round") or old.get("round") or 1
     if not is_whole(number) or not 1 <= number <= MOST_ROUNDS:
-        raise SkillrunError(f"the old state is in round {shown(number)}", f"rounds are from 1 to {MOST_ROUNDS:,}")
+        raise SkillrunError(f"the old state is in round {quoted(number)}", f"rounds are from 1 to {MOST_ROUNDS:,}")
     return int(number)
 
 

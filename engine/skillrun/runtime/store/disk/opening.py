@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from skillrun.language.files.kinds import OWN_FILES
+from skillrun.language.files.verbs import OWN_FILES
 from skillrun.language.templates.functions import slug
 from skillrun.language.text.diagnostics import UsageError, did_you_mean
 from skillrun.runtime.store.disk.atomic import SHARED, folder_mode

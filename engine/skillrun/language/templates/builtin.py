@@ -62,7 +62,7 @@ Rule = Callable[[Inferring, nodes.Call | nodes.Filter, list[Type]], Type]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Builtin:
     """A filter, a function, or both: what it runs, what it takes, what it gives, and what the manual says of it.
 
     `runs` of one that `needs_run` has the parameters alone: the run hands in the function, among the names. `numbers`
@@ -90,5 +90,5 @@ class Entry:
     @property
     def row(self) -> str:
         """Its row in the manual's table of what the project adds."""
-        cells = (", ".join(f"`{one}`" for one in self.written), self.use, self.line)
+        cells = (", ".join(f"`{form}`" for form in self.written), self.use, self.line)
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

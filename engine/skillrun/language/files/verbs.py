@@ -70,7 +70,7 @@ def key(takes: Takes, doc: str, default: Any = None, *, required: bool = False) 
 
 def keys_of(definition: Any) -> Keys:
     """The keys that a definition reads."""
-    return MappingProxyType({one.name: one.metadata["key"] for one in fields(definition) if one.metadata})
+    return MappingProxyType({field.name: field.metadata["key"] for field in fields(definition) if field.metadata})
 
 
 def _keys(**keys: Key) -> Keys:

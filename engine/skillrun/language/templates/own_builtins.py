@@ -11,7 +11,7 @@ from typing import Final
 from skillrun.collaboration.verdicts import latest
 from skillrun.language.templates import functions, gives
 from skillrun.language.templates.amending import amended
-from skillrun.language.templates.entry import Entry
+from skillrun.language.templates.builtin import Builtin
 from skillrun.language.templates.ids import ids_in, links_between
 from skillrun.language.templates.numbers import numbers_in
 from skillrun.language.templates.paths import paths_in
@@ -30,8 +30,8 @@ from skillrun.language.templates.records import (
 )
 from skillrun.language.types.types import ANY, NUMBER, TEXT, list_of
 
-OWN: Final[Mapping[str, Entry]] = {
-    "range": Entry(
+OWN: Final[Mapping[str, Builtin]] = {
+    "range": Builtin(
         functions.counted,
         ANY,
         use="function",
@@ -39,15 +39,15 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("range(n)", "range(start, stop, step)"),
         line="a list of numbers",
     ),
-    "clip": Entry(
+    "clip": Builtin(
         functions.clip,
-        gives.text,
+        gives.text_of_all,
         use="both",
         numbers=(1, "n"),
         written=("clip(n)",),
         line="the beginning, of at most n tokens, ending in ` […]`",
     ),
-    "convergence": Entry(
+    "convergence": Builtin(
         functions.convergence,
         CONVERGENCE.maybe(),
         use="both",
@@ -57,7 +57,7 @@ OWN: Final[Mapping[str, Entry]] = {
             "words agree (`agree`) and disagree (`disagree`); absent for fewer than two"
         ),
     ),
-    "dedupe": Entry(
+    "dedupe": Builtin(
         functions.dedupe,
         gives.fewer_items,
         use="both",
@@ -69,7 +69,7 @@ OWN: Final[Mapping[str, Entry]] = {
             "flood is only compared for the same words"
         ),
     ),
-    "hits": Entry(
+    "hits": Builtin(
         functions.hits,
         list_of(TEXT),
         use="both",
@@ -78,16 +78,16 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("hits(patterns)",),
         line="all that the regular expressions [hit](#patterns) in a text, each once; case is ignored",
     ),
-    "matches": Entry(
+    "matches": Builtin(
         functions.matches,
-        gives.hits,
+        gives.hits_by_name,
         use="both",
         takes="a text",
         patterns=1,
         written=("matches(patterns)",),
         line="the named regular expressions that occur, each with its [hits](#patterns); case is ignored",
     ),
-    "mean": Entry(
+    "mean": Builtin(
         functions.mean,
         gives.means,
         use="both",
@@ -95,7 +95,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("mean",),
         line="the mean of each numeric field of a list of records",
     ),
-    "new_in": Entry(
+    "new_in": Builtin(
         functions.new_in,
         list_of(NEWS),
         use="both",
@@ -110,35 +110,35 @@ OWN: Final[Mapping[str, Entry]] = {
             "that match the patterns `idle` do not count"
         ),
     ),
-    "overlap": Entry(
+    "overlap": Builtin(
         functions.overlap,
         NUMBER,
         use="both",
         written=("overlap(other)",),
         line="the share of words that two texts have in common, 0 to 1",
     ),
-    "section": Entry(
+    "section": Builtin(
         functions.section,
         TEXT.maybe(),
         use="both",
         written=("section(heading)",),
         line="what stands under a markdown heading; absent when there is none",
     ),
-    "slug": Entry(
+    "slug": Builtin(
         functions.slug,
         TEXT,
         use="both",
         written=("slug",),
         line="the text as a name of small letters, digits and hyphens",
     ),
-    "tokens": Entry(
+    "tokens": Builtin(
         functions.tokens,
         NUMBER,
         use="both",
         written=("tokens",),
         line="about how many tokens a model counts",
     ),
-    "top": Entry(
+    "top": Builtin(
         functions.top,
         gives.beginning,
         use="both",
@@ -147,9 +147,9 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("top(n)",),
         line="the first n items, or pairs of a mapping",
     ),
-    "untrusted": Entry(
+    "untrusted": Builtin(
         functions.untrusted,
-        gives.text,
+        gives.text_of_all,
         use="both",
         written=("untrusted",),
         line=(
@@ -157,7 +157,7 @@ OWN: Final[Mapping[str, Entry]] = {
             "short text in the middle of a section, as [material](#material) is fenced anyway"
         ),
     ),
-    "amended": Entry(
+    "amended": Builtin(
         amended,
         AMENDED,
         use="both",
@@ -167,7 +167,7 @@ OWN: Final[Mapping[str, Entry]] = {
             "space may differ), and `instead`. Gives `text`, and the changes that were `made` and `missed`"
         ),
     ),
-    "hits_in": Entry(
+    "hits_in": Builtin(
         hits_in,
         gives.by_kind(HIT),
         use="both",
@@ -175,7 +175,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("hits_in(patterns)",),
         line="each [place](#checks-of-texts) where one of the named regular expressions occurs",
     ),
-    "ids_in": Entry(
+    "ids_in": Builtin(
         ids_in,
         gives.by_kind(ID),
         use="both",
@@ -183,7 +183,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("ids_in(patterns, where, to)",),
         line="each id, where it is [defined and where cited](#checks-of-texts)",
     ),
-    "links_between": Entry(
+    "links_between": Builtin(
         links_between,
         list_of(LINKED),
         use="both",
@@ -191,14 +191,14 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("links_between(document, other)",),
         line="of what `ids_in` gives: the ids that one document defines, each with what links it with the other",
     ),
-    "numbers_in": Entry(
+    "numbers_in": Builtin(
         numbers_in,
         list_of(AMOUNT),
         use="both",
         written=("numbers_in(code)",),
         line="each [number](#checks-of-texts) with its unit",
     ),
-    "paths_in": Entry(
+    "paths_in": Builtin(
         paths_in,
         list_of(PATH),
         use="both",
@@ -206,7 +206,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("paths_in(new)",),
         line="each [path](#checks-of-texts), and whether it is said to be new",
     ),
-    "latest": Entry(
+    "latest": Builtin(
         latest,
         gives.last_words,
         use="both",
@@ -214,7 +214,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("latest(a, b, …)",),
         line="each member's last reply over several steps, or lists of replies (`a.replies`)",
     ),
-    "bank": Entry(
+    "bank": Builtin(
         lambda name, group, n=3: None,  # noqa: ARG005
         list_of(QUESTION),
         use="function",
@@ -223,7 +223,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("bank(name, group, n)",),
         line="the first n questions (default 3) of a group that the run has not asked",
     ),
-    "members": Entry(
+    "members": Builtin(
         lambda role, models: None,  # noqa: ARG005
         list_of(TEXT),
         use="function",
@@ -231,7 +231,7 @@ OWN: Final[Mapping[str, Entry]] = {
         written=("members(role, models)",),
         line="one role on several models: `['judge@opus', 'judge@haiku']`",
     ),
-    "model": Entry(
+    "model": Builtin(
         lambda name: None,  # noqa: ARG005
         gives.model,
         use="function",
@@ -245,7 +245,7 @@ OWN: Final[Mapping[str, Entry]] = {
             "are there already"
         ),
     ),
-    "others": Entry(
+    "others": Builtin(
         lambda step: None,  # noqa: ARG005
         list_of(REPLY),
         use="function",
