@@ -145,10 +145,12 @@ def _records(entry: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
 def _ids(resolves: Any) -> list[str]:
     if isinstance(resolves, str):
         return [resolves]
-    return [each for each in resolves if isinstance(each, str)] if isinstance(resolves, Sequence) else []
+    return [id_ for id_ in resolves if isinstance(id_, str)] if isinstance(resolves, Sequence) else []
 
 
 def record_cost(record: Mapping[str, Any]) -> int:
     """Tokens of a record as a line of a list: its values, and three for what stands around them."""
-    values = (", ".join(map(str, each)) if isinstance(each, (list, tuple)) else str(each) for each in record.values())
+    values = (
+        ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value) for value in record.values()
+    )
     return 3 + estimate_tokens(", ".join(values))

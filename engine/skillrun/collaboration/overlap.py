@@ -54,7 +54,7 @@ def dedupe(
     texts = [item.get(by) if isinstance(item, Mapping) else item for item in everything]
     pay(sum(8 + (len(text) >> 3) for text in texts if isinstance(text, str)))
     sets = {text: words(text) for text in texts if isinstance(text, str)}
-    leaders = _Leaders(threshold, Counter(word for each in sets.values() for word in each), pay, most)
+    leaders = _Leaders(threshold, Counter(word for distinct in sets.values() for word in distinct), pay, most)
     return [
         item
         for item, text in zip(everything, texts, strict=True)

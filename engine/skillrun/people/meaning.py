@@ -103,7 +103,7 @@ def answer_of(
     if several:
         return answered(given, comment=words)
     if len(given) > 1:
-        chosen = " and ".join(f"`{on_one_line(each)}`" for each in given)
+        chosen = " and ".join(f"`{on_one_line(choice)}`" for choice in given)
         unclear(f"{chosen} are chosen, and the question takes one answer")
     return answered(given[0] if given else "", comment=words)
 
@@ -270,7 +270,7 @@ def _named(question: Question, words: str, *, begun: bool) -> list[Any]:
             for part in parts
             if part.strip()
         ]
-        if meanings and all(len(each) == 1 for each in meanings):
+        if meanings and all(len(choices_meant) == 1 for choices_meant in meanings):
             return [choice for place, (choice,) in enumerate(meanings) if [choice] not in meanings[:place]]
     return []
 

@@ -157,11 +157,11 @@ class Prepared:
         if name is None:
             return
         written = self._entries[name]
-        for each in _each_time(written, question) or (written.whole,):
+        for answer in _each_time(written, question) or (written.whole,):
             try:
-                _answer(each, question)
+                _answer(answer, question)
             except AnswerUnfit as unfit:
-                problems.report(each.span, "answer", unfit.message, unfit.next_step)
+                problems.report(answer.span, "answer", unfit.message, unfit.next_step)
 
     def check_names(self, known: set[str], problems: Problems) -> None:
         """Warn of names that are close to one of a question; what else is unknown, a computed question may have."""

@@ -198,7 +198,7 @@ def _model(run: Run) -> Callable[[Any], Any]:
 
     def model(name: Any) -> Any:
         if isinstance(name, list):
-            return [model(each) for each in name]
+            return [model(entry) for entry in name]
         if isinstance(name, Absent):
             return name
         if not isinstance(name, str):

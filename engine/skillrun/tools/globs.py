@@ -33,7 +33,7 @@ def glob_rules(pattern: str) -> Rules:
         choices = match[1].split(",")
         if len(patterns) * len(choices) > MAX_CHOICES:
             raise Failed(f"{quoted(pattern)} stands for more than {MAX_CHOICES} patterns")
-        patterns = [each.replace(match[0], choice, 1) for each in patterns for choice in choices]
+        patterns = [pattern.replace(match[0], choice, 1) for pattern in patterns for choice in choices]
     try:
         return Rules(patterns, strict=True)
     except NoPattern:

@@ -59,7 +59,7 @@ def _is_title(text: str, below: str) -> bool:
     return (
         bool(text)
         and not text[0].isspace()
-        and any(each.isalnum() for each in text)
+        and any(character.isalnum() for character in text)
         and len(text) <= len(below) + 1
         and not text.startswith(("- ", "* ", "> ", "|", ".. "))
     )

@@ -199,7 +199,7 @@ def _rule(line: str) -> IgnoreRule:
 def _last(text: str) -> str | None:
     """The name that a rule's path ends with, or `*` and the end of it; None where it is no such simple one."""
     last = text.rpartition("/")[2]
-    is_simple = not any(each in last[last.startswith("*") :] for each in "*?\\") and "[" not in text
+    is_simple = not any(sign in last[last.startswith("*") :] for sign in "*?\\") and "[" not in text
     return last if is_simple and not _WITHIN.search(text) else None
 
 

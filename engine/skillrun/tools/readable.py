@@ -159,7 +159,7 @@ def parts_of(name: str) -> Parts:
 
 def one_line(name: str) -> str:
     """A name as one line of text that can be sent and shown."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
 
 
 @lru_cache(maxsize=8)
@@ -175,5 +175,7 @@ def _plain(text: str) -> str:
     """A name as the least careful file system takes it: without regard to case, composition and what is not seen."""
     if text.isascii():
         return text.lower()
-    text = "".join(each for each in unicodedata.normalize("NFKC", text) if unicodedata.category(each) != "Cf")
+    text = "".join(
+        character for character in unicodedata.normalize("NFKC", text) if unicodedata.category(character) != "Cf"
+    )
     return text.casefold()

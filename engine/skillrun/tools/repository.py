@@ -65,7 +65,7 @@ class Repository:
         if name not in _TOOLS:
             return f"error: there is no tool {quoted(name)}; there are {', '.join(TOOLS)}"
         given = {key: value for key, value in arguments.items() if value is not None}
-        if wrong := _unusable(given) or "; ".join(each.message for each in Shape(TOOLS[name]).check(given)):
+        if wrong := _unusable(given) or "; ".join(error.message for error in Shape(TOOLS[name]).check(given)):
             return f"error: {wrong}"
         try:
             with self._opened() as folder:

@@ -107,4 +107,4 @@ def as_answer(lines: list[str], room: Room, ended: str, nothing: str) -> str:
     """The lines that fit, how many more there are, and a last word."""
     kept = room.fitting(lines)
     rest = f"(and {len(lines) - len(kept)} more)" if len(kept) < len(lines) else ""
-    return "\n".join(each for each in (*kept, rest, ended) if each) or nothing
+    return "\n".join(line for line in (*kept, rest, ended) if line) or nothing

@@ -324,7 +324,7 @@ class Tree:
                         while len(walked) > 1:
                             os.close(walked.pop())
                     todo += target.split("/")[::-1]
-                elif any(each not in ("", ".") for each in todo):
+                elif any(part not in ("", ".") for part in todo):
                     walked.append(os.open(part, _FOLDER, dir_fd=walked[-1]))
                     trail.append(part)
                 else:

@@ -69,7 +69,7 @@ async def answer(
         except ModelError as error:
             return _unanswered(phase, asked, error, tuple(reads))
         responded()
-        whole = asked.record is not None and reply.stop == "length" and cut_inside(reply.text)
+        whole = asked.attachment is not None and reply.stop == "length" and cut_inside(reply.text)
         if reply.stop == "length" and (cut := whole_part(asked, reply)) is not None:
             return replace(cut, reads=tuple(reads))
         if reply.stop not in ("end", "tool") and not whole:
@@ -84,9 +84,9 @@ async def answer(
             results = await results_of(phase, asked, address, messages, reply.calls, reads)
             messages.extend(messages_of(asked, messages, results))
             continue
-        if asked.record is not None:
+        if asked.attachment is not None:
             again = f"{asked.address}/{turn + 1}.{attempt}"
-            return await _document(phase, asked, asked.record, reply, request, again, tuple(reads))
+            return await _document(phase, asked, asked.attachment, reply, request, again, tuple(reads))
         value, errors, dropped = value_of(asked, reply, repaired=repaired)
         if errors and not repaired:
             repaired = True
@@ -109,20 +109,20 @@ async def answer(
 async def _document(
     phase: PhaseRun,
     asked: MemberRequest,
-    record: Attachment,
+    attachment: Attachment,
     reply: Reply,
     request: Request,
     again: str,
     reads: tuple[Lines, ...],
 ) -> MemberAnswer:
     """A document with its record, which alone is asked for once more where it is missing or malformed."""
-    document = split_reply(record, reply.text)
+    document = split_reply(attachment, reply.text)
     if not document.document:
         return MemberAnswer("empty", reply.text, reason="the reply holds no document", reads=reads)
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
     why = ""
     if document.errors:
-        document, why = await _record_again(phase, asked, record, document, request, history, again)
+        document, why = await _record_again(phase, asked, attachment, document, request, history, again)
     lacking = why or document.reason
     return MemberAnswer(
         "success",
@@ -138,7 +138,7 @@ async def _document(
 async def _record_again(
     phase: PhaseRun,
     asked: MemberRequest,
-    record: Attachment,
+    attachment: Attachment,
     document: DocumentReply,
     request: Request,
     history: tuple[Message, ...],
@@ -146,8 +146,8 @@ async def _record_again(
 ) -> tuple[DocumentReply, str]:
     """What a second reply makes of it, and why there was none."""
     errors = document.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
-    messages = (*history, Message("user", (Block(record_request(phase.run, record, errors)),)))
-    schema = record.shape.schema
+    messages = (*history, Message("user", (Block(record_request(phase.run, attachment, errors)),)))
+    schema = attachment.shape.schema
     size = size_of(request.system, messages, schema) + size_of_tools(asked.tools)
     room = min(request.max_tokens, asked.window - size)
     if room < LEAST_REPLY:
@@ -161,7 +161,7 @@ async def _record_again(
         return document, f"{document.reason}; {_unanswered(phase, asked, error, ()).reason}"
     if reply.stop != "end":
         return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
-    return with_second_record(record, document, reply.text), ""
+    return with_second_record(attachment, document, reply.text), ""
 
 
 def _unanswered(phase: PhaseRun, asked: MemberRequest, error: ModelError, reads: tuple[Lines, ...]) -> MemberAnswer:

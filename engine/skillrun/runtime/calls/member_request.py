@@ -29,7 +29,7 @@ class MemberRequest:
     tools: tuple[ToolSpec, ...] = ()
     turns: int = 1
     calls: int = 0
-    record: Attachment | None = None
+    attachment: Attachment | None = None
 
     def room(self, messages: Sequence[Message]) -> int:
         """The tokens that the messages leave of the model's window."""

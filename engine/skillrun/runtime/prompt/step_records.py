@@ -122,17 +122,21 @@ def _is_id(value: Any) -> bool:
 # what the model is told
 
 
-def task_with(step: Step, frame: Frame, task: str, asked: Attachment | None, *, ends: bool) -> str:
+def task_with(step: Step, frame: Frame, task: str, attachment: Attachment | None, *, ends: bool) -> str:
     """The task, behind it the points, and where a document `ends` in its record, how it does."""
-    if asked is None:
+    if attachment is None:
         return task
     run = frame.run
-    points = untrusted(_listed(asked.points))
-    parts = [task, template(run, "system/points", {"points": points})] if asked.points else [task]
+    points = untrusted(_listed(attachment.points))
+    parts = [task, template(run, "system/points", {"points": points})] if attachment.points else [task]
     if not ends:
         return "\n\n".join(part.strip() for part in parts)
-    names = {**_form(asked), "first": _first_id(step, frame), "fields": list(asked.shape.schema["properties"])}
-    asking = template(run, "system/record", {**names, "points": len(asked.points)})
+    names = {
+        **_form(attachment),
+        "first": _first_id(step, frame),
+        "fields": list(attachment.shape.schema["properties"]),
+    }
+    asking = template(run, "system/record", {**names, "points": len(attachment.points)})
     return "\n\n".join(part.strip() for part in (*parts, asking))
 
 
@@ -155,15 +159,15 @@ def _said(value: Any, depth: int) -> str:
     return (start + (value if isinstance(value, str) else as_yaml(value))).replace("\n", "\n" + "  " * depth)
 
 
-def record_request(run: Run, asked: Attachment, errors: Sequence[ShapeError]) -> str:
+def record_request(run: Run, attachment: Attachment, errors: Sequence[ShapeError]) -> str:
     """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
     wrong = [{"path": error.path, "message": error.message} for error in errors]
-    return template(run, "system/record-again", {**_form(asked), "errors": wrong})
+    return template(run, "system/record-again", {**_form(attachment), "errors": wrong})
 
 
-def _form(asked: Attachment) -> dict[str, object]:
+def _form(attachment: Attachment) -> dict[str, object]:
     schema = merged_schema(
-        [asked.shape.schema, *([answers()] if asked.points else [])]
+        [attachment.shape.schema, *([answers()] if attachment.points else [])]
     )  # their ids stand with the points
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
@@ -176,26 +180,26 @@ def cut_inside(text: str) -> bool:
     return last_block(text) is not None
 
 
-def split_reply(asked: Attachment, text: str) -> DocumentReply:
+def split_reply(attachment: Attachment, text: str) -> DocumentReply:
     """A reply taken apart, with all that is wrong with its record."""
-    document = take_off(text, asked.shape)
+    document = take_off(text, attachment.shape)
     if document.errors:
         return DocumentReply(document.document, None, document.errors)
-    return DocumentReply(document.document, document.value, tuple(_unanswered(asked, document.value)))
+    return DocumentReply(document.document, document.value, tuple(_unanswered(attachment, document.value)))
 
 
-def with_second_record(asked: Attachment, first: DocumentReply, text: str) -> DocumentReply:
+def with_second_record(attachment: Attachment, first: DocumentReply, text: str) -> DocumentReply:
     """The record of a second reply, which is nothing else; the first one where the second is no better."""
-    value, errors = parse_reply(text, asked.shape.schema)
+    value, errors = parse_reply(text, attachment.shape.schema)
     dropped: list[Dropped] = []
-    if errors and asked.prunes and value is not None:
-        value, dropped = asked.shape.prune(value)
-        errors = asked.shape.check(value)
+    if errors and attachment.prunes and value is not None:
+        value, dropped = attachment.shape.prune(value)
+        errors = attachment.shape.check(value)
     if errors:
         return first if first.record is not None else DocumentReply(first.document, None, tuple(errors))
     if first.record is not None:
         value = _both(first.record, value)
-    return DocumentReply(first.document, value, tuple(_unanswered(asked, value)), tuple(dropped))
+    return DocumentReply(first.document, value, tuple(_unanswered(attachment, value)), tuple(dropped))
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
@@ -205,25 +209,25 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, obje
     return {**first, **second, ANSWERS: [*earlier, *second[ANSWERS]]}
 
 
-def _unanswered(asked: Attachment, record: Any) -> Iterable[ShapeError]:
+def _unanswered(attachment: Attachment, record: Any) -> Iterable[ShapeError]:
     """What is wrong with the answers to the points."""
-    given = Counter(entry["id"] for entry in record[ANSWERS]) if asked.points else Counter[str]()
-    for name in asked.ids:
+    given = Counter(entry["id"] for entry in record[ANSWERS]) if attachment.points else Counter[str]()
+    for name in attachment.ids:
         times = given[name]
         if times != 1:
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
 
 
-def point_answers(asked: Attachment | None, record: Any, member: str) -> list[Mapping[str, object]]:
+def point_answers(attachment: Attachment | None, record: Any, member: str) -> list[Mapping[str, object]]:
     """Every point, with what the author says was done; without where it says nothing, or two things."""
-    if asked is None:
+    if attachment is None:
         return []
     given: dict[str, list[dict[str, object]]] = {}
-    for entry in record[ANSWERS] if record is not None and asked.points else ():
+    for entry in record[ANSWERS] if record is not None and attachment.points else ():
         given.setdefault(entry["id"], []).append({"member": member, "done": entry["done"], "how": entry["how"]})
     return [
         {**point, **({"answer": own[0]} if len(own := given.get(point["id"], [])) == 1 else {})}
-        for point in asked.points
+        for point in attachment.points
     ]
 
 
@@ -231,14 +235,14 @@ def point_answers(asked: Attachment | None, record: Any, member: str) -> list[Ma
 
 
 def put_on_record(
-    step: Step, frame: Frame, asked: Attachment, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
+    step: Step, frame: Frame, attachment: Attachment, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
 ) -> None:
     """Keep what belongs to the phase's record.
 
     What a step said in an earlier pass gives way, and so does what was said of a document that is written over.
     """
     where, over = _where(step, frame), frozenset(paths)
-    fields = frozenset(asked.shape.schema["properties"]) & set(RECORD_KEYS)
+    fields = frozenset(attachment.shape.schema["properties"]) & set(RECORD_KEYS)
     kept = {
         key: step_record
         for key, step_record in frame.open.account.recorded.items()
@@ -292,13 +296,13 @@ def _first_id(step: Step, frame: Frame) -> str:
     return f"{start}{1 + max((int(number) for number in ids if number.isdecimal() and len(number) < 6), default=0)}"
 
 
-def tell_missing(step: Step, frame: Frame, member: str, asked: Attachment, record: Any, reason: str) -> None:
+def tell_missing(step: Step, frame: Frame, member: str, attachment: Attachment, record: Any, reason: str) -> None:
     """Put on record that a document came without its record, or that points were not answered."""
     if record is None:
         text = f"{step.id}: the document of {member} came without its record ({reason})"
     else:
-        answered = {point["id"] for point in point_answers(asked, record, member) if "answer" in point}
-        silent = [name for name in asked.ids if name not in answered]
+        answered = {point["id"] for point in point_answers(attachment, record, member) if "answer" in point}
+        silent = [name for name in attachment.ids if name not in answered]
         if not silent:
             return
         more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""

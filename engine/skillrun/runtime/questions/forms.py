@@ -47,7 +47,7 @@ class FormState:
     unclear: UnclearAnswers | None = None
 
     def to_dict(self) -> FormBody:
-        why = [list(each) for each in self.why]
+        why = [list(reasons) for reasons in self.why]
         return {"name": self.name, "hash": self.hash, "read": self.filled.answers, "why": why}
 
 

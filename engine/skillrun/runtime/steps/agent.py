@@ -49,9 +49,9 @@ async def act(step: Step, frame: Frame) -> AgentResult | Partial:
     if not seated and several:
         return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
-    record = attachment_of(step, frame)
-    answers = await _ask_all(step, frame, seated, shape, record)
-    replies = [_reply(member, answers[member.id], record) for member in seated]
+    attachment = attachment_of(step, frame)
+    answers = await _ask_all(step, frame, seated, shape, attachment)
+    replies = [_reply(member, answers[member.id], attachment) for member in seated]
     good = [member for member in seated if answers[member.id].ok]
     least = frame.whole(step, "at_least", 1) if several else 1
     missing = [member for member in seated if not answers[member.id].ok]
@@ -67,8 +67,8 @@ async def act(step: Step, frame: Frame) -> AgentResult | Partial:
             tell_dropped(frame.open, f"{frame.at(step)}/{member.id}", member.id, answers[member.id].dropped)
     result = _result(several, good, answers, replies)
     await _write(step, frame, good, answers, result)
-    if record is not None:
-        records = _with_records(step, frame, record, several, good, answers, result.get("path", ()))
+    if attachment is not None:
+        records = _with_records(step, frame, attachment, several, good, answers, result.get("path", ()))
         result = {**result, **records}
     if missing:
         return Partial(result, [f"{member.id}: {answers[member.id].reason}" for member in missing])
@@ -76,7 +76,7 @@ async def act(step: Step, frame: Frame) -> AgentResult | Partial:
 
 
 async def _ask_all(
-    step: Step, frame: Frame, seated: list[Seated], shape: Shape | None, record: Attachment | None
+    step: Step, frame: Frame, seated: list[Seated], shape: Shape | None, attachment: Attachment | None
 ) -> dict[str, MemberAnswer]:
     """Everyone at once, or in turn when told so.
 
@@ -84,7 +84,7 @@ async def _ask_all(
     the model has responded for the first time: that makes the cache that the others read. All requests are made before
     the first is sent: none of them depends on who answers first.
     """
-    requests = {member.id: _asked(step, frame, member, shape, record, shared=len(seated) > 1) for member in seated}
+    requests = {member.id: _asked(step, frame, member, shape, attachment, shared=len(seated) > 1) for member in seated}
     if len(requests) < len(seated):
         twice = next(member.id for index, member in enumerate(seated) if member in seated[:index])
         raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
@@ -119,7 +119,7 @@ async def _ask_all(
 
 
 def _asked(
-    step: Step, frame: Frame, seated: Seated, shape: Shape | None, record: Attachment | None, *, shared: bool
+    step: Step, frame: Frame, seated: Seated, shape: Shape | None, attachment: Attachment | None, *, shared: bool
 ) -> MemberRequest:
     resolved = frame.run.resolve(seated.member.model or seated.role.model)
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
@@ -128,27 +128,27 @@ def _asked(
     schema = shape.schema if shape else None
     request = None
     if conversation(frame, step, seated):
-        parts = _prompt_parts(step, frame, seated, record, schema, tools, remembers=True)
+        parts = _prompt_parts(step, frame, seated, attachment, schema, tools, remembers=True)
         request = request_going_on(frame, step, seated, parts)
     if request is None:
-        parts = _prompt_parts(step, frame, seated, record, schema, tools, remembers=False)
+        parts = _prompt_parts(step, frame, seated, attachment, schema, tools, remembers=False)
         request = request_for(frame, step, seated, parts, shared=shared)
-    if record is not None and resolved.records:
-        request = replace(request, record=record.shape.schema)
+    if attachment is not None and resolved.records:
+        request = replace(request, record=attachment.shape.schema)
     invalid = frame.text(step, "invalid")
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     if tools:
         tools = (*tools, *tool_for(frame.open))
-    return MemberRequest(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record)
+    return MemberRequest(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, attachment)
 
 
 def _prompt_parts(
     step: Step,
     frame: Frame,
     seated: Seated,
-    record: Attachment | None,
+    attachment: Attachment | None,
     schema: dict[str, Any] | None,
     tools: tuple[ToolSpec, ...],
     *,
@@ -161,7 +161,7 @@ def _prompt_parts(
     ends = frame.run.resolve(seated.member.model or seated.role.model).records
     task = prompt.template.render_text(names) if prompt is not None else ""
     pieces = [*_with_task(frame.task, prompt, member), *pieces_of(frame.run, step.material, names)]
-    return PromptParts(task_with(step, frame, task, record, ends=ends), schema, pieces, tools)
+    return PromptParts(task_with(step, frame, task, attachment, ends=ends), schema, pieces, tools)
 
 
 def _with_task(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[Piece]:
@@ -178,28 +178,28 @@ async def _ask(step: Step, frame: Frame, asked: MemberRequest, responded: Callab
     there will be none.
     """
     phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    reply: MemberAnswer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
-    while reply is None:
+    final: MemberAnswer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
+    while final is None:
         attempt = phase.attempts.tries.get(key, 0) + 1
-        came = await answer(phase, asked, attempt, responded)
-        if not came.refused:
+        latest = await answer(phase, asked, attempt, responded)
+        if not latest.refused:
             phase.attempts.tries[key] = attempt
-        if came.ok or came.refused or attempt > phase.forgiven(key):
-            reply = came
+        if latest.ok or latest.refused or attempt > phase.forgiven(key):
+            final = latest
     responded()
-    if reply.vain:
-        phase.attempts.vain[key] = reply
-    if reply.ok:
-        phase.attempts.answers[key] = reply
+    if final.vain:
+        phase.attempts.vain[key] = final
+    if final.ok:
+        phase.attempts.answers[key] = final
         if persistent(frame, step):
-            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = reply.messages
-    return reply
+            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = final.messages
+    return final
 
 
 def _with_records(
     step: Step,
     frame: Frame,
-    record: Attachment,
+    attachment: Attachment,
     several: bool,
     good: list[Seated],
     answers: Mapping[str, MemberAnswer],
@@ -209,18 +209,20 @@ def _with_records(
     records = {member.id: answers[member.id].record for member in good}
     for member in good:
         if answers[member.id].lacking:
-            tell_missing(step, frame, member.id, record, records[member.id], answers[member.id].lacking)
+            tell_missing(step, frame, member.id, attachment, records[member.id], answers[member.id].lacking)
     there = [entry for entry in records.values() if entry is not None]
-    put_on_record(step, frame, record, there, [paths] if isinstance(paths, str) else paths)
+    put_on_record(step, frame, attachment, there, [paths] if isinstance(paths, str) else paths)
     result: RecordResult = {}
     if several or there:
         result["record"] = there if several else there[0]
-    if record.points:
-        result["points"] = [point for name, entry in records.items() for point in point_answers(record, entry, name)]
+    if attachment.points:
+        result["points"] = [
+            point for name, entry in records.items() for point in point_answers(attachment, entry, name)
+        ]
     return result
 
 
-def _reply(member: Seated, answer: MemberAnswer, record: Attachment | None) -> MemberReply:
+def _reply(member: Seated, answer: MemberAnswer, attachment: Attachment | None) -> MemberReply:
     reads = [lines.to_dict() for lines in merged_lines(answer.reads)]
     reply: Spoken = {"member": member.id, "status": answer.status, "reads": reads}
     if answer.text:
@@ -229,8 +231,8 @@ def _reply(member: Seated, answer: MemberAnswer, record: Attachment | None) -> M
         reply["data"] = answer.data
     if answer.record is not None:
         reply["record"] = answer.record
-    if record is not None and record.points and answer.ok:
-        reply["points"] = point_answers(record, answer.record, member.id)
+    if attachment is not None and attachment.points and answer.ok:
+        reply["points"] = point_answers(attachment, answer.record, member.id)
     if answer.reason:
         reply["reason"], reply["kind"] = answer.reason, answer.kind or answer.status
     return {**reply, "dropped": [dict(vars(item)) for item in answer.dropped]}

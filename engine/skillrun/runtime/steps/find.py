@@ -133,7 +133,7 @@ def _verdict(repository: Readable, path: str) -> Verdict:
     except OSError as error:
         if error.errno in _CLOSED:
             return "withheld"
-    return "found" if any(each in name for each in "*?[") and _matches(repository, name) else "missing"
+    return "found" if any(sign in name for sign in "*?[") and _matches(repository, name) else "missing"
 
 
 def _is_file(repository: Readable, path: str) -> bool:

@@ -77,7 +77,7 @@ def _stored(store: RunStore, names: list[str]) -> list[tuple[str, bytes]]:
 
 def _matching(folder: Readable, pattern: str) -> list[str]:
     """The names of the files that a pattern means. One without wildcards may be a file that git ignores."""
-    if not any(each in pattern for each in "*?["):
+    if not any(sign in pattern for sign in "*?["):
         with folder.opened(pattern, ignored=True) as file:
             return [] if file.is_folder else ["/".join(parts_of(pattern)) or file.name]
     if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:

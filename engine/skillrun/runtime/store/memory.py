@@ -130,7 +130,7 @@ class MemoryFiles:
         self._check()
         below = f"{key}/"
         self._contents = {each: kept for each, kept in self._contents.items() if not f"{each}/".startswith(below)}
-        self._folders = {each for each in self._folders if not f"{each}/".startswith(below)}
+        self._folders = {path for path in self._folders if not f"{path}/".startswith(below)}
 
     def make_folder(self, name: str) -> None:
         key = _key(name)
