@@ -85,7 +85,7 @@ budget = click.option(
 
 def run_folder_of(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.store.disk.opening import existing
+    from skillrun.runtime.store.disk.run_names import existing
 
     path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)

@@ -23,7 +23,7 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
-from skillrun.runtime.store.disk.opening import base_slug, is_run, new_slug
+from skillrun.runtime.store.disk.run_names import base_slug, is_run, new_slug
 from skillrun.runtime.store.frontmatter import legible
 from skillrun.runtime.store.run_store import run_argument
 

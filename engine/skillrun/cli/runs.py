@@ -11,8 +11,8 @@ from skillrun.cli.printing import Output
 from skillrun.cli.story import read_state, status_of
 from skillrun.cli.words import table
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.opening import is_run
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_names import is_run
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 

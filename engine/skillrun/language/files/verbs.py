@@ -60,9 +60,9 @@ class Key:
 Keys = Mapping[str, Key]
 
 
-def key(takes: Takes, doc: str, default: Any = None, *, required: bool = False) -> Any:
+def key(takes: Takes, doc: str, default: Any = None, *, required: bool = False, least: int | None = None) -> Any:
     """A field of a definition that a key of the file gives; `default` may be the class `dict`."""
-    metadata = {"key": Key(takes, doc, required)}
+    metadata = {"key": Key(takes, doc, required, least=least)}
     return (
         field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
     )

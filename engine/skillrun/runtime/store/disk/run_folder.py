@@ -16,7 +16,7 @@ from skillrun.runtime.store.disk.folder import FolderFiles, check_folder
 from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
 from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
 from skillrun.runtime.store.disk.migration import migrate, old_state
-from skillrun.runtime.store.disk.opening import existing, new_folder
+from skillrun.runtime.store.disk.run_names import existing, new_folder
 from skillrun.runtime.store.disk.transcript import Record, Transcript, events
 from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.runtime.store.files import LARGEST, Files, folders
