@@ -403,4 +403,4 @@ def _expected(key: Key) -> str:
     what = "a whole number" if key.takes == "integer" else "a number"
     if key.most is not None:
         return f"expected {what} from {key.least or 0} to {key.most:,}"
-    return f"expected {what} of at least {key.least}" if key.least is not None else f"expected {what}"
+    return f"expected {what} of at least {key.least}" if key.least else f"expected {what}"
