@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import Final, Literal
 
 import click
 
@@ -14,6 +14,7 @@ from skillrun.cli.here import project_here
 from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
+from skillrun.cli.problem_formats import github_command, sarif_log
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
@@ -22,6 +23,8 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import enclosing_project
 from skillrun.language.text.diagnostics import UsageError, render_problem
 
+Format = Literal["text", "json", "sarif", "github"]
+FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
 FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 
 
@@ -31,9 +34,19 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 )
 @click.argument("path", type=click.Path(path_type=Path, exists=True), default=None, required=False)
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(FORMATS),
+    default=None,
+    help="text (the default), json (as --json), sarif (SARIF 2.1.0) or github (annotations in GitHub Actions).",
+)
 @as_json
-def validate(path: Path | None, strict: bool, json: bool) -> int:
-    out = Output(json)
+def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) -> int:
+    if json and shape not in (None, "json"):
+        raise UsageError(f"`--json` and `--format {shape}` are two shapes for one output", "leave one of them out")
+    shape = "json" if json else shape or "text"
+    out = Output(json=shape in ("json", "sarif"))
     place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (links stay as they were typed)
     project = project_here() if path is None else enclosing_project(place)
     project = project or (place if place.is_dir() else place.parent)
@@ -53,12 +66,13 @@ def validate(path: Path | None, strict: bool, json: bool) -> int:
     warnings, files = len(problems) - errors, len(library.files) if part == "." else len(own)
     from_here = placed(problems, _typed(project, path))
     for problem in from_here:
-        out.line(render_problem(problem) + "\n")
+        out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
     out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
     for line in _beside(len(all_problems) - len(problems), own, project, path):
         out.note(line)
-    data = [asdict(problem) for problem in from_here]
-    out.data({"problems": data, "errors": errors, "warnings": warnings, "files": files})
+    data = {"problems": [asdict(problem) for problem in from_here]}
+    counts = {"errors": errors, "warnings": warnings, "files": files}
+    out.data(sarif_log(from_here, library.roots) if shape == "sarif" else {**data, **counts})
     return 1 if errors or (strict and warnings) else 0
 
 
