@@ -1,12 +1,20 @@
-"""What a project's CI is given: problems as SARIF and as annotations."""
+"""What a project's CI is given: problems as SARIF and as annotations, a hook of pre-commit, a GitHub Action."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
 import pytest
+import yaml
 
-from tests.acceptance.conftest import Call, Make
+from skillrun.cli.loading import open_library
+from tests.acceptance.conftest import Call, Done, Make
+
+TOP = Path(__file__).parents[2]
 
 # What readers of SARIF 2.1.0 rely on, out of the official schema.
 SARIF: Final[dict[str, Any]] = {
@@ -230,3 +238,70 @@ def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) ->
     assert skillrun("validate", "--format", "xml").code == 2
     done = skillrun("validate", "--format", "sarif", "skills/greeting/draft.md")
     assert (done.code, places(done.json)) == (0, [])
+
+
+@pytest.mark.row("A7")
+def test_the_hook_checks_the_project_when_one_of_its_files_is_committed(broken: Path, skillrun: Call) -> None:
+    (hook,) = yaml.safe_load((TOP / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["language"], hook["pass_filenames"]) == ("python", False)  # the package's command, on the project
+    program, *arguments = hook["entry"].split()
+    assert program == "skillrun"
+    assert skillrun(*arguments).code == 1
+    assert skillrun(*arguments, "skills/greeting/draft.md").code == 0
+    committed = re.compile(hook["files"])
+    shipped = {label.removeprefix("skillrun:") for label in (source.label for source in open_library().files.values())}
+    assert {name for name in shipped if not committed.search(name)} == set()
+    assert committed.search("tools/agents/workflows/greeting.md")
+    assert not any(committed.search(name) for name in ("README.md", "docs/roles/x.txt", "runs/ada/state.md"))
+
+
+@pytest.fixture
+def action(tmp_path: Path) -> Call:
+    """Runs the step of the action that checks, as a runner does, with these inputs."""
+    installed = tmp_path / "temp" / "skillrun" / "bin" / "skillrun"
+    installed.parent.mkdir(parents=True)
+    installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skillrun "$@"\n')
+    installed.chmod(0o755)
+    definition = yaml.safe_load((TOP / "action.yml").read_text())
+    step = definition["runs"]["steps"][-1]
+
+    def run(*given: str) -> Done:
+        values = {name: entry["default"] for name, entry in definition["inputs"].items()}
+        values |= dict(text.split("=", 1) for text in given)
+        own = {key: re.sub(r"\$\{\{ inputs\.(\S+) \}\}", lambda m: values[m[1]], v) for key, v in step["env"].items()}
+        environment = {**os.environ, "RUNNER_TEMP": str(tmp_path / "temp"), **own}
+        command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.mark.row("A7")
+def test_the_action_annotates_and_fails(broken: Path, action: Call) -> None:
+    done = action()
+    assert done.code == 1
+    assert "::error file=skills/greeting/send.md,line=6,col=1," in done.out
+    assert action("path=skills/greeting/draft.md").code == 0
+    done = action("path=$(touch hostile)")  # an input is no part of the script
+    assert (done.code, (broken / "hostile").exists()) == (2, False)
+
+
+@pytest.mark.row("A7")
+def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call) -> None:
+    folder = project("greeting")
+    spare = (folder / "skills" / "greeting" / "send.md").read_text()
+    (folder / "skills" / "greeting" / "spare.md").write_text(
+        spare.replace("phases.draft.outputs.words", "inputs.person")
+    )
+    assert [action().code, action("strict=").code, action("strict=true", "path=").code] == [0, 0, 1]
+    assert action("strict=yes").code == 2
+
+
+@pytest.mark.row("A7")
+def test_the_action_runs_no_container_and_installs_the_commit_that_was_named() -> None:
+    runs = yaml.safe_load((TOP / "action.yml").read_text())["runs"]
+    assert runs["using"] == "composite"
+    scripts = [step["run"] for step in runs["steps"] if "run" in step]
+    assert any("pip install" in script and '"$GITHUB_ACTION_PATH"' in script for script in scripts)
+    assert not any("${{" in script for script in scripts)  # what is filled in there would be run
