@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from skillrun.cli.here import project_here
 from skillrun.cli.loading import Loaded, load, load_script
-from skillrun.cli.options import GIVEN, parameter_name
+from skillrun.cli.options import GIVEN, parameter_name, paths_in_project
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.trust import trusted
@@ -50,8 +51,11 @@ def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
         for field in loaded.program.workflow.inputs
     }
     typed = {name: value for name, value in typed.items() if value is not None}
+    typed = paths_in_project(loaded.program.workflow, typed)
     everything = _one_model(loaded.program.workflow.inputs, chosen["model"]) | typed
-    inputs, warnings = checked_inputs(loaded.program, everything)
+    inputs, warnings = checked_inputs(loaded.program, everything, project_here())
+    if (project := project_here()) != Path.cwd():
+        out.note(f"project: {project}")
     for warning in warnings:
         out.note(f"warning: {warning}")
     chosen["script"] = load_script(chosen["script"], out)

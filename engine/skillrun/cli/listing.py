@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from skillrun.cli.here import project_here
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import two_columns
@@ -38,7 +39,7 @@ class ListedFile:
 @as_json
 def listing(json: bool) -> int:
     out = Output(json)
-    folders = {title: files_in(Path.cwd(), folder) for title, folder in FOLDERS.items()}
+    folders = {title: files_in(project_here(), folder) for title, folder in FOLDERS.items()}
     for title, all_of_it in folders.items():
         out.line(f"{title}:")
         out.line(two_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in all_of_it))

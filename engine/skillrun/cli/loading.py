@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillrun.cli.here import from_here, project_here, project_of_others
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 
@@ -33,7 +34,7 @@ def open_library(project: Path | None = None) -> Library:
     from skillrun.language.library.library import Library
     from skillrun.language.library.roots import search_path
 
-    return Library(search_path((project or Path.cwd()).resolve()))
+    return Library(search_path((project or project_here()).resolve()))
 
 
 def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
@@ -91,7 +92,16 @@ class Loaded:
         from skillrun.runtime.run import Session
 
         listeners = [listener] if listener is not None else []
-        return Session(self.program, self.catalogue, gateway, person, listeners, os.environ, cache=cache)
+        return Session(
+            self.program,
+            self.catalogue,
+            gateway,
+            person,
+            listeners,
+            os.environ,
+            project=project_here(),
+            cache=cache,
+        )
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
@@ -142,7 +152,7 @@ def load(
     look_for(name, library)
     program = check_workflow(library, name, COMMANDS)
     library.config("models")
-    refuse(library.problems, out, consequence)
+    refuse(problems_here(library), out, consequence)
     assert program is not None
     return Loaded(program, open_catalogue(library, trusted=trusted))
 
@@ -158,16 +168,30 @@ def look_for(name: str, library: Library) -> None:
 
 
 def other_project_hint(name: str) -> str:
-    """What to type where a workflow is that of the project whose subfolder one is in; empty where it is not."""
+    """What to type where a workflow is in a project above that is not taken; empty where it is not."""
     from shlex import quote
 
-    from skillrun.language.library.roots import enclosing_project
-
-    project = enclosing_project(Path.cwd())
-    if project is None or project == Path.cwd() or not (project / "workflows" / f"{name}.md").is_file():
+    project = project_of_others()
+    if project is None or not (project / "workflows" / f"{name}.md").is_file():
         return ""
-    folder = quote(os.path.relpath(project))
-    return f"the project of this folder has it, and commands are typed in the project's own: `cd {folder}`"
+    folder = quote(str(from_here(project)))
+    return f"{project} has it, and belongs to somebody else: where you trust it, type the command there, `cd {folder}`"
+
+
+def problems_here(library: Library) -> list[Problem]:
+    """The problems of a library with paths as they can be opened from where the command was typed."""
+    return placed(library.problems, str(from_here(project_here())))
+
+
+def placed(problems: Iterable[Problem], folder: str) -> list[Problem]:
+    """The same problems, those of the project's files with the path of its folder before theirs."""
+    outside = ("~config/", "skillrun:")
+    return [
+        problem
+        if folder == "." or problem.path.startswith(outside)
+        else replace(problem, path=f"{folder.rstrip('/')}/{problem.path}")
+        for problem in problems
+    ]
 
 
 def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING, *, code: int = 1) -> None:

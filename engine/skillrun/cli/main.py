@@ -8,12 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from skillrun import __version__
+from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.text.diagnostics import printable
@@ -41,7 +41,7 @@ class Skillrun(click.Group):
             return command
         from skillrun.cli.listing import has_workflow
 
-        if not has_workflow(Path.cwd(), cmd_name):
+        if not has_workflow(project_here(), cmd_name):
             return None
         from skillrun.cli.workflow import workflow_command
 
@@ -75,7 +75,7 @@ class Skillrun(click.Group):
 def _workflows() -> dict[str, str]:
     from skillrun.cli.listing import files_in
 
-    return {item.name: item.description for item in files_in(Path.cwd(), "workflows") if item.name not in COMMANDS}
+    return {item.name: item.description for item in files_in(project_here(), "workflows") if item.name not in COMMANDS}
 
 
 @click.group(

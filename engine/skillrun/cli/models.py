@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from skillrun.cli.loading import cache_folder, open_catalogue, open_library, refuse
+from skillrun.cli.loading import cache_folder, open_catalogue, open_library, problems_here, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.options import model as model_option
 from skillrun.cli.printing import Output
@@ -25,7 +25,7 @@ def models(name: str, model: str, json: bool) -> int:
     out = Output(json)
     library = open_library()
     library.config("models")
-    refuse(library.problems, out)
+    refuse(problems_here(library), out)
     catalogue = open_catalogue(library)
     names = [name] if name else [*catalogue.tiers, *catalogue.aliases, *catalogue.intents]
     meanings = asyncio.run(_resolved(catalogue, names, model))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillrun.cli.here import from_here, in_project, project_here
+
 if TYPE_CHECKING:
+    from skillrun.language.files.definitions import Workflow
     from skillrun.language.types.fields import Field
 
 GIVEN: Final = "input_"
@@ -41,7 +44,11 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
     from click.core import ParameterSource
 
     typed = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
-    if not typed and runs.is_symlink() and not runs.resolve().is_relative_to(Path.cwd().resolve()):
+    if typed:
+        return runs
+    project = project_here()
+    runs = from_here(project / runs)
+    if runs.is_symlink() and not runs.resolve().is_relative_to(project.resolve()):
         from skillrun.language.text.diagnostics import UsageError
 
         raise UsageError(f"`{runs}` is a link that leads out of the project", f"`--out {runs}` uses it all the same")
@@ -96,6 +103,19 @@ def run_folder_of(run: str, runs: Path) -> Path:
 
     path = Path(run).absolute()
     return existing(path.parent, path.name) if os.sep in run else existing(runs, run)
+
+
+def paths_in_project(workflow: Workflow, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that were typed, with those that are paths written from the project on."""
+    paths = {field.name: field for field in workflow.inputs if field.item.word == "path"}
+    return {name: _in_project(value, paths[name]) if name in paths else value for name, value in typed.items()}
+
+
+def _in_project(value: str | list[str], field: Field) -> str | list[str]:
+    if field.array:
+        parts = value.split(",") if isinstance(value, str) else value
+        return [in_project(part.strip()) for part in parts if part.strip()]
+    return in_project(value) if isinstance(value, str) else value
 
 
 def parameter_name(field: Field) -> str:

@@ -16,6 +16,8 @@ COMMANDS: Final = MappingProxyType(
         "show": CommandEntry("skillrun.cli.show:show", "One run at a glance."),
         "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run."),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates."),
+        "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
+        "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
         "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save."),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
         "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),

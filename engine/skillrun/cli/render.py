@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from skillrun.cli import options
+from skillrun.cli.here import project_here
 from skillrun.cli.loading import load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import rehearsed
@@ -35,8 +36,8 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
     phases = loaded.program.workflow.phases
     if phase not in phases:
         raise UsageError(f"`{workflow}` has no phase `{phase}`", did_you_mean(phase, phases) or allowed(phases))
-    typed = _inputs(loaded.program.workflow, given)
-    inputs, _ = checked_inputs(loaded.program, typed)
+    typed = options.paths_in_project(loaded.program.workflow, _inputs(loaded.program.workflow, given))
+    inputs, _ = checked_inputs(loaded.program, typed, project_here())
     rehearsal = asyncio.run(rehearsed(loaded, inputs, model, typed=typed))
     sent = {address: request for address, request in rehearsal.sent if address.startswith(f"{workflow}/{phase}/")}
     addresses = [address for address in sent if all(_has(address, name) for name in (step, member) if name)]

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import adoption, options
+from skillrun.cli.here import project_here
 from skillrun.cli.loading import Loaded, load, load_script, open_library, refuse
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
@@ -83,7 +84,9 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
     out, presence, preview = Output(request.json), request.presence, request.preview
     folder = options.run_folder_of(request.run, request.runs)
-    name, typed = folder.name, run_argument(folder, Path.cwd())
+    name, typed = folder.name, run_argument(folder, project_here())
+    if (project := project_here()) != Path.cwd():
+        out.note(f"project: {project}")
     library = open_library()
     _bring_forward(RunFolder(folder), library, out, preview=preview)
     state = read_state(folder)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from skillrun.cli.here import project_here
 from skillrun.cli.job import Job
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import Loaded, cache_folder, refuse
@@ -69,7 +70,7 @@ def _mention(runs: Path, name: str, out: Output) -> None:
         with suppress(SkillrunError):
             status = read_state(folder).status
             if status != "completed":
-                hint = f"`skillrun resume {run_argument(folder.resolve(), Path.cwd())}` goes on with it"
+                hint = f"`skillrun resume {run_argument(folder.resolve(), project_here())}` goes on with it"
                 out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
 
 
@@ -138,7 +139,7 @@ def _say(outcome: Outcome, folder: Path, out: Output) -> None:
         out.line(f"  {name}")
     if "usage" in summary:
         out.line(spent(summary["usage"]))
-    show = f"`skillrun show {run_argument(folder, Path.cwd())}` tells how it went"
+    show = f"`skillrun show {run_argument(folder, project_here())}` tells how it went"
     out.line(f"next: {hanging(str(outcome.next_step)) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
     out.data({**summary, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json as encoding
-from pathlib import Path
 from typing import Final
 
 import click
 
-from skillrun.cli.loading import open_library, refuse
+from skillrun.cli.loading import open_library, problems_here, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import two_columns
@@ -23,14 +22,14 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 @click.argument("name", required=False)
 @as_json
 def schema(name: str | None, json: bool) -> int:
-    out, library = Output(json), open_library(Path.cwd())
+    out, library = Output(json), open_library()
     if name is None:
         templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
         out.line(two_columns((skill, text.description) for skill, text in templates.items()))
         out.data({skill: text.description for skill, text in templates.items()})
         return 0
     text = _template(library, name)
-    refuse(library.problems, out)
+    refuse(problems_here(library), out)
     if text is None or text.output is None:
         known = [skill for skill in library.skills() if _template(library, skill) is not None]
         raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed(known))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, refuse
+from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, problems_here, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
@@ -92,7 +92,7 @@ def _named(provider: Provider) -> str:
 def _wanted(library: Library, out: Output) -> tuple[Wish, ...]:
     """What the project wants; ends the command where its files cannot be read."""
     library.config("models")
-    refuse([problem for problem in library.problems if problem.severity == "error"], out, "Nothing was changed.")
+    refuse([problem for problem in problems_here(library) if problem.severity == "error"], out, "Nothing was changed.")
     return wishes(library)
 
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import Final, Literal
 
 import click
 
-from skillrun.cli.loading import open_library, untrusted_wishes
+from skillrun.cli.here import project_here
+from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
+from skillrun.cli.problem_formats import github_command, sarif_log
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import enclosing_project
-from skillrun.language.text.diagnostics import Problem, UsageError, render_problem
+from skillrun.language.text.diagnostics import UsageError, render_problem
 
+Format = Literal["text", "json", "sarif", "github"]
+FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
 FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 
 
@@ -31,11 +34,22 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
 )
 @click.argument("path", type=click.Path(path_type=Path, exists=True), default=None, required=False)
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(FORMATS),
+    default=None,
+    help="text (the default), json (as --json), sarif (SARIF 2.1.0) or github (annotations in GitHub Actions).",
+)
 @as_json
-def validate(path: Path | None, strict: bool, json: bool) -> int:
-    out = Output(json)
+def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) -> int:
+    if json and shape not in (None, "json"):
+        raise UsageError(f"`--json` and `--format {shape}` are two shapes for one output", "leave one of them out")
+    shape = "json" if json else shape or "text"
+    out = Output(json=shape in ("json", "sarif"))
     place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (links stay as they were typed)
-    project = enclosing_project(place) or (place if place.is_dir() else place.parent)
+    project = project_here() if path is None else enclosing_project(place)
+    project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
     own = library.own(part)
@@ -50,14 +64,15 @@ def validate(path: Path | None, strict: bool, json: bool) -> int:
     ]
     errors = sum(problem.severity == "error" for problem in problems)
     warnings, files = len(problems) - errors, len(library.files) if part == "." else len(own)
-    from_here = list(_from_here(problems, project, path))
+    from_here = placed(problems, _typed(project, path))
     for problem in from_here:
-        out.line(render_problem(problem) + "\n")
+        out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
     out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
     for line in _beside(len(all_problems) - len(problems), own, project, path):
         out.note(line)
-    data = [asdict(problem) for problem in from_here]
-    out.data({"problems": data, "errors": errors, "warnings": warnings, "files": files})
+    data = {"problems": [asdict(problem) for problem in from_here]}
+    counts = {"errors": errors, "warnings": warnings, "files": files}
+    out.data(sarif_log(from_here, library.roots) if shape == "sarif" else {**data, **counts})
     return 1 if errors or (strict and warnings) else 0
 
 
@@ -67,14 +82,6 @@ def _beside(elsewhere: int, own: list[str], project: Path, path: Path | None) ->
     if elsewhere:
         return [f"note: {counted(elsewhere, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
     return [] if own else [f"note: {folder} has no file of a project ({FILES}); only the library was checked"]
-
-
-def _from_here(problems: Iterable[Problem], project: Path, path: Path | None) -> Iterable[Problem]:
-    """The problems with paths as they can be opened from where the command was typed."""
-    folder = _typed(project, path)
-    for problem in problems:
-        own = not problem.path.startswith(("~config/", "skillrun:"))
-        yield replace(problem, path=os.path.join(folder, problem.path)) if own and folder != "." else problem  # noqa: PTH118
 
 
 def _typed(project: Path, path: Path | None) -> str:

@@ -31,13 +31,13 @@ class WorkflowCommand(click.Command):
 
 def workflow_command(name: str) -> click.Command:
     """The command of a workflow; ends with the problems of its file when it cannot be read."""
-    from skillrun.cli.loading import look_for, open_library, refuse
+    from skillrun.cli.loading import look_for, open_library, problems_here, refuse
 
     library = open_library()
     look_for(name, library)
     workflow = library.workflow(name)
     if workflow is None:
-        refuse(library.problems, Output())
+        refuse(problems_here(library), Output())
         raise click.exceptions.Exit(1)
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))

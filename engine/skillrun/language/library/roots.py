@@ -3,12 +3,15 @@
 Imports nothing that the start of the command line would feel.
 """
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import skillrun
 
-_OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md", "config/*.yaml")  # files of which a project has one
+_OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md")  # files of which a project has one, or of the config
+_RUNS = ("runs/*/state.md",)
 
 
 @dataclass(frozen=True)
@@ -27,16 +30,29 @@ class Root:
 
 
 def enclosing_project(place: Path) -> Path | None:
-    """The folder with files of a project that a place lies in, or is: the nearest, none above a repository or home."""
+    """The folder of the project that a place lies in, or is, none above a repository or home.
+
+    The nearest with files of a project, or else with runs. A folder `config` is many a program's, so that only files
+    of the shipped config's names count there.
+    """
+    folders = list(_around(place))
+    config = tuple(f"config/{path.name}" for path in (package_library() / "config").glob("*.yaml"))
+    for patterns in ((*_OWN, *config), _RUNS):
+        for folder in folders:
+            if any(next(folder.glob(pattern), None) is not None for pattern in patterns):
+                return folder
+    return None
+
+
+def _around(place: Path) -> Iterator[Path]:
+    """The folders that may be the project of a place, the nearest first."""
     home = Path.home()
     for folder in (place, *place.parents):
-        if folder in (home, folder.parent):
-            return None
-        if any(next(folder.glob(pattern), None) is not None for pattern in _OWN):
-            return folder
-        if (folder / ".git").exists():
-            return None
-    return None
+        if folder in (home, home.resolve(), folder.parent):
+            return
+        yield folder
+        if os.path.lexists(folder / ".git"):
+            return
 
 
 def package_library() -> Path:

@@ -135,7 +135,7 @@ def render_problem(problem: Problem) -> str:
         lines += [f"  {excerpt}".rstrip(), f"  {' ' * caret}^"]
     if problem.hint:
         lines.append(f"hint: {problem.hint}")
-    return "\n".join(_escaped(line) for line in lines)
+    return "\n".join(escaped(line) for line in lines)
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
@@ -193,7 +193,7 @@ def _folded(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
 
 
-def _escaped(line: str) -> str:
+def escaped(line: str) -> str:
     """What a file or a path contains must not steer the terminal or reorder the line."""
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), line)
 

@@ -1,0 +1,92 @@
+"""Problems for machines: as SARIF 2.1.0, and as the commands by which a log of GitHub Actions annotates a change.
+
+Decides nothing about which problems there are, and prints nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from skillrun import __version__
+from skillrun.language.library.roots import Root
+from skillrun.language.text.diagnostics import Problem, escaped
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+HERE: Final = "%SRCROOT%"  # the folder in which the command was typed, by the name that readers of SARIF know it by
+HELP: Final = "`skillrun validate` shows the line and what is allowed there; docs/language.md has the language."
+
+
+def github_command(problem: Problem, roots: Iterable[Root]) -> str:
+    """The problem as a command in a log; one in a file of neither the project nor this folder names it in its text."""
+    path, foreign = _opened(problem.path, roots)
+    place = {} if foreign else {"file": str(path), "line": str(problem.line), "col": str(problem.column)}
+    properties = ",".join(f"{key}={_property(value)}" for key, value in {**place, "title": problem.code}.items())
+    prefix = f"{problem.path}:{problem.line}:{problem.column}: " if foreign else ""
+    return f"::{problem.severity} {properties}::{_data(prefix + problem.message, problem.hint)}"
+
+
+def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
+    """All problems as one run of the tool: their codes are its rules, and paths are relative to the current folder."""
+    codes = sorted({problem.code for problem in problems})
+    run = {
+        "tool": {"driver": {"name": "skillrun", "version": __version__, "rules": [_rule(code) for code in codes]}},
+        "invocations": [{"executionSuccessful": True}],
+        "originalUriBaseIds": {HERE: {"uri": f"{Path.cwd().as_uri()}/"}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(problem, codes.index(problem.code), roots) for problem in problems],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: str) -> dict[str, Any]:
+    """What readers want to know of a code; its own words say what it is about."""
+    words = {"text": code.replace("-", " ").capitalize()}
+    return {"id": code, "shortDescription": words, "fullDescription": words, "help": {"text": HELP}}
+
+
+def _result(problem: Problem, rule: int, roots: Iterable[Root]) -> dict[str, Any]:
+    region = {"startLine": problem.line, "startColumn": problem.column}
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": rule,
+        "level": problem.severity,
+        "message": {"text": "\n".join(_lines(problem.message, problem.hint))},
+        "locations": [
+            {"physicalLocation": {"artifactLocation": _artifact_location(problem.path, roots), "region": region}}
+        ],
+    }
+
+
+def _artifact_location(name: str, roots: Iterable[Root]) -> dict[str, str]:
+    """Relative to the current folder where the file lies in it, else the file's own address."""
+    path, _ = _opened(name, roots)
+    if path.is_absolute() or ".." in path.parts:
+        return {"uri": Path(os.path.abspath(path)).as_uri()}  # noqa: PTH100 (links stay as they were typed)
+    return {"uri": quote(os.fsencode(path)), "uriBaseId": HERE}
+
+
+def _opened(name: str, roots: Iterable[Root]) -> tuple[Path, bool]:
+    """What opens the file that a message names, and whether that is neither in the project nor below this folder."""
+    root = next((root for root in roots if root.label and name.startswith(root.label)), None)
+    if root is None:
+        return Path(name), False
+    path = root.path / name.removeprefix(root.label)
+    here = Path.cwd()
+    return (path.relative_to(here), False) if path.is_relative_to(here) else (path, True)
+
+
+def _lines(message: str, hint: str) -> list[str]:
+    return [escaped(line) for line in (message, f"hint: {hint}" if hint else "") if line]
+
+
+def _data(message: str, hint: str) -> str:
+    """The text of a command, which ends with its line: a line end in it is written as `%0A`."""
+    return "%0A".join(line.replace("%", "%25") for line in _lines(message, hint))
+
+
+def _property(value: str) -> str:
+    return escaped(value).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,307 @@
+"""What a project's CI is given: problems as SARIF and as annotations, a hook of pre-commit, a GitHub Action."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import pytest
+import yaml
+
+from skillrun.cli.loading import open_library
+from tests.acceptance.conftest import Call, Done, Make
+
+TOP = Path(__file__).parents[2]
+
+# What readers of SARIF 2.1.0 rely on, out of the official schema.
+SARIF: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["$schema", "version", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"pattern": "sarif-schema-2\\.1\\.0\\.json$"},
+        "version": {"const": "2.1.0"},
+        "runs": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"$ref": "#/$defs/run"}},
+    },
+    "$defs": {
+        "text": {
+            "type": "object",
+            "required": ["text"],
+            "additionalProperties": False,
+            "properties": {"text": {"type": "string", "minLength": 1, "pattern": r"\A[^\u0000-\u0009\u2028]*\Z"}},
+        },
+        "run": {
+            "type": "object",
+            "required": ["tool", "results", "columnKind", "originalUriBaseIds"],
+            "additionalProperties": False,
+            "properties": {
+                "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                "originalUriBaseIds": {
+                    "additionalProperties": {"required": ["uri"], "properties": {"uri": {"pattern": "^file:///.*/$"}}}
+                },
+                "invocations": {
+                    "items": {
+                        "required": ["executionSuccessful"],
+                        "additionalProperties": False,
+                        "properties": {"executionSuccessful": {"type": "boolean"}},
+                    }
+                },
+                "tool": {
+                    "required": ["driver"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "driver": {
+                            "required": ["name"],
+                            "additionalProperties": False,
+                            "properties": {
+                                "name": {"type": "string"},
+                                "version": {"type": "string"},
+                                "rules": {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/rule"}},
+                            },
+                        }
+                    },
+                },
+                "results": {"type": "array", "items": {"$ref": "#/$defs/result"}},
+            },
+        },
+        "rule": {
+            "required": ["id"],
+            "additionalProperties": False,
+            "properties": {
+                "id": {"type": "string"},
+                "shortDescription": {"$ref": "#/$defs/text"},
+                "fullDescription": {"$ref": "#/$defs/text"},
+                "help": {"$ref": "#/$defs/text"},
+            },
+        },
+        "result": {
+            "required": ["message", "ruleId", "ruleIndex", "level", "locations"],
+            "additionalProperties": False,
+            "properties": {
+                "ruleId": {"type": "string"},
+                "ruleIndex": {"type": "integer", "minimum": 0},
+                "level": {"enum": ["none", "note", "warning", "error"]},
+                "message": {"$ref": "#/$defs/text"},
+                "locations": {"minItems": 1, "maxItems": 1, "items": {"$ref": "#/$defs/location"}},
+            },
+        },
+        "location": {
+            "additionalProperties": False,
+            "required": ["physicalLocation"],
+            "properties": {
+                "physicalLocation": {
+                    "additionalProperties": False,
+                    "required": ["artifactLocation", "region"],
+                    "properties": {
+                        "artifactLocation": {
+                            "required": ["uri"],
+                            "additionalProperties": False,
+                            "properties": {"uri": {"format": "uri-reference"}, "uriBaseId": {"const": "%SRCROOT%"}},
+                        },
+                        "region": {
+                            "required": ["startLine", "startColumn"],
+                            "additionalProperties": {"type": "integer", "minimum": 1},
+                        },
+                    },
+                }
+            },
+        },
+    },
+}
+
+
+@pytest.fixture
+def broken(project: Make) -> Path:
+    """A project with one error in a file whose name wants escaping, and a hostile value in another."""
+    folder = project("greeting")
+    phase = folder / "skills" / "greeting" / "send.md"
+    phase.write_text(phase.read_text().replace("outputs:", "output:"))
+    role = '---\nname: "50%, a:b"\nskills: ["x%y\\u2028::error::z\\r\\nw"]\n---\nYou write.\n'
+    (folder / "roles" / "50%, a:b.md").write_text(role)
+    return folder
+
+
+def places(log: Any) -> list[tuple[str, str, int, int]]:
+    results = log["runs"][0]["results"]
+    locations = [(result["ruleId"], result["locations"][0]["physicalLocation"]) for result in results]
+    return [
+        (rule, place["artifactLocation"]["uri"], place["region"]["startLine"], place["region"]["startColumn"])
+        for rule, place in locations
+    ]
+
+
+@pytest.mark.row("A7")
+def test_problems_are_sarif(broken: Path, skillrun: Call) -> None:
+    done = skillrun("validate", "--format", "sarif")
+    assert done.code == 1
+    jsonschema.Draft202012Validator(SARIF).validate(done.json)
+    assert "error[unknown-key]: unknown key `output`" in done.err  # for whoever reads the log
+    (run,) = done.json["runs"]
+    assert run["originalUriBaseIds"]["%SRCROOT%"]["uri"] == f"{broken.as_uri()}/"
+    assert [run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] for result in run["results"]] == [
+        result["ruleId"] for result in run["results"]
+    ]
+    assert ("unknown-key", "skills/greeting/send.md", 6, 1) in places(done.json)
+    assert ("unknown-skill", "roles/50%25%2C%20a%3Ab.md", 3, 10) in places(done.json)
+    message = next(result["message"]["text"] for result in run["results"] if result["ruleId"] == "unknown-key")
+    assert message == "unknown key `output`\nhint: did you mean `outputs`?"
+
+
+@pytest.mark.row("A7")
+def test_sarif_without_problems_is_empty_and_its_exit_code_is_that_of_text(project: Make, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("validate", "--format", "sarif", "--strict")
+    jsonschema.Draft202012Validator(SARIF).validate(done.json)
+    assert (done.code, done.json["runs"][0]["results"]) == (0, [])
+
+
+@pytest.mark.row("A7")
+def test_columns_are_counted_in_code_points(project: Make, skillrun: Call) -> None:
+    folder = project("greeting")
+    (folder / "roles" / "writer.md").write_text('---\nname: writer\nskills: ["🎉🎉", none]\n---\nYou write.\n')
+    log = skillrun("validate", "--format", "sarif").json
+    assert log["runs"][0]["columnKind"] == "unicodeCodePoints"
+    assert ("unknown-skill", "roles/writer.md", 3, 16) in places(log)
+
+
+@pytest.mark.row("A7")
+def test_problems_are_annotations(broken: Path, skillrun: Call) -> None:
+    done = skillrun("validate", "--format", "github")
+    assert done.code == 1
+    *commands, summary = done.out.splitlines()
+    assert summary.startswith(f"{len(commands)} errors, 0 warnings in ")
+    assert (
+        "::error file=skills/greeting/send.md,line=6,col=1,title=unknown-key"
+        "::unknown key `output`%0Ahint: did you mean `outputs`?"
+    ) in commands
+    (hostile,) = (line for line in commands if "50%25" in line)
+    assert hostile.startswith(
+        "::error file=roles/50%25%2C a%3Ab.md,line=3,col=10,title=unknown-skill"
+        "::there is no skill `x%25y\\u2028::error::z\\r\\nw`%0Ahint: "
+    )
+
+
+@pytest.mark.row("A7")
+def test_warnings_are_annotated_as_such(project: Make, skillrun: Call) -> None:
+    folder = project("greeting")
+    spare = (folder / "skills" / "greeting" / "send.md").read_text()
+    (folder / "skills" / "greeting" / "spare.md").write_text(
+        spare.replace("phases.draft.outputs.words", "inputs.person")
+    )
+    done = skillrun("validate", "--format", "github")
+    assert (done.code, done.out.split(" ")[0]) == (0, "::warning")
+    assert skillrun("validate", "--format", "github", "--strict").code == 1
+    (result,) = skillrun("validate", "--format", "sarif").json["runs"][0]["results"]
+    assert result["level"] == "warning"
+
+
+@pytest.mark.row("A7")
+def test_paths_are_relative_to_where_the_command_was_typed(
+    broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(broken.parent)
+    assert "file=project/skills/greeting/send.md,line=6" in skillrun("validate", "project", "--format", "github").out
+    log = skillrun("validate", "project", "--format", "sarif").json
+    assert ("unknown-key", "project/skills/greeting/send.md", 6, 1) in places(log)
+    monkeypatch.chdir(broken / "roles")  # a file above has no relative address in SARIF
+    log = skillrun("validate", "--format", "sarif").json
+    address = (broken / "skills/greeting/send.md").as_uri()
+    assert ("unknown-key", address, 6, 1) in places(log)
+    assert "file=../skills/greeting/send.md" in skillrun("validate", "--format", "github").out
+
+
+@pytest.mark.row("A7")
+def test_a_file_of_no_project_is_named_in_the_text(
+    project: Make, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("greeting")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
+    own = tmp_path / "mine" / "skillrun" / "roles" / "poet.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("---\nname: poet\nmodel: [fast]\n---\nYou write.\n")
+    line = skillrun("validate", "--format", "github").out.splitlines()[0]
+    assert line == "::error title=type::~config/roles/poet.md:3:8: expected text"
+    assert places(skillrun("validate", "--format", "sarif").json) == [("type", own.as_uri(), 3, 8)]
+
+
+@pytest.mark.row("A7")
+def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) -> None:
+    assert skillrun("validate", "--format", "text") == skillrun("validate")
+    assert skillrun("validate", "--format", "json") == skillrun("validate", "--json")
+    assert skillrun("validate", "--format", "json", "--json").code == 1
+    done = skillrun("validate", "--json", "--format", "sarif")
+    assert (done.code, done.out) == (2, "")
+    assert "two shapes for one output" in done.err
+    assert skillrun("validate", "--format", "xml").code == 2
+    done = skillrun("validate", "--format", "sarif", "skills/greeting/draft.md")
+    assert (done.code, places(done.json)) == (0, [])
+
+
+@pytest.mark.row("A7")
+def test_the_hook_checks_the_project_when_one_of_its_files_is_committed(broken: Path, skillrun: Call) -> None:
+    (hook,) = yaml.safe_load((TOP / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["language"], hook["pass_filenames"]) == ("python", False)  # the package's command, on the project
+    program, *arguments = hook["entry"].split()
+    assert program == "skillrun"
+    assert skillrun(*arguments).code == 1
+    assert skillrun(*arguments, "skills/greeting/draft.md").code == 0
+    committed = re.compile(hook["files"])
+    shipped = {label.removeprefix("skillrun:") for label in (source.label for source in open_library().files.values())}
+    assert {name for name in shipped if not committed.search(name)} == set()
+    assert committed.search("tools/agents/workflows/greeting.md")
+    assert not any(committed.search(name) for name in ("README.md", "docs/roles/x.txt", "runs/ada/state.md"))
+
+
+@pytest.fixture
+def action(tmp_path: Path) -> Call:
+    """Runs the step of the action that checks, as a runner does, with these inputs."""
+    installed = tmp_path / "temp" / "skillrun" / "bin" / "skillrun"
+    installed.parent.mkdir(parents=True)
+    installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skillrun "$@"\n')
+    installed.chmod(0o755)
+    definition = yaml.safe_load((TOP / "action.yml").read_text())
+    step = definition["runs"]["steps"][-1]
+
+    def run(*given: str) -> Done:
+        values = {name: entry["default"] for name, entry in definition["inputs"].items()}
+        values |= dict(text.split("=", 1) for text in given)
+        own = {key: re.sub(r"\$\{\{ inputs\.(\S+) \}\}", lambda m: values[m[1]], v) for key, v in step["env"].items()}
+        environment = {**os.environ, "RUNNER_TEMP": str(tmp_path / "temp"), **own}
+        command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.mark.row("A7")
+def test_the_action_annotates_and_fails(broken: Path, action: Call) -> None:
+    done = action()
+    assert done.code == 1
+    assert "::error file=skills/greeting/send.md,line=6,col=1," in done.out
+    assert action("path=skills/greeting/draft.md").code == 0
+    done = action("path=$(touch hostile)")  # an input is no part of the script
+    assert (done.code, (broken / "hostile").exists()) == (2, False)
+
+
+@pytest.mark.row("A7")
+def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call) -> None:
+    folder = project("greeting")
+    spare = (folder / "skills" / "greeting" / "send.md").read_text()
+    (folder / "skills" / "greeting" / "spare.md").write_text(
+        spare.replace("phases.draft.outputs.words", "inputs.person")
+    )
+    assert [action().code, action("strict=").code, action("strict=true", "path=").code] == [0, 0, 1]
+    assert action("strict=yes").code == 2
+
+
+@pytest.mark.row("A7")
+def test_the_action_runs_no_container_and_installs_the_commit_that_was_named() -> None:
+    runs = yaml.safe_load((TOP / "action.yml").read_text())["runs"]
+    assert runs["using"] == "composite"
+    scripts = [step["run"] for step in runs["steps"] if "run" in step]
+    assert any("pip install" in script and '"$GITHUB_ACTION_PATH"' in script for script in scripts)
+    assert not any("${{" in script for script in scripts)  # what is filled in there would be run
