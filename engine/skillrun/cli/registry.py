@@ -20,6 +20,7 @@ COMMANDS: Final = MappingProxyType(
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
         "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save."),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
+        "test": CommandEntry("skillrun.cli.testing:test", "Run the cases of workflows, on the scripted model."),
         "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
         "graph": CommandEntry("skillrun.cli.graph:graph", "The phases of a workflow and what they need."),
         "render": CommandEntry("skillrun.cli.render:render", "A prompt exactly as it would be sent."),
