@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import load
 from skillrun.cli.printing import Output
@@ -23,8 +23,8 @@ from skillrun.runtime.inputs import checked_inputs
 
 
 @click.command(help="Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.")
-@click.argument("workflow")
-@click.argument("phase")
+@click.argument("workflow", shell_complete=completing.workflows)
+@click.argument("phase", shell_complete=completing.phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input of the workflow.")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
 from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, table, yaml_line
@@ -19,7 +19,7 @@ LONGEST: Final = 100  # characters of a value that is shown
 
 
 @click.command(help="Show RUN at a glance: phases, flags, features, warnings, what it used, what changed by hand.")
-@click.argument("run")
+@click.argument("run", shell_complete=completing.runs)
 @options.runs_folder
 @options.as_json
 def show(run: str, runs: Path, json: bool) -> int:
