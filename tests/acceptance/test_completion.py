@@ -7,10 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 
-from skillrun.cli import completing
 from skillrun.cli.main import main
 from skillrun.cli.registry import COMMANDS, VARIABLE
 from tests.acceptance.conftest import Call, Make
@@ -144,13 +142,23 @@ def test_a_description_is_one_line_of_its_own_word(
 
 
 @pytest.mark.row("A7")
-def test_phases_of_a_run_are_those_of_its_workflow(project: Make, skillrun: Call) -> None:
+def test_phases_of_a_run_are_those_of_its_workflow(project: Make, skillrun: Call, offered: Offer) -> None:
     project("greeting")
     skillrun("greeting", "Ada", "--name", "ada", "--model", "scripted:default")
-    command = click.Command("look", params=[click.Argument(["run"]), click.Argument(["phase"])])
-    with command.make_context("look", ["ada"], resilient_parsing=True) as context:
-        items = completing.phases(context, command.params[1], "")
-    assert [item.value for item in items] == ["draft", "send"]
+    assert offered("show", "ada", "") == ["draft", "send"]
+    assert offered("show", "ada", "s") == ["send"]
+    assert offered("show", "nobody", "") == []
+
+
+@pytest.mark.row("A7")
+def test_cases_are_completed(project: Make, offered: Offer) -> None:
+    folder = project("greeting") / "tests" / "greeting"
+    folder.mkdir(parents=True)
+    for name in ("loud", "quiet", "$(touch hostile)"):
+        (folder / f"{name}.md").write_text("---\n---\n")
+    assert "greeting" in offered("test", "")
+    assert offered("test", "greeting", "") == ["loud", "quiet"]
+    assert offered("test", "plan", "") == []
 
 
 @pytest.mark.row("A7")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = ("workflows", "skills", "roles", "config")
+LIBRARY = ("workflows", "skills", "roles", "config", "starters")
 
 
 @pytest.fixture(scope="module")

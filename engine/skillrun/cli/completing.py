@@ -1,4 +1,4 @@
-"""What a shell may offer for an argument: workflows, runs, phases, files; each as click's `shell_complete` wants it.
+"""What a shell may offer for an argument: workflows, runs, phases, cases; each as click's `shell_complete` wants it.
 
 Reads names alone; whether a name may be written into a command line is for `completion.py` to say.
 """
@@ -58,6 +58,14 @@ def phases_of(workflow: str, incomplete: str) -> Items:
 
     definition = open_library().workflow(workflow)
     return starting_with(incomplete, definition.phases) if definition is not None else []
+
+
+def cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """The cases of the workflow that stands before them."""
+    from skillrun.cases.reading import case_files
+
+    workflow = context.params.get("workflow")
+    return starting_with(incomplete, (case.name for case in case_files(project_here()) if case.workflow == workflow))
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:

@@ -1,0 +1,84 @@
+"""`skillrun init`: makes a folder into a project, with an example that runs. Writes over nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+import click
+
+from skillrun.cli.here import from_here
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.shipped import has_file, put, starter
+from skillrun.language.library.roots import enclosing_project
+from skillrun.language.text.diagnostics import UsageError
+
+EXAMPLE: Final = "hello.md"
+HOOK: Final = ".pre-commit-config.yaml"
+FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/")
+IGNORED: Final = frozenset(("runs", "/runs", "runs/", "/runs/"))
+
+
+@click.command(help="Make FOLDER (default: this one) into a project, with an example that runs. Writes over nothing.")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@as_json
+def init(folder: Path, json: bool) -> int:
+    out = Output(json)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", "name a folder, or none for the one that you are in")
+    around = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (a link stays as it was typed)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = starter("project", {})
+    example = not any(path.name != EXAMPLE for path in (folder / "workflows").glob("*.md"))
+    if not example:
+        files = {name: text for name, text in files.items() if not name.startswith(FOLDERS)}
+    top = _repository_above(folder)
+    if top is not None:
+        del files[HOOK]
+    written = put(folder, files)
+    left = [name for name in files if name not in written]
+    for name in written:
+        out.line(f"made        {folder / name}")
+    for name in left:
+        out.line(f"left alone  {folder / name}{_missing(folder, name)}")
+    if not example:
+        out.line("left out    the example: there are workflows here")
+    if top is not None:
+        out.line(f"left out    {HOOK}: that of a repository is in its top, {top}")
+    if around is not None:
+        out.note(f"note: this lies in the project {around}, and is one of its own")
+    steps = _next(folder, example=example and has_file(folder, f"workflows/{EXAMPLE}"))
+    out.line("next:")
+    for step in steps:
+        out.line(f"  {step}")
+    out.data({"made": written, "left_alone": left, "next": steps})
+    return 0
+
+
+def _repository_above(folder: Path) -> Path | None:
+    """The top of the repository that the folder is in; None where it is in none, or is the top."""
+    place = folder.resolve()
+    if os.path.lexists(place / ".git"):
+        return None
+    return next((above for above in place.parents if os.path.lexists(above / ".git")), None)
+
+
+def _missing(folder: Path, name: str) -> str:
+    """What a file that was left alone lacks."""
+    if name != ".gitignore":
+        return ""
+    lines = (folder / name).read_text("utf-8", errors="replace").splitlines() if (folder / name).is_file() else []
+    ignored = IGNORED & {line.strip() for line in lines}
+    return "" if ignored else ": add the line `/runs/`, since runs hold prompts and replies"
+
+
+def _next(folder: Path, *, example: bool) -> list[str]:
+    """What to type next."""
+    place = str(from_here(folder.resolve()))
+    steps = [f"cd {quote(place)}"] if place != "." else []
+    if example:
+        steps.append("skillrun hello Ada --model scripted:default")
+    return [*steps, "skillrun validate", "skillrun new workflow NAME"]

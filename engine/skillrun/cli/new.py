@@ -1,0 +1,90 @@
+"""`skillrun new`: a file to begin with, that validates as it stands. Refuses a name that is taken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import click
+
+from skillrun.cli.here import from_here, project_here
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.registry import COMMANDS
+from skillrun.cli.shipped import has_file, put, starter
+from skillrun.language.library.roots import search_path
+from skillrun.language.text.diagnostics import UsageError
+
+KINDS: Final = ("workflow", "phase", "protocol", "role")
+LONGEST: Final = 60
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+OTHER_AREAS: Final = {
+    "protocols": "`skillrun new protocol NAME` makes a protocol",
+    "system": "the engine's texts are there",
+}
+
+
+@click.command(
+    help="Make the file of a workflow (with a phase and a role), a phase (WORKFLOW/NAME), a protocol or a role, "
+    "to begin with."
+)
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@as_json
+def new(kind: str, name: str, json: bool) -> int:
+    out, project = Output(json), project_here()
+    files = starter(kind, _names(kind, name))
+    _check_free(project, kind, name, files)
+    put(project, files)
+    for path in files:
+        out.line(f"made  {from_here(project / path)}")
+    steps = _next(project, kind, name)
+    out.line("next:")
+    for step in steps:
+        out.line(f"  {step}")
+    out.data({"made": list(files), "next": steps})
+    return 0
+
+
+def _names(kind: str, name: str) -> dict[str, str]:
+    """What the words of the starter become. Raises UsageError for what is no name."""
+    area, slash, own = name.rpartition("/")
+    if kind == "phase":
+        if not slash:
+            raise UsageError(f"`{name}` does not say whose phase it is", f"`skillrun new phase WORKFLOW/{name}`")
+        if area in OTHER_AREAS:
+            raise UsageError(f"`{area}` is no workflow's folder", OTHER_AREAS[area])
+    parts = (area, own) if kind == "phase" else (name,)
+    for part in parts:
+        if not _NAME.fullmatch(part) or len(part) > LONGEST:
+            raise UsageError(
+                f"`{part}` cannot be the name of a {kind if part == parts[-1] else 'workflow'}",
+                f"small letters, digits, `-` and `_`, beginning with a letter, at most {LONGEST}: such as `first-look`",
+            )
+    if kind == "workflow" and name in COMMANDS:
+        raise UsageError(f"`{name}` is a command of skillrun", "give the workflow another name")
+    return {"AREA": area, "NAME": own}
+
+
+def _check_free(project: Path, kind: str, name: str, files: dict[str, str]) -> None:
+    """Raises UsageError where one of the files is there, here or in a place that it would override."""
+    for path in files:
+        if has_file(project, path):
+            raise UsageError(f"{from_here(project / path)} is there already", "take another name, or edit that file")
+        for root in search_path(project):
+            if (root.path / path).is_file():
+                hint = "take another name; a file of this name in the project would take its place"
+                raise UsageError(f"there is a {kind} `{name}` already: {root.label}{path}", hint)
+
+
+def _next(project: Path, kind: str, name: str) -> list[str]:
+    """What to type, or to write, next."""
+    area, _, own = name.rpartition("/")
+    use = {
+        "workflow": f'skillrun {name} "…" --model scripted:default',
+        "phase": f"add `{own}:` below `phases:` in {from_here(project / 'workflows' / f'{area}.md')}",
+        "protocol": f"seat it in a step of a phase: `panel: [ROLE, ROLE]` with `protocol: {name}`",
+        "role": f"seat it in a step of a phase: `agent: {name}`, or `agent: {name}:first`",
+    }
+    return [use[kind], "skillrun validate"]
