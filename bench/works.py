@@ -173,7 +173,7 @@ def command(*words: str) -> Subject:
 def completion(*words: str) -> Subject:
     """What a shell asks for when Tab is pressed behind these words."""
     asked = ("_SKILLRUN_COMPLETE=bash_complete", f"COMP_WORDS={' '.join(words)} ", f"COMP_CWORD={len(words)}")
-    return Subject(f"Tab behind {' '.join(words)}", (program("env"), *asked, *command(OURS).command))
+    return Subject(f"Tab behind {' '.join(words)}", ("env", *asked, *command(OURS).command))
 
 
 WORKS = (

@@ -148,6 +148,10 @@ def test_phases_of_a_run_are_those_of_its_workflow(project: Make, skillrun: Call
     assert offered("show", "ada", "") == ["draft", "send"]
     assert offered("show", "ada", "s") == ["send"]
     assert offered("show", "nobody", "") == []
+    assert offered("render", "--run", "") == ["ada"]
+    assert offered("render", "--run", "ada", "") == ["draft", "send"]
+    assert offered("render", "--run", "ada", "draft", "") == []  # a step
+    assert offered("test", "--record", "a") == ["ada"]
 
 
 @pytest.mark.row("A7")

@@ -31,11 +31,14 @@ def blocks_of(request: Request) -> list[tuple[str, list[tuple[str, Block]]]]:
 
 def prompt_lines(request: Request) -> Iterator[str]:
     """All of what is sent, below a title for each message."""
-    for title, blocks in blocks_of(request):
+    asked = [(), *(message.calls for message in request.messages)]
+    for (title, blocks), calls in zip(blocks_of(request), asked, strict=True):
         yield f"──── {title} ────"
         for _, block in blocks:
             yield block.text
             yield "──── cached up to here ────" if block.cache else ""
+        for call in calls:
+            yield f"──── calls {call.name} {json.dumps(call.arguments, ensure_ascii=False)} ────"
     if request.tools:
         yield f"──── tools: {', '.join(tool.name for tool in request.tools)} ────"
     if request.schema is not None:

@@ -19,7 +19,7 @@ from skillrun.runtime.store.conversations import FRESH, Conversation, conversati
 from skillrun.runtime.store.disk.run_folder import RunFolder
 
 MOST_NAMED: Final = 12  # addresses in a hint
-_TURN: Final = re.compile(r"(?:\d+)\.(\d+)")
+_TURN: Final = re.compile(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,12 @@ class Place:
     step: str = ""
     member: str = ""
     version: int = 0
+
+    @property
+    def turn(self) -> int:
+        """The turn that an address names; 0 where none does."""
+        turn = _TURN.fullmatch((self.step or self.phase).rpartition("/")[2])
+        return int(turn[1]) if turn is not None else 0
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.phase, self.step, self.member)))
@@ -130,7 +136,7 @@ def _is_at(conversation: Conversation, step: str) -> bool:
         return True
     wanted = step.strip("/").split("/")
     attempt = _TURN.fullmatch(wanted[-1])
-    if attempt is not None and int(attempt[1]) == conversation.attempt:
+    if attempt is not None and int(attempt[2]) == conversation.attempt:
         wanted = wanted[:-1]
     own = conversation.steps if len(wanted) == 1 else [*conversation.steps, *conversation.member.split("/")]
     starts = range(len(own) - len(wanted) + 1)

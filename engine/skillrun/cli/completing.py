@@ -41,15 +41,24 @@ def runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -
     return starting_with(incomplete, (path.parent.name for path in states))
 
 
-def phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The phases of the workflow, or of the run, that stands before them."""
-    workflow = context.params.get("workflow")
-    if not workflow and (run := context.params.get("run")):
-        from skillrun.cli.options import run_folder_of
-        from skillrun.cli.story import read_state
+def workflows_or_phases(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """The workflows; with `--run` the phases of that run, which take their place."""
+    complete = phases_of_run if context.params.get("run") else workflows
+    return complete(context, parameter, incomplete)
 
-        workflow = read_state(run_folder_of(run, _runs_folder(context))).workflow
-    return phases_of(workflow, incomplete) if workflow else []
+
+def phases_of_run(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """The phases of the workflow of the run that is named."""
+    from skillrun.cli.options import run_folder_of
+    from skillrun.cli.story import read_state
+
+    state = read_state(run_folder_of(context.params["run"], _runs_folder(context)))
+    return phases_of(state.workflow, incomplete)
+
+
+def phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """The phases of the workflow that stands before them."""
+    return [] if context.params.get("run") else phases_of(context.params["workflow"], incomplete)
 
 
 def phases_of(workflow: str, incomplete: str) -> Items:

@@ -29,7 +29,7 @@ answered, the reply. STEP is a step's id, or an address or a part of one."""
 
 @click.command(help=HELP)
 @click.argument("run", shell_complete=completing.runs)
-@click.argument("phase", default="", shell_complete=completing.phases)
+@click.argument("phase", default="", shell_complete=completing.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Of calls, all of the prompt and of what tools answered.")
