@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -272,3 +273,37 @@ def test_many_cases_are_run_beside_one_another_and_told_in_their_order(review: C
     assert [told["case"] for told in done.json["cases"]] == [f"c{number:02}" for number in range(12)]
     assert {told["case"] for told in done.json["cases"] if told["status"] == "misses"} == {"c07"}
     assert (done.json["holds"], done.json["misses"]) == (11, 1)
+
+
+@pytest.mark.row("A3")
+def test_a_report_for_ci_says_the_same_and_is_well_formed_whatever_a_text_holds(review: Call, skillrun: Call) -> None:
+    folder = review(
+        held=case(""),
+        missed=case('  artifacts: {findings.md: {contains: "a<b>]]>\\u0001\\uFFFF&", lacks: No lock}}\n'),
+        broken=case("  path: [readin]\n"),
+    )
+    done = skillrun("test", "--junit", "report.xml")
+    assert done.code == 2
+    top = ET.fromstring((folder / "report.xml").read_bytes())
+    assert (top.tag, top.get("tests"), top.get("failures"), top.get("errors")) == ("testsuites", "3", "1", "1")
+    cases = {element.get("name"): element for element in top.iter("testcase")}
+    assert {element.get("classname") for element in cases.values()} == {"review"}
+    assert list(cases["held"]) == []
+    failure = cases["missed"].find("failure")
+    assert failure is not None
+    assert "a<b>]]>" in str(failure.get("message"))
+    assert "(and 1 more)" in str(failure.get("message"))
+    assert "+- BLOCKING: No lock" in str(failure.text)
+    error = cases["broken"].find("error")
+    assert error is not None
+    assert "did you mean `reading`?" in str(error.text)
+    assert skillrun("test", "--junit", "report.xml").code == 2  # a report is written anew
+
+
+@pytest.mark.row("A3")
+def test_a_report_takes_the_place_of_nothing_else(review: Call, skillrun: Call) -> None:
+    folder = review(held=case(""))
+    done = skillrun("test", "--junit", "change.py")
+    assert (done.code, done.out, (folder / "change.py").read_text()) == (2, "", "x = 1\n")
+    assert "change.py is there, and is no report of tests" in done.err
+    assert skillrun("test", "--junit", "nowhere/report.xml").code == 2

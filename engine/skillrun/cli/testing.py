@@ -5,23 +5,26 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import click
 
 from skillrun.cases.reading import FOLDER, CaseFile, case_files, is_meant
+from skillrun.cases.reports import SUITES, data_of, junit, lines_of
 from skillrun.cases.suite import CaseResult, CheckedWorkflow, run_cases
+from skillrun.cli import options
 from skillrun.cli.loading import look_for, open_catalogue, open_library
-from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
+from skillrun.cli.recording import record
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, duration, money
 from skillrun.language.library.library import Library
-from skillrun.language.text.diagnostics import Problem, Problems, UsageError, printable, render_problem, suggest
+from skillrun.language.text.diagnostics import Problem, Problems, UsageError, render_problem, suggest
 from skillrun.language.text.source import Span
 
 BROKEN: Final = 2
+BEGINNING: Final = 200  # bytes of a report, in which it says what it is
 BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md shows one"
 
 
@@ -34,9 +37,37 @@ BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md 
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="How many at once; 0: one for each processor."
 )
-@as_json
-def test(workflow: str, names: tuple[str, ...], jobs: int, json: bool) -> int:
+@click.option(
+    "--junit",
+    "report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the results into FILE too, as JUnit XML.",
+)
+@click.option("--record", "recorded", default="", metavar="RUN", help="Make a case of RUN, and run it.")
+@click.option("--as", "name", default="", metavar="CASE", help="What that case is called; the run's name without it.")
+@options.runs_folder
+@options.as_json
+def test(
+    workflow: str,
+    names: tuple[str, ...],
+    jobs: int,
+    report: Path | None,
+    recorded: str,
+    name: str,
+    runs: Path,
+    json: bool,
+) -> int:
     out = Output(json)
+    _check_report(report)
+    if name and not recorded:
+        raise UsageError("`--as` names the case that `--record RUN` makes", "add `--record RUN`, or leave it out")
+    if recorded:
+        if workflow:
+            raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
+        folder = options.run_folder_of(recorded, runs)
+        workflow, case = record(folder, name or folder.name, out)
+        names = (case,)
     begun = time.monotonic()
     library = open_library()
     files, strays = _chosen(library, workflow, names)
@@ -48,10 +79,22 @@ def test(workflow: str, names: tuple[str, ...], jobs: int, json: bool) -> int:
         results.append(result)
         _tell(result, out)
     seconds = time.monotonic() - begun
+    if report is not None:
+        report.write_bytes(junit(results, seconds))
     counts: Counter[str] = Counter(result.status for result in results)
     out.line(f"{counted(len(results), 'case')}: {_sum(counts)} ({duration(seconds)})")
-    out.data({"cases": [_data(result) for result in results], "seconds": round(seconds, 3), **_counts(counts)})
+    out.data({"cases": [data_of(result) for result in results], "seconds": round(seconds, 3), **_counts(counts)})
     return BROKEN if counts["broken"] else 1 if counts["misses"] or counts["not-run"] else 0
+
+
+def _check_report(report: Path | None) -> None:
+    """Raises UsageError, before anything is run, where a report would stand in a place of something else."""
+    if report is None:
+        return
+    if not report.parent.is_dir():
+        raise UsageError(f"there is no folder {report.parent} for the report", "make it first")
+    if report.exists() and SUITES.encode() not in report.read_bytes()[:BEGINNING]:
+        raise UsageError(f"{report} is there, and is no report of tests", "choose another name, or move it away")
 
 
 def _chosen(library: Library, workflow: str, names: Sequence[str]) -> tuple[list[CaseFile], list[CaseResult]]:
@@ -117,13 +160,8 @@ def _tell(result: CaseResult, out: Output) -> None:
         "not-run": f"was not run: `{result.workflow}` has problems",
     }
     out.line(f"{title}: {told[result.status]}")
-    for problem in result.problems:
-        out.line(render_problem(problem) + "\n")
-    for miss in result.misses:
-        out.line(render_problem(miss.problem))
-        for line in miss.difference:
-            out.line(f"    {printable(line)}")
-        out.line()
+    for line in lines_of(result):
+        out.line(line)
 
 
 def _sum(counts: Counter[str]) -> str:
@@ -134,25 +172,3 @@ def _sum(counts: Counter[str]) -> str:
 
 def _counts(counts: Counter[str]) -> dict[str, int]:
     return {name.replace("-", "_"): counts[name] for name in ("holds", "misses", "broken", "not-run")}
-
-
-def _data(result: CaseResult) -> dict[str, Any]:
-    return {
-        "workflow": result.workflow,
-        "case": result.name,
-        "path": result.path,
-        "status": result.status,
-        "calls": result.calls,
-        "price": result.price,
-        "seconds": round(result.seconds, 3),
-        "problems": [asdict(problem) for problem in result.problems],
-        "misses": [
-            {
-                **asdict(miss.problem),
-                "expected": miss.expected,
-                "actual": miss.actual,
-                "difference": list(miss.difference),
-            }
-            for miss in result.misses
-        ],
-    }
