@@ -13,7 +13,7 @@ import click
 from skillrun.cases.reading import FOLDER, CaseFile, case_files, is_meant
 from skillrun.cases.reports import SUITES, data_of, junit, lines_of
 from skillrun.cases.suite import CaseResult, CheckedWorkflow, run_cases
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import look_for, open_catalogue, open_library
 from skillrun.cli.printing import Output
@@ -33,8 +33,8 @@ BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md 
     help="Run the cases in tests/<workflow>/<case>.md on the scripted model, which costs nothing: all, those of "
     "WORKFLOW, or those that are named. Exit code 1 when a case misses, 2 when one is broken."
 )
-@click.argument("workflow", default="")
-@click.argument("names", nargs=-1, metavar="[CASE]...")
+@click.argument("workflow", default="", shell_complete=completing.workflows)
+@click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=completing.cases)
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="How many at once; 0: one for each processor."
 )
@@ -45,7 +45,14 @@ BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md 
     metavar="FILE",
     help="Write the results into FILE too, as JUnit XML.",
 )
-@click.option("--record", "recorded", default="", metavar="RUN", help="Make a case of RUN, and run it.")
+@click.option(
+    "--record",
+    "recorded",
+    default="",
+    metavar="RUN",
+    help="Make a case of RUN, and run it.",
+    shell_complete=completing.runs,
+)
 @click.option("--as", "name", default="", metavar="CASE", help="What that case is called; the run's name without it.")
 @options.runs_folder
 @options.as_json
