@@ -18,6 +18,10 @@ COMMANDS: Final = MappingProxyType(
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates."),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
+        "eject": CommandEntry(
+            "skillrun.cli.eject:eject_command", "Copy a shipped file into the project, to change it."
+        ),
+        "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Which shipped files have changed since."),
         "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save."),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
         "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
