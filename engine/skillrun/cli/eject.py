@@ -28,8 +28,8 @@ def eject_command(path: str, json: bool) -> int:
         hint = "it takes the place of the shipped file; `skillrun outdated --diff` shows how they differ"
         raise UsageError(f"{here} is there already", hint)
     made = eject(project, name)
-    for file in made:
-        out.line(f"made  {from_here(project / file)}")
+    for path_made in made:
+        out.line(f"made  {from_here(project / path_made)}")
     out.line(f"next: edit {here}; `skillrun outdated` says when the shipped file has changed, `--merge` merges the two")
     out.data({"made": made})
     return 0
