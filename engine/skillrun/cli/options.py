@@ -81,6 +81,13 @@ trust_project = click.option(
 script = click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests.")
 model = click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")
 share = click.option("--share", is_flag=True, help="Let others read the run's files, as the umask allows.")
+version = click.option(
+    "--version",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Of several prompts that one address has had, in rounds or after edits, number N; the last one without it.",
+)
 budget = click.option(
     "--budget",
     callback=_limits,

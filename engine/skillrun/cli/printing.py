@@ -33,7 +33,8 @@ class Output:
         if self.json:
             import json
 
-            _write(sys.stdout, json.dumps(value, indent=2, default=str))
+            text = json.dumps(value, indent=2, default=str)
+            _write(sys.stdout, text.replace("\x7f", "\\u007f"))  # the one that JSON writes as it is
 
 
 def _write(stream: Any, text: str) -> None:

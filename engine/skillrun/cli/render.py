@@ -1,41 +1,110 @@
-"""`skillrun render`: a prompt exactly as it would be sent, taken from a rehearsal on the scripted model."""
+"""`skillrun render`: a prompt exactly as it would be sent, taken from a rehearsal on the scripted model, or as it was
+sent in a run, taken from its journal."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
+from skillrun.cli.call_view import blocks_of, prompt_lines
+from skillrun.cli.calls import Place, calls_of, selected
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import rehearsed
-from skillrun.cli.words import because, table
+from skillrun.cli.words import because, counted, table
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.files.definitions import Workflow
 from skillrun.language.files.places import unmarked
-from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
-from skillrun.models.messages import Request
+from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, printable
+from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import checked_inputs
 
+HELP: Final = """Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.
 
-@click.command(help="Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.")
-@click.argument("workflow")
-@click.argument("phase")
+With --run what was sent in a run: `skillrun render --run RUN PHASE [STEP] [MEMBER]`. STEP may be an address."""
+
+
+@click.command(help=HELP)
+@click.argument("workflow", shell_complete=completing.workflows_or_phases)
+@click.argument("phase", default="", shell_complete=completing.phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input of the workflow.")
 @options.model
+@click.option(
+    "--run",
+    metavar="RUN",
+    default="",
+    help="What was sent in this run; it takes the place of WORKFLOW.",
+    shell_complete=completing.runs,
+)
+@options.version
+@options.runs_folder
 @options.as_json
-def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, ...], model: str, json: bool) -> int:
-    out = Output(json)
+def render(workflow: str, phase: str, step: str, member: str, **options_given: Any) -> int:
+    out, run, version = Output(options_given["json"]), options_given["run"], options_given["version"] or 0
+    given = options_given["given"]
+    if run:
+        if given or member:
+            what = "`-i` is for a prompt that would be sent" if given else f"`{member}` is one name too many"
+            raise UsageError(what, f"`skillrun render --run {run} PHASE [STEP] [MEMBER]`")
+        folder = options.run_folder_of(run, options_given["runs"])
+        return _sent(folder, Place(workflow, phase, step, version), out)
+    if version:
+        raise UsageError("`--version` is for a prompt that was sent", "`skillrun render --run RUN PHASE STEP`")
+    return _would_be_sent(workflow, Place(phase, step, member), given, options_given["model"], out)
+
+
+def _sent(folder: Path, place: Place, out: Output) -> int:
+    """What is on record of a call that was made: the first one at the place, or the turn that is named."""
+    calls = calls_of(folder)
+    for text in calls.notes:
+        out.note(f"warning: {text}")
+    there = [(each, turn) for each in selected(calls, place) for turn in each.turns]
+    number = place.turn
+    chosen = [(each, turn) for each, turn in there if number in (0, turn.number)]
+    if not chosen:
+        last = there[-1][1].number
+        raise UsageError(f"there is no turn {number} at `{place}`", f"the last one is turn {last}")
+    (conversation, turn), others = chosen[0], [*chosen[1:], *(each for each in there if each not in chosen)]
+    several = {"version": conversation.version, "versions": conversation.versions, "round": turn.round}
+    record = {"fingerprint": turn.fingerprint, "is_exact": turn.is_exact, **several}
+    out.data({"address": turn.address, **turn.request.to_dict(), **record})
+    for line in _shown(turn.address, turn.request) if not out.json else ():
+        out.line(line)
+    if not turn.is_exact:
+        out.note("warning: this text has another fingerprint than the one it was recorded with: it was changed since")
+    if not out.json and any(_hides(block) for block in _blocks(turn.request)):
+        out.note("what a terminal would obey, or nobody sees, was sent and is not shown; `--json` has every character")
+    for _, other in others:
+        out.note(f"there is also {other.address}")
+    if not place.version and conversation.versions > 1:
+        out.note(f"{counted(conversation.versions - 1, 'earlier prompt')} at this address: `--version 1` is the first")
+    return 0
+
+
+def _blocks(request: Request) -> Iterator[Block]:
+    return (block for _, blocks in blocks_of(request) for _, block in blocks)
+
+
+def _hides(block: Block) -> bool:
+    return printable(block.text) != block.text
+
+
+def _would_be_sent(workflow: str, place: Place, given: tuple[str, ...], model: str, out: Output) -> int:
+    """A prompt of a rehearsal."""
     loaded = load(workflow, out)
     phases = loaded.program.workflow.phases
+    phase, step, member = place.phase, place.step, place.member
     if phase not in phases:
-        raise UsageError(f"`{workflow}` has no phase `{phase}`", did_you_mean(phase, phases) or allowed(phases))
+        what = f"`{workflow}` has no phase `{phase}`" if phase else "a phase has to be named"
+        raise UsageError(what, did_you_mean(phase, phases) or allowed(phases))
     typed = options.paths_in_project(loaded.program.workflow, _inputs(loaded.program.workflow, given))
     inputs, _ = checked_inputs(loaded.program, typed, project_here())
     rehearsal = asyncio.run(rehearsed(loaded, inputs, model, typed=typed))
@@ -49,7 +118,7 @@ def render(workflow: str, phase: str, step: str, member: str, given: tuple[str, 
     if not addresses:
         raise SkillrunError(f"no prompt of `{phase}` is at `{step}/{member}`".replace("/`", "`"), allowed(sent))
     out.data({"address": addresses[0], **sent[addresses[0]].to_dict()})
-    for line in _shown(addresses[0], sent[addresses[0]]) if not json else ():
+    for line in _shown(addresses[0], sent[addresses[0]]) if not out.json else ():
         out.line(line)
     for other in addresses[1:]:
         out.note(f"there is also {other}")
@@ -75,20 +144,8 @@ def _has(address: str, name: str) -> bool:
 
 def _shown(address: str, request: Request) -> Iterator[str]:
     yield f"{address} · {request.model} · at most {request.max_tokens:,} tokens of reply"
-    messages = [(message.role, message.blocks) for message in request.messages]
-    parts = [block for _, several in (("", request.system), *messages) for block in several if block.part]
+    parts = [block for block in _blocks(request) if block.part]
     yield from table(
         ("part", "tokens"), [[block.part, f"{estimate_tokens(block.text):,}"] for block in parts], right=(1,)
     )
-    for title, blocks in (("system", request.system), *messages):
-        yield f"──── {title} ────"
-        for block in blocks:
-            yield block.text
-            yield "──── cached up to here ────" if block.cache else ""
-    if request.tools:
-        yield f"──── tools: {', '.join(tool.name for tool in request.tools)} ────"
-    if request.schema is not None:
-        import json
-
-        yield "──── shape of the reply ────"
-        yield json.dumps(request.schema, indent=2, ensure_ascii=False)
+    yield from prompt_lines(request)

@@ -8,27 +8,76 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
+from skillrun.cli.call_view import calls_table, conversation_data, conversation_lines
+from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
 from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, table, yaml_line
-from skillrun.language.text.diagnostics import hanging
+from skillrun.language.text.diagnostics import UsageError, hanging
+from skillrun.runtime.store.conversations import Conversation
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
 LONGEST: Final = 100  # characters of a value that is shown
 
 
-@click.command(help="Show RUN at a glance: phases, flags, features, warnings, what it used, what changed by hand.")
-@click.argument("run")
+HELP: Final = """Show RUN at a glance: phases, flags, features, warnings, what it used, what changed by hand.
+
+With PHASE the calls that were made there; with STEP, and MEMBER, each of them: the prompt by its parts, what tools
+answered, the reply. STEP is a step's id, or an address or a part of one."""
+
+
+@click.command(help=HELP)
+@click.argument("run", shell_complete=completing.runs)
+@click.argument("phase", default="", shell_complete=completing.phases_of_run)
+@click.argument("step", default="")
+@click.argument("member", default="")
+@click.option("--full", is_flag=True, help="Of calls, all of the prompt and of what tools answered.")
+@options.version
 @options.runs_folder
 @options.as_json
-def show(run: str, runs: Path, json: bool) -> int:
+def show(run: str, phase: str, step: str, member: str, full: bool, version: int | None, runs: Path, json: bool) -> int:
     out = Output(json)
-    record = story(options.run_folder_of(run, runs))
+    folder = options.run_folder_of(run, runs)
+    if phase:
+        return _show_calls(folder, run, Place(phase, step, member, version or 0), out, full=full)
+    if full or version:
+        raise UsageError("`--full` and `--version` are for the calls of a phase", f"`skillrun show {run} PHASE`")
+    record = story(folder)
     out.data(record)
     for line in _lines(record) if not json else ():
         out.line(line)
     return 0
+
+
+def _show_calls(folder: Path, typed: str, place: Place, out: Output, *, full: bool) -> int:
+    """The calls at a place; those of a whole phase in a table, unless there is one alone."""
+    calls = calls_of(folder)
+    for text in calls.notes:
+        out.note(f"warning: {text}")
+    there = selected(calls, place)
+    out.data({"run": calls.name, "is_held": calls.is_held, "calls": [_data(calls, each) for each in there]})
+    if out.json:
+        return 0
+    if len(there) > 1 and not place.step and "/" not in place.phase:
+        for line in calls_table(there, is_held=calls.is_held):
+            out.line(line)
+        out.line()
+        out.line(f"a call: `skillrun show {typed} {place.phase} STEP [MEMBER]`")
+    else:
+        for number, each in enumerate(there):
+            if number:
+                out.line()
+                out.line("─" * 80)
+            for line in conversation_lines(each, calls.dropped_of(each), full=full, is_held=calls.is_held):
+                out.line(line)
+    if not place.version and (earlier := sum(each.versions - 1 for each in there)):
+        out.note(f"{counted(earlier, 'earlier prompt')} at the same address: `--version 1` is the first")
+    return 0
+
+
+def _data(calls: RunCalls, conversation: Conversation) -> dict[str, Any]:
+    return conversation_data(conversation, calls.dropped_of(conversation))
 
 
 def _lines(record: Mapping[str, Any]) -> list[str]:

@@ -69,9 +69,17 @@ class Block:
     """The prompt up to and including this block is worth keeping in the provider's cache."""
     part: str = ""
     """What it is in the prompt, for people who look at it."""
+    left_out: tuple[str, ...] = ()
+    """What it has no room for, in words, for them too."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text, "cache": self.cache, **({"part": self.part} if self.part else {})}
+        part = {"part": self.part} if self.part else {}
+        left_out = {"left_out": list(self.left_out)} if self.left_out else {}
+        return {"text": self.text, "cache": self.cache, **part, **left_out}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Block:
+        return cls(data["text"], data.get("cache", False), data.get("part", ""), tuple(data.get("left_out", ())))
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,10 @@ class ToolCall:
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "extra" or value}
+
+    def fingerprint(self) -> str:
+        """By which its result is on record."""
+        return Request("tool", (), (Message("tool", (), (self,)),), 0).fingerprint()
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,11 @@ class Message:
     def to_dict(self) -> dict[str, Any]:
         calls = [call.to_dict() for call in self.calls]
         return {**vars(self), "blocks": [block.to_dict() for block in self.blocks], "calls": calls}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Message:
+        calls = tuple(ToolCall(**call) for call in data.get("calls", ()))
+        return cls(data["role"], tuple(map(Block.from_dict, data["blocks"])), calls, data.get("call_id", ""))
 
 
 @dataclass(frozen=True)
@@ -167,6 +184,20 @@ class Request:
             "temperature": self.temperature,
             **({"answer_now": True} if self.answer_now else {}),
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Request:
+        """The request that `to_dict` was made of, with its fingerprint; keys of other records are passed over."""
+        return cls(
+            data["model"],
+            tuple(map(Block.from_dict, data["system"])),
+            tuple(map(Message.from_dict, data["messages"])),
+            data["max_tokens"],
+            tuple(ToolSpec(**tool) for tool in data["tools"]),
+            data.get("schema"),
+            data.get("temperature"),
+            data.get("answer_now", False),
+        )
 
 
 @dataclass(frozen=True)

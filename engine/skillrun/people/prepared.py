@@ -178,7 +178,7 @@ class Prepared:
 def read_answers(path: Path) -> Prepared:
     """The prepared answers of a file. Raises SkillrunError with everything that is wrong with it."""
     problems = Problems()
-    entries = read_yaml(path, problems, _read)
+    entries = read_yaml(path, problems, read_prepared)
     if problems.errors:
         text = "\n".join(map(render_problem, problems))
         raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"mend {path}, then run again")
@@ -195,7 +195,7 @@ def _each_time(written: PreparedEntry, question: Question) -> tuple[PreparedAnsw
     return None if is_multiple(question) and written.plain else written.items
 
 
-def _read(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
+def read_prepared(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
     """The answers of a file by their keys; what is none, nor a list of answers, is reported where it stands."""
     reader = Reader(problems, literal=True)
     mapping = as_mapping(node, problems)

@@ -106,9 +106,19 @@ async def run_again(session: Session, folder: RunFolder, journal: Journal, input
     return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
 
 
-async def rehearse(session: Session, inputs: Mapping[str, object], *, base: RunFolder | None = None) -> Outcome:
-    """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing."""
-    files, journal = MemoryFiles(runs=session.runs), MemoryJournal()
+async def rehearse(
+    session: Session,
+    inputs: Mapping[str, object],
+    *,
+    base: RunFolder | None = None,
+    files: MemoryFiles | None = None,
+    state: State | None = None,
+) -> Outcome:
+    """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing.
+
+    What it writes is in `files`, for who wants to look; one from nothing begins with `state`, where that is given.
+    """
+    files, journal = files or MemoryFiles(runs=session.runs), MemoryJournal()
     if base is not None:
         base.copy_files(files)
         journal = base.journal_to_read()
@@ -118,7 +128,7 @@ async def rehearse(session: Session, inputs: Mapping[str, object], *, base: RunF
         if not is_sealed(session.program, written, session.project):
             admitted(replace(session, adopt=bool(session.adopt)), state)
     else:
-        store, state, log = RunStore(files, journal), initial_state(session, inputs), []
+        store, state, log = RunStore(files, journal), state or initial_state(session, inputs), []
     state.budget = {}
     run_ = _opened(session, store, journal, state, log)
     await _pin(run_)

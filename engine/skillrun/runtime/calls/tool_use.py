@@ -7,7 +7,7 @@ from skillrun.language.files.verbs import LOOKUP
 from skillrun.language.templates.functions import untrusted
 from skillrun.language.text.border import clean
 from skillrun.language.types.schemas import quoted
-from skillrun.models.messages import Block, Message, Request, ToolCall
+from skillrun.models.messages import Block, Message, ToolCall
 from skillrun.runtime.calls.lookup import look_up
 from skillrun.runtime.calls.member_request import MemberRequest
 from skillrun.runtime.calls.reads import Lines, lines_shown
@@ -47,7 +47,7 @@ async def _use(
         return f"error: you have no tool {quoted(tool.name)}; there are {', '.join(offered)}"
     run = phase.run
     where = f"{address}/{tool.id}"
-    fingerprint = Request("tool", (), (Message("tool", (), (tool,)),), 0).fingerprint()
+    fingerprint = tool.fingerprint()
     known = run.journal.find("tool", where, fingerprint)
     if known is None:
         if tool.name == LOOKUP:

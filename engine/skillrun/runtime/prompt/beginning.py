@@ -44,7 +44,8 @@ class PromptBlocks:
 def pieces_at(pieces: Sequence[Piece], level: int) -> PromptBlocks:
     at_level = [(piece.title, *piece.at(level)) for piece in pieces]
     return PromptBlocks(
-        tuple(Block(text, part=title) for title, text, _ in at_level), [left for *_, left in at_level if left]
+        tuple(Block(text, part=title, left_out=(left.amount,) if left else ()) for title, text, left in at_level),
+        [left for *_, left in at_level if left],
     )
 
 
@@ -125,7 +126,10 @@ class Opening:
             "records": self.phase.run.program.records,
         }
         names["on_record"] = _on_record(self.phase, names)
-        pack = Block(template(self.phase.run, "system/context-pack", names), cache=True, part="on record")
+        without = tuple(map(str, left_out[len(documents_shown.left_out) :]))
+        pack = Block(
+            template(self.phase.run, "system/context-pack", names), cache=True, part="on record", left_out=without
+        )
         done = Block(
             template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria"
         )

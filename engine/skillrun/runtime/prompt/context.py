@@ -72,8 +72,9 @@ def request_going_on(frame: Frame, step: Step, seated: Seated, parts: PromptPart
     heard = {
         _title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks
     }
-    texts = [text for piece in parts.material if heard.get(_title(text := piece.at(WHOLE)[0])) != text]
-    final = Message("user", (*map(Block, texts), Block(_task(frame.run, parts.task), cache=True)))
+    pieces = [(piece.title, piece.at(WHOLE)[0]) for piece in parts.material]
+    told = [Block(text, part=title) for title, text in pieces if heard.get(_title(text)) != text]
+    final = Message("user", (*told, Block(_task(frame.run, parts.task), cache=True, part="task")))
     system, messages = shared_by_all(phase).system, (*earlier, final)
     if room := asked.room(system, messages):
         return Request(asked.resolved.model, system, messages, room, schema=parts.schema, goes_on=True)

@@ -60,11 +60,16 @@ class LeftOut:
     sections: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return f"{self.title}: {self.amount}"
+
+    @property
+    def amount(self) -> str:
+        """How much of how much, and below which headings, in words."""
         names = [in_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
         much = f"about {self.tokens:,} of {self.of:,} tokens" if self.tokens < self.of else f"{self.of:,} tokens, all"
-        return f"{self.title}: {much}{places}"
+        return f"{much}{places}"
 
 
 @dataclass(frozen=True)

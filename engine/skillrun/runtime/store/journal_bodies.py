@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from skillrun.language.types import records
 from skillrun.language.types.records import Number, Whole, closed
-from skillrun.models.messages import Stop
+from skillrun.models.messages import MessageRole, Stop
 from skillrun.people.answers import Answer, QuestionRecord
 
 Verdict = Literal["found", "missing", "withheld"]
@@ -21,6 +21,44 @@ class CallBody(TypedDict):
     name: str
     arguments: dict[str, object]
     extra: NotRequired[dict[str, object]]
+
+
+class BlockBody(TypedDict):
+    """A paragraph of a prompt; see `models.messages.Block`."""
+
+    text: str
+    cache: NotRequired[bool]
+    part: NotRequired[str]
+    left_out: NotRequired[list[str]]
+
+
+class MessageBody(TypedDict):
+    role: MessageRole
+    blocks: list[BlockBody]
+    calls: NotRequired[list[CallBody]]
+    call_id: NotRequired[str]
+
+
+@closed
+class ToolSpecBody(TypedDict):
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+class SentBody(TypedDict):
+    """A request before it goes out; see `models.messages.Request`. Only who shows it looks whether it fits."""
+
+    model: str
+    system: list[BlockBody]
+    messages: list[MessageBody]
+    max_tokens: int
+    tools: list[ToolSpecBody]
+    schema: NotRequired[dict[str, object] | None]
+    temperature: NotRequired[float | None]
+    answer_now: NotRequired[bool]
+    round: NotRequired[str]
+    attempt: NotRequired[Whole]
 
 
 @closed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,8 @@ _PERMISSIONS: Final = (
     "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
 )
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
+TRIES: Final = 20  # copies of a journal that somebody writes
+BETWEEN: Final = 0.05  # seconds
 _UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
 
 
@@ -152,6 +155,33 @@ def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJourna
     folder = tree_of(run_folder)
     if FolderLease(folder).is_held():
         raise held_error(folder)
+    try:
+        return _copied(folder, fits)
+    except SkillrunError:
+        if FolderLease(folder).is_held():  # since it was looked at; the copy is of two moments
+            raise held_error(folder) from None
+        raise
+
+
+def read_so_far(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
+    """What the journal of a run holds by now, also while a process adds to it; see `read_journal`.
+
+    A copy that was made while the log was moved into the database is of two moments, which its chain tells: it is made
+    again. One whose chain is whole, with no fewer records than were witnessed before, is the journal of a moment.
+    """
+    folder = tree_of(run_folder)
+    for _ in range(TRIES):
+        try:
+            return _copied(folder, fits)
+        except SkillrunError:
+            if not FolderLease(folder).is_held():
+                raise
+            time.sleep(BETWEEN)
+    raise held_error(folder)
+
+
+def _copied(folder: Tree, fits: Fits) -> MemoryJournal:
+    """The verified journal, from a copy of its files. Raises SkillrunError."""
     place = folder.path / JOURNAL
     check_journal_files(folder)
     witness = witness_of(folder)
@@ -159,11 +189,7 @@ def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJourna
     with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
         try:
             index = verify(journal_copy(folder, Path(private)), witness, place, rows.append)
-        except (sqlite3.Error, OSError, SkillrunError) as error:
-            if FolderLease(folder).is_held():  # since it was looked at; the copy is of two moments
-                raise held_error(folder) from None
-            if isinstance(error, SkillrunError):
-                raise
+        except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
     return MemoryJournal(rows, index, fits, doubts(folder, witness, index))
 

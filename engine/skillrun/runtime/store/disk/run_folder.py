@@ -13,7 +13,7 @@ from skillrun.runtime.errors import file_trouble
 from skillrun.runtime.store.chained import KEPT
 from skillrun.runtime.store.disk.atomic import share
 from skillrun.runtime.store.disk.folder import FolderFiles, check_folder
-from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
+from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal, read_so_far
 from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
 from skillrun.runtime.store.disk.migration import migrate, old_state
 from skillrun.runtime.store.disk.run_names import existing, new_folder
@@ -104,6 +104,10 @@ class RunFolder:
     def journal_to_read(self) -> MemoryJournal:
         """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
         return read_journal(self._tree, body_fits)
+
+    def journal_so_far(self) -> MemoryJournal:
+        """The journal for who only looks, as far as it has come where a process has the run. Raises SkillrunError."""
+        return read_so_far(self._tree, body_fits)
 
     def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:
         """Artifacts, summaries and state; without a journal they can be looked at."""

@@ -1,0 +1,106 @@
+"""Whether what a case names is there: inputs, phases, questions, models, folders. Makes of it what can be run.
+
+Reads the workflow's program; runs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from skillrun.cases.definitions import Case
+from skillrun.language.check.program import Program
+from skillrun.language.library.lookups import Lookups
+from skillrun.language.text import source
+from skillrun.language.text.diagnostics import Problems, UsageError, suggest
+from skillrun.language.text.reading import read_source
+from skillrun.language.text.source import Span, plain
+from skillrun.people.prepared import Prepared
+from skillrun.people.refusal import check_answers
+from skillrun.runtime.inputs import checked_inputs
+
+_NAMED: Final = re.compile(r"`([^`]+)`")
+_BETWEEN: Final = re.compile(r"; (?=`)")  # two errors, each of which begins with a name
+
+
+@dataclass(frozen=True)
+class ReadyCase:
+    """A case that can be run: with the workflow's inputs, the folder that it takes for the project, and the texts of
+    the files that something is to be equal to."""
+
+    case: Case
+    inputs: Mapping[str, Any]
+    project: Path
+    files: Mapping[str, str]
+
+
+def ready_case(case: Case, program: Program, project: Path, problems: Problems) -> ReadyCase | None:
+    """The case with what it names; None where something of it is not there, which is reported at its place."""
+    before = len(problems)
+    folder = project / "tests" / case.workflow
+    place = folder / case.project if case.project else project
+    if not place.is_dir() or not place.resolve().is_relative_to(project.resolve()):
+        _report(case, problems, "folder", f"there is no folder {place} in the project", "project")
+        place = project
+    if case.model and (wrong := Lookups(program.library).models.wrong(case.model)):
+        _report(case, problems, wrong.code, wrong.message, "model", hint=wrong.hint)
+    _check_phases(case, program, problems)
+    for problem in check_answers(program, Prepared(case.answers)):
+        problems.add(problem)
+    files = _files(case, folder, project, problems)
+    inputs = _inputs(case, program, place, problems)
+    return ReadyCase(case, inputs, place, files) if len(problems) == before or not problems.errors else None
+
+
+def _inputs(case: Case, program: Program, project: Path, problems: Problems) -> dict[str, Any]:
+    """The inputs with their defaults; what is wrong with one is told where it stands."""
+    node = case.front.get("inputs")
+    given: dict[str, Any] = plain(node) or {} if isinstance(node, source.Mapping) else {}
+    known = [field.name for field in program.workflow.inputs]
+    for name in given.keys() - set(known):
+        message = f"`{case.workflow}` has no input `{name}`"
+        _report(case, problems, "unknown-input", message, "inputs", name, hint=suggest(name, known))
+    try:
+        return checked_inputs(program, {name: given[name] for name in given if name in known}, project)[0]
+    except UsageError as error:
+        for text in _BETWEEN.split(error.message):
+            named = _NAMED.match(text)
+            _report(case, problems, "input", text, "inputs", named[1] if named else "", hint=error.next_step)
+    return {}
+
+
+def _check_phases(case: Case, program: Program, problems: Problems) -> None:
+    phases = program.workflow.phases
+    for wanted in case.expected:
+        named = wanted.wanted if wanted.kind == "path" else (wanted.subject,) if wanted.kind in _OF_PHASES else ()
+        for name in named:
+            if name not in phases:
+                message = f"`{case.workflow}` has no phase `{name}`"
+                span = case.front.place("expect", wanted.kind, name) or wanted.span
+                problems.report(span, "unknown-phase", message, suggest(name, phases))
+
+
+_OF_PHASES: Final = ("outputs", "flags")
+
+
+def _files(case: Case, folder: Path, project: Path, problems: Problems) -> dict[str, str]:
+    """The texts of the files that `equals` names."""
+    texts: dict[str, str] = {}
+    for wanted in case.expected:
+        if wanted.test == "equals":
+            own = Problems()
+            file = read_source(folder / wanted.wanted, wanted.wanted, own, inside=project)
+            for problem in own:
+                problems.report(wanted.span, problem.code, f"{wanted.wanted}: {problem.message}", problem.hint)
+            texts[wanted.wanted] = file.text if file is not None else ""
+    return texts
+
+
+def _report(case: Case, problems: Problems, code: str, message: str, *path: str, hint: str = "") -> None:
+    """Report what is wrong at the key that the path leads to, or at the nearest above it that is there."""
+    places = (case.front.place(*path[:length]) for length in range(len(path), 0, -1))
+    span: Span = next((place for place in places if place is not None), case.span)
+    problems.report(span, code, message, hint)

@@ -1,0 +1,105 @@
+"""How what came of cases is told: as lines, as plain data, and as JUnit XML. Prints and writes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any, Final
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from skillrun.cases.comparing import Miss
+from skillrun.cases.suite import CaseResult
+from skillrun.language.text.diagnostics import Problem, printable, render_problem
+
+SUITES: Final = "testsuites"
+_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # no XML 1.0 can hold them
+
+
+def lines_of(result: CaseResult) -> Iterator[str]:
+    """What is wrong with a case and what it misses, each with its place; an empty line behind each."""
+    for problem in result.problems:
+        yield from (render_problem(problem), "")
+    for miss in result.misses:
+        yield from (*_miss_lines(miss), "")
+
+
+def data_of(result: CaseResult) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "workflow": result.workflow,
+        "case": result.name,
+        "path": result.path,
+        "status": result.status,
+        "calls": result.calls,
+        "price": result.price,
+        "seconds": round(result.seconds, 3),
+        "problems": [asdict(problem) for problem in result.problems],
+        "misses": [
+            {
+                **asdict(miss.problem),
+                "expected": miss.expected,
+                "actual": miss.actual,
+                "difference": list(miss.difference),
+            }
+            for miss in result.misses
+        ],
+    }
+
+
+def junit(results: Iterable[CaseResult], seconds: float) -> bytes:
+    """JUnit XML as CI servers read it: a suite for each workflow; a miss is a failure, what could not run an error."""
+    suites: defaultdict[str, list[CaseResult]] = defaultdict(list)
+    for result in results:
+        suites[result.workflow].append(result)
+    everything = [result for suite in suites.values() for result in suite]
+    top = Element(SUITES, {"name": "skillrun", **_numbers(everything, seconds)})
+    for name, suite in suites.items():
+        times = sum(result.seconds for result in suite)
+        element = SubElement(top, "testsuite", {"name": _text(name), **_numbers(suite, times)})
+        for result in suite:
+            _add(element, result)
+    indent(top)
+    written: bytes = tostring(top, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
+
+
+def _numbers(results: Iterable[CaseResult], seconds: float) -> dict[str, str]:
+    statuses = [result.status for result in results]
+    errors = statuses.count("broken") + statuses.count("not-run")
+    numbers = {"tests": len(statuses), "failures": statuses.count("misses"), "errors": errors}
+    return {**{name: str(number) for name, number in numbers.items()}, "time": f"{seconds:.3f}"}
+
+
+def _add(suite: Element, result: CaseResult) -> None:
+    place = {"classname": result.workflow, "name": result.name, "file": result.path, "time": f"{result.seconds:.3f}"}
+    case = SubElement(suite, "testcase", {name: _text(value) for name, value in place.items()})
+    warnings = [problem for problem in result.problems if problem.severity == "warning"]
+    if result.status == "misses":
+        blocks = ["\n".join(_miss_lines(miss)) for miss in result.misses]
+        _say(case, "failure", result.misses[0].problem, len(blocks), blocks)
+    elif result.status == "broken":
+        errors = [problem for problem in result.problems if problem.severity == "error"]
+        _say(case, "error", errors[0], len(errors), [render_problem(problem) for problem in errors])
+    elif result.status == "not-run":
+        message = f"`{result.workflow}` has problems: `skillrun validate` shows them"
+        SubElement(case, "error", {"type": "not-run", "message": _text(message)})
+    if warnings:
+        SubElement(case, "system-out").text = _text("\n\n".join(map(render_problem, warnings)))
+
+
+def _say(case: Element, tag: str, first: Problem, number: int, blocks: Iterable[str]) -> None:
+    """One element, since readers of JUnit XML take one: its message is the first, its text all of them."""
+    more = f" (and {number - 1} more)" if number > 1 else ""
+    element = SubElement(case, tag, {"type": first.code, "message": _text(f"{first.message}{more}")})
+    element.text = _text("\n\n".join(blocks))
+
+
+def _miss_lines(miss: Miss) -> Iterator[str]:
+    yield render_problem(miss.problem)
+    yield from (f"    {printable(line)}" for line in miss.difference)
+
+
+def _text(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

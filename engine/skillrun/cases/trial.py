@@ -1,0 +1,133 @@
+"""Runs a case in memory on the scripted model: no key is read, nothing is sent, and nothing is kept.
+
+Owns the circumstances of such a run, which are the same on every machine. What is expected of it is for `comparing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skillrun.cases.checking import ReadyCase
+from skillrun.cases.definitions import Reply
+from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.check.program import Program
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.models.catalogue import Catalogue
+from skillrun.models.messages import Block, Request
+from skillrun.models.scripted import ScriptedGateway
+from skillrun.people.person import Person
+from skillrun.people.prepared import Prepared
+from skillrun.runtime.events import CallEnded, Event, PhaseStarted
+from skillrun.runtime.outcome import Outcome
+from skillrun.runtime.run import Session
+from skillrun.runtime.session import initial_state, rehearse
+from skillrun.runtime.store.artifact_names import SUMMARIES
+from skillrun.runtime.store.files import folders
+from skillrun.runtime.store.memory import MemoryFiles
+from skillrun.runtime.store.run_store import RunStore
+from skillrun.runtime.store.state import STATE
+from skillrun.runtime.store.summary import Summary
+
+NO_KEY = "no key"  # what stands in every variable of a key, so that names mean what they do where all are set
+
+
+@dataclass
+class Trial:
+    """What came of a run: how it ended, the phases in their order, what was sent, and what was written.
+
+    `price` is None where one of the models has none.
+    """
+
+    outcome: Outcome
+    path: list[str] = field(default_factory=list)
+    sent: list[tuple[str, Request]] = field(default_factory=list)
+    price: float | None = 0.0
+    artifacts: dict[str, str] = field(default_factory=dict)
+    summaries: Mapping[str, Summary] = field(default_factory=dict)
+    untaken: list[Reply] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
+
+
+async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Trial:
+    """The run of a case, to where it ends."""
+    case = ready.case
+    environ = {provider.key: NO_KEY for provider in catalogue.providers.values() if provider.key}
+    gateway = ScriptedGateway([reply.rule for reply in case.replies], catalogue.price)
+    prepared = Prepared(case.answers)
+    person = Person(prepared, None, attended=False)
+    listener = _Listener()
+    session = Session(
+        program,
+        catalogue,
+        gateway,
+        person,
+        [listener.heard],
+        environ,
+        ready.project,
+        override=case.model,
+        typed=case.input_names,
+    )
+    files = MemoryFiles()
+    files.path = Path(case.run.name)
+    try:
+        state = initial_state(session, ready.inputs)
+        state.started_at, state.environment = case.run.started_at, case.run.environment
+        outcome = await rehearse(session, ready.inputs, files=files, state=state)
+    except SkillrunError as error:  # it could not be begun
+        outcome = Outcome("failed", str(error))
+    trial = Trial(outcome, listener.path, gateway.sent, listener.price)
+    store = RunStore(files)
+    names = {name: store.summaries.readable(name) for name in program.workflow.phases}
+    trial.summaries = {name: summary for name, summary in names.items() if summary is not None}
+    trial.artifacts = {name: files.read(name).decode("utf-8", "replace") for name in _artifacts(files)}
+    rules = zip(case.replies, gateway.rules, strict=True)
+    trial.untaken = [reply for reply, rule in rules if not rule.taken and rule.times != 0]
+    trial.unasked = prepared.unused()
+    return trial
+
+
+def prompt_text(request: Request) -> str:
+    """What a model was sent, as one text: its paragraphs, with an empty line between two of them."""
+    return "\n\n".join(block.text for block in _blocks(request))
+
+
+def prompt_parts(request: Request) -> dict[str, int]:
+    """The tokens of a prompt by its parts, in their order."""
+    parts: dict[str, int] = {}
+    for block in _blocks(request):
+        parts[block.part or "other"] = parts.get(block.part or "other", 0) + estimate_tokens(block.text)
+    return parts
+
+
+def _blocks(request: Request) -> Iterator[Block]:
+    yield from request.system
+    for message in request.messages:
+        yield from message.blocks
+
+
+def _artifacts(files: MemoryFiles) -> Iterator[str]:
+    """The names of what the run has written, but its state and its summaries; earlier rounds and forms with it."""
+    for folder in folders(files):
+        if folder.partition("/")[0] == SUMMARIES:
+            continue
+        for leaf, kind in files.entries(folder):
+            name = leaf if folder == "." else f"{folder}/{leaf}"
+            if kind == "file" and name != STATE:
+                yield name
+
+
+class _Listener:
+    """What the events of a run say of its path and its price; phases of a workflow that a phase runs do not count."""
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.price: float | None = 0.0
+
+    def heard(self, event: Event) -> None:
+        if isinstance(event, PhaseStarted) and "/" not in event.phase:
+            self.path.append(event.phase)
+        elif isinstance(event, CallEnded) and not event.error:
+            known = self.price is not None and event.price is not None
+            self.price = (self.price or 0) + (event.price or 0) if known else None

@@ -1,0 +1,358 @@
+"""Any call of any run, looked at from outside: `show RUN PHASE`, `render --run`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.models.messages import Request
+from skillrun.runtime.store.disk.journal import SqliteJournal
+from tests.acceptance.conftest import Call, Done
+
+pytestmark = pytest.mark.row("A2")
+
+PART = "## Part\n\nSomething was found and is said here. Something else as well.\n\n"
+FILES = {
+    "workflows/w.md": """---
+name: w
+description: Looks, and judges.
+inputs: {request: string, repo: path, letter?: string}
+repository: "{{ inputs.repo }}"
+phases:
+  ask:
+  look:
+  judge:
+---
+## Preamble
+You are careful.
+""",
+    "skills/w/ask.md": "---\nkind: phase\nsteps: [{say: Nobody is asked here.}]\n---\n",
+    "skills/w/look.md": """---
+kind: phase
+steps:
+  - id: seen
+    agent: [looker:close, looker:far]
+    at_least: 1
+    material: {The letter: "{{ inputs.letter }}"}
+  - id: talks
+    repeat:
+      - {id: seen-again, agent: clerk, fresh: true}
+    until: pass.index > 1
+    at_most: 2
+---
+## seen
+Look.
+
+## seen-again
+Look again, a {{ pass.index }}. time.
+""",
+    "skills/w/judge.md": """---
+kind: phase
+steps:
+  - {id: verdict, agent: clerk, output: {score: integer 1..5, why?: string}}
+  - {when: verdict.data.score < 3, goto: judge, at_most: 1}
+---
+## verdict
+Judge, in round {{ run.round }}.
+""",
+    "roles/looker.md": (
+        "---\nname: looker\ndescription: Looks.\ntools: [Read, Grep]\n"
+        "variants: {close: near, far: away}\n---\nYou look.\n"
+    ),
+    "roles/clerk.md": "---\nname: clerk\ndescription: Judges.\n---\nYou judge.\n",
+    "config/models.yaml": "models: {'scripted:default': {window: 6000, max_output: 1000}}\n",
+    "code/a.py": "".join(f"line_{number} = {number}\n" for number in range(40)),
+    "letter.md": "# Letter\n\n" + 300 * PART,
+}
+REPLIES: list[dict[str, Any]] = [
+    {"address": "*/seen/looker:close/1.1", "calls": [{"name": "Read", "arguments": {"path": "a.py"}}]},
+    {"address": "*/seen/looker:close/2.1", "text": "It is code.\x1b[31m\nerror: not a line of the program's"},
+    {"address": "*/seen/looker:far/*", "fail": "other", "message": "too far away"},
+    {"address": "*/verdict/*/1.1", "text": "I will not say.", "times": 1},
+    {"address": "*/verdict/*/2.1", "data": {"score": 1}, "times": 1},
+    {"address": "*/verdict/*", "data": {"score": 4, "why": "it was mended"}},
+]
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in {**FILES, "replies.yaml": json.dumps(REPLIES)}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def begin(skillrun: Call, library: Path, name: str = "it", *more: str) -> Done:
+    letter = (library / "letter.md").read_text()
+    given = ("see", "--repo", "code", "--letter", letter, "--model", "scripted:default", "--script", "replies.yaml")
+    return skillrun("w", *given, "--name", name, "--unattended", *more)
+
+
+@pytest.fixture
+def run(library: Path, skillrun: Call) -> Path:
+    """A run with tools, a failed member, a loop, a repair and a second round."""
+    done = begin(skillrun, library)
+    assert done.code == 0, done
+    return library / "runs" / "it"
+
+
+def the_call(done: Done) -> Any:
+    assert done.code == 0, done
+    (call,) = done.json["calls"]
+    return call
+
+
+def test_a_phase_is_a_table_of_its_calls(run: Path, skillrun: Call) -> None:
+    lines = skillrun("show", "it", "look").out.splitlines()
+    names = [line.split("  ")[0] for line in lines[1:6]]
+    assert names == [
+        "seen/looker:close",
+        "seen/looker:far",
+        "seen/looker:far, attempt 2",
+        "talks#1/seen-again@1/clerk",
+        "talks#2/seen-again@1/clerk",
+    ]
+    failed = "failed: too far away"
+    assert [line.split("  ")[-1] for line in lines[1:5]] == ["answered", failed, failed, "answered"]
+    assert lines[1].split()[2] == "2", "a turn with a tool, and the reply"
+
+
+def test_a_call_is_shown_by_its_parts(run: Path, skillrun: Call) -> None:
+    call = the_call(skillrun("show", "it", "look", "seen", "close", "--json"))
+    names = [part["part"] for part in call["parts"]]
+    assert names == ["preamble", "request", "on record", "criteria", "The letter", "task", "role", "tools"]
+    parts = {part["part"]: part for part in call["parts"]}
+    assert parts["preamble"]["text"] == "You are careful."
+    assert parts["task"]["text"].endswith("Look.")
+    assert "You look." in parts["role"]["text"]
+    assert all(part["tokens"] > 0 for part in parts.values() if part["text"])
+    (left_out,) = parts["The letter"]["left_out"]
+    assert re.match(r"about [\d,]+ of [\d,]+ tokens, under Part", left_out)
+    lines = skillrun("show", "it", "look", "seen", "close").out.splitlines()
+    assert lines[0] == "look: seen/looker:close · scripted:default"
+    assert lines[1] == "w/look/seen/looker:close/2.1 · answered"
+    assert any(line.startswith("    left out: about ") for line in lines)
+    assert ["task", f"{parts['task']['tokens']:,}"] in [line.split()[:2] for line in lines]
+
+
+def test_tools_come_with_arguments_and_results(run: Path, skillrun: Call) -> None:
+    call = the_call(skillrun("show", "it", "look", "seen", "close", "--json"))
+    (use,) = call["turns"][0]["tools"]
+    assert (use["tool"], use["arguments"]) == ("Read", {"path": "a.py"})
+    assert "line_39 = 39" in use["result"]
+    assert call["usage"]["input"] == sum(turn["usage"]["input"] for turn in call["turns"])
+    brief = skillrun("show", "it", "look", "seen", "close").out
+    assert 'tool Read: {"path": "a.py"}\n' in brief
+    assert "line_39" not in brief
+    assert "more lines" in brief
+    assert "line_39" in skillrun("show", "it", "look", "seen", "close", "--full").out
+
+
+def test_what_a_model_says_is_no_line_of_the_programs(run: Path, skillrun: Call) -> None:
+    out = skillrun("show", "it", "look", "seen", "close").out
+    assert "\n  It is code.\n  error: not a line of the program's\n" in out
+    assert "\x1b" not in out
+
+
+def test_a_member_that_failed_says_why(run: Path, skillrun: Call) -> None:
+    assert "failed: too far away" in skillrun("show", "it", "look", "seen", "far").out.splitlines()[1]
+    call = the_call(skillrun("show", "it", "look", "seen/looker:far/1.2", "--json"))
+    assert call["attempt"] == 2
+    assert (call["status"], call["reply"]) == ("failed", None)
+    assert call["turns"][0]["failed"] == "too far away"
+
+
+def test_a_repair_is_shown_with_what_it_says(run: Path, skillrun: Call) -> None:
+    call = the_call(skillrun("show", "it", "judge", "verdict", "--version", "1", "--json"))
+    first, second = call["turns"]
+    assert (first["reply"], first["asks_again"]) == ("I will not say.", "")
+    assert "score" in second["asks_again"]
+    assert json.loads(call["reply"]) == {"score": 1}
+    lines = skillrun("show", "it", "judge", "verdict", "--version", "1").out.splitlines()
+    assert "asked again:" in lines
+    assert lines.index("asked again:") < lines.index('  {"score": 1}')
+
+
+def test_a_prompt_of_a_later_round_is_the_next_version(run: Path, skillrun: Call) -> None:
+    done = skillrun("show", "it", "judge", "verdict")
+    assert done.out.splitlines()[0] == "judge: verdict/clerk, version 2 of 2 · round 2 · scripted:default"
+    assert "--version 1" in done.err
+    call = the_call(skillrun("show", "it", "judge", "verdict", "--json"))
+    assert (call["round"], call["version"], len(call["turns"])) == ("2", 2, 1), "the repair was of the first"
+    assert "mended" in call["reply"]
+    refused = skillrun("show", "it", "judge", "verdict", "--version", "3")
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: there are versions 1 to 2; 1 is the first")
+
+
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [
+        (("look", "seen-again"), 2),
+        (("look", "talks"), 2),
+        (("look", "talks#2"), 1),
+        (("look", "talks#2/seen-again"), 1),
+        (("look", "talks/seen-again/clerk"), 2),
+        (("look", "talks#1/seen-again/clerk/1.1"), 1),
+        (("w/look/talks#1/seen-again/clerk/1.1",), 1),
+        (("look/talks#1",), 1),
+        (("look", "seen"), 3),
+        (("look", "seen", "looker"), 3),
+        (("look", "seen", "far"), 2),
+        (("look", "seen/looker:far/1.2"), 1),
+    ],
+)
+def test_a_step_is_its_id_or_an_address(run: Path, skillrun: Call, place: tuple[str, ...], number: int) -> None:
+    done = skillrun("show", "it", *place, "--json")
+    assert done.code == 0, done
+    assert len(done.json["calls"]) == number
+
+
+@pytest.mark.parametrize(
+    ("place", "message", "hint"),
+    [
+        (("lok",), "it has no phase `lok`", "did you mean `look`?"),
+        (("ask",), "`ask` of it has made no call", "calls are in look, judge"),
+        (("look", "sean"), "no call of `look` in it is at `sean`", "did you mean `seen`?"),
+        (("look", "seen", "near"), "no call of `look` in it is at `seen/near`", "allowed: seen/looker:close"),
+        (("look", "talks#3"), "no call of `look` in it is at `talks#3`", "did you mean `talks#"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(
+    run: Path, skillrun: Call, place: tuple[str, ...], message: str, hint: str
+) -> None:
+    done = skillrun("show", "it", *place)
+    error, help_ = done.err.splitlines()[-2:]
+    assert (done.code, error) == (2, f"error: {message}")
+    assert help_.startswith(f"hint: {hint}")
+
+
+def test_full_and_version_want_a_phase(run: Path, skillrun: Call) -> None:
+    for option in (("--full",), ("--version", "1")):
+        assert skillrun("show", "it", *option).code == 2
+
+
+def test_a_run_is_looked_at_without_its_project(
+    run: Path, tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = skillrun("show", "it", "look", "seen", "close").out
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(run, elsewhere / "copy")
+    for name in ("workflows", "skills", "roles"):
+        shutil.rmtree(tmp_path / name)
+    monkeypatch.chdir(elsewhere)
+    assert skillrun("show", "./copy", "look", "seen", "close").out == expected
+    before = {path: path.stat().st_mtime_ns for path in (elsewhere / "copy").rglob("*")}
+    skillrun("show", "./copy", "look")
+    assert {path: path.stat().st_mtime_ns for path in (elsewhere / "copy").rglob("*")} == before
+
+
+def test_a_run_without_its_journal_says_so(run: Path, skillrun: Call) -> None:
+    shutil.rmtree(run / ".run")
+    done = skillrun("show", "it", "look")
+    assert done.code == 1
+    assert "has no journal" in done.err
+
+
+def test_what_is_no_request_is_not_shown_and_told(run: Path, skillrun: Call) -> None:
+    with closing(SqliteJournal.open(run)) as journal:
+        body = next(iter(journal.entries("sent"))).body
+        asyncio.run(
+            journal.record("sent", "w/look/seen/looker:close/1.1", "f", {**body, "messages": [{"role": "user"}]})
+        )
+        asyncio.run(journal.record("sent", "nowhere", "f", body))
+    done = skillrun("show", "it", "look")
+    assert done.code == 0, done
+    assert "2 records of requests are none that a run writes" in done.err
+
+
+def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillrun: Call) -> None:
+    slow = [{"address": "*/talks*", "delay": 60}, *REPLIES]
+    (library / "replies.yaml").write_text(json.dumps(slow))
+    letter = ("--letter", "short", "--model", "scripted:default", "--script", "replies.yaml", "--name", "it")
+    command = [sys.executable, "-m", "skillrun", "w", "see", "--repo", "code", *letter, "--unattended"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + 60
+            out = ""
+            while "talks#1" not in out and time.monotonic() < until:
+                time.sleep(0.1)
+                out = skillrun("show", "it", "look").out
+            assert "talks#1/seen-again@1/clerk" in out
+            assert "no answer so far" in out
+            assert "It is code." in skillrun("show", "it", "look", "seen", "close").out
+            assert "made no call" in skillrun("show", "it", "judge").err
+        finally:
+            process.kill()
+    assert "no answer came" in skillrun("show", "it", "look", "talks").out, "nobody runs it any more"
+
+
+def test_what_was_sent_is_had_again_byte_for_byte(run: Path, skillrun: Call) -> None:
+    with closing(SqliteJournal.open(run)) as journal:
+        sent = {(entry.address, entry.fingerprint): entry.body for entry in journal.entries("sent")}
+    again = skillrun("render", "--run", "it", "look", "seen/looker:close/2.1", "--json").json
+    body = sent[again["address"], again["fingerprint"]]
+    assert {key: again[key] for key in body} == body
+    assert again["is_exact"] is True
+    assert Request.from_dict(again).fingerprint() == again["fingerprint"]
+    out = skillrun("render", "--run", "it", "look", "seen", "close").out
+    for message in again["messages"][:1]:
+        assert all(f"\n{block['text']}\n" in out for block in message["blocks"])
+    assert out.startswith("w/look/seen/looker:close/1.1 · scripted:default")
+
+
+def test_a_later_turn_has_the_calls_and_results_before_it(run: Path, skillrun: Call) -> None:
+    done = skillrun("render", "--run", "it", "look", "seen/looker:close/2.1")
+    assert '──── calls Read {"path": "a.py"} ────' in done.out
+    assert "line_39 = 39" in done.out
+    assert done.err.splitlines() == ["there is also w/look/seen/looker:close/1.1"]
+    refused = skillrun("render", "--run", "it", "look", "seen/looker:close/7.1")
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: the last one is turn 2")
+
+
+def test_what_was_sent_stays_though_the_files_are_other_ones_now(run: Path, skillrun: Call) -> None:
+    before = skillrun("render", "--run", "it", "judge", "verdict", "--version", "1").out
+    assert "Judge, in round 1." in before
+    (Path.cwd() / "skills/w/judge.md").unlink()
+    (Path.cwd() / "workflows/w.md").write_text("broken")
+    assert skillrun("render", "--run", "it", "judge", "verdict", "--version", "1").out == before
+    assert "Judge, in round 2." in skillrun("render", "--run", "it", "judge", "verdict").out
+
+
+def test_a_request_that_was_changed_on_record_is_told(run: Path, skillrun: Call) -> None:
+    with closing(SqliteJournal.open(run)) as journal:
+        entry = next(entry for entry in journal.entries("sent") if "verdict" in entry.address)
+        body = {**entry.body, "system": [{"text": "You are careless."}]}
+        asyncio.run(journal.record("sent", "w/judge/other/clerk/1.1", entry.fingerprint, body))
+    done = skillrun("render", "--run", "it", "judge", "other")
+    assert (done.code, "another fingerprint" in done.err) == (0, True)
+    assert "another fingerprint" not in skillrun("render", "--run", "it", "judge", "verdict").err
+
+
+def test_what_a_terminal_would_obey_is_in_the_json_alone(run: Path, skillrun: Call) -> None:
+    with closing(SqliteJournal.open(run)) as journal:
+        body = {**next(iter(journal.entries("sent"))).body, "system": [{"text": "red \x1b[31m\x7f"}]}
+        asyncio.run(journal.record("sent", "w/look/red/clerk/1.1", Request.from_dict(body).fingerprint(), body))
+    place = ("render", "--run", "it", "look", "red")
+    shown, whole = skillrun(*place), skillrun(*place, "--json")
+    assert "\x1b" not in shown.out
+    assert "is not shown; `--json` has every character" in shown.err
+    assert Request.from_dict(whole.json).fingerprint() == whole.json["fingerprint"]
+
+
+def test_options_of_the_one_are_none_of_the_other(run: Path, skillrun: Call) -> None:
+    assert skillrun("render", "--run", "it", "look", "-i", "request=x").code == 2
+    assert skillrun("render", "--run", "it", "look", "seen", "close", "more").code == 2
+    assert skillrun("render", "w", "look", "--version", "1").code == 2
+    nameless = skillrun("render", "w")
+    assert (nameless.code, nameless.err.splitlines()[-1]) == (2, "hint: allowed: ask, look, judge")

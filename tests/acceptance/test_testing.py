@@ -1,0 +1,309 @@
+"""`skillrun test`: cases of workflows on the scripted model, and what is said of those that miss or are broken."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+Call = Callable[..., Any]
+TOP = Path(__file__).parents[2]
+_FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+SAFETY = "review/reading/review/reviewer:safety/1.1"
+REPLIES = """replies:
+  - {address: "*/reviewer:safety/*", data: {findings: [{title: No lock, severity: BLOCKING}]}}
+  - {address: "*/reviewer:clarity/*", data: {findings: []}}
+"""
+
+
+@pytest.fixture
+def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """The project of the README, with the cases that are given by name."""
+
+    def make(**cases: str) -> Path:
+        folder = tmp_path / "project"
+        files = dict(_FILE.findall((TOP / "README.md").read_text(encoding="utf-8")))
+        files |= {f"tests/review/{name}.md": f"---\n{text}---\n" for name, text in cases.items()}
+        for name, text in {**files, "change.py": "x = 1\n"}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        monkeypatch.chdir(folder)
+        return folder
+
+    return make
+
+
+def case(expect: str, more: str = "", inputs: str = "{change: change.py, strict: true}") -> str:
+    return f"inputs: {inputs}\n{REPLIES}{more}expect:\n  outcome: failed\n{expect}"
+
+
+def misses(done: Any) -> list[tuple[str, list[str]]]:
+    """The messages of a case's misses, with the difference of each."""
+    [told] = done.json["cases"]
+    return [(miss["message"], miss["difference"]) for miss in told["misses"]]
+
+
+@pytest.mark.row("A3")
+def test_the_page_says_what_comes_of_its_case(review: Call, skillrun: Call) -> None:
+    folder, page = review(), (TOP / "docs" / "testing.md").read_text(encoding="utf-8")
+    [(name, text)] = _FILE.findall(page)
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text(text)
+    held, missed = _CONSOLE.findall(page)
+    done = skillrun("test")
+    assert done.code == 0, done.out
+    figures = re.compile(r"\d+\.\d+")  # seconds, and dollars by today's prices
+    assert figures.sub("0.1", done.out) == figures.sub("0.1", held.removeprefix("$ skillrun test\n"))
+    (folder / name).write_text(text.replace("what can be abused", "what can be harmed"))
+    done = skillrun("test", "review", "blocked")
+    assert (done.code, done.out.split("\n\n")[0] + "\n") == (1, missed)
+
+
+@pytest.mark.row("A3")
+def test_a_case_that_holds_needs_no_key_and_leaves_nothing_behind(review: Call, skillrun: Call) -> None:
+    folder = review(blocked=case("  path: [reading]\n"))
+    before = sorted(folder.rglob("*"))
+    assert skillrun("test").code == 0
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.row("A3")
+@pytest.mark.parametrize(
+    ("expect", "message", "difference"),
+    [
+        ("  path: [reading, verdict]\n", "the run took another path", ["-verdict"]),
+        ("  artifacts: {findings.md: {contains: No lokc}}\n", "`findings.md` does not contain `No lokc`", ["-No lokc"]),
+        (
+            "  artifacts: {findings.md: {lacks: No lock}}\n",
+            "contains `No lock`, which is not",
+            ["+- BLOCKING: No lock"],
+        ),
+        ("  artifacts: {findings.md: {matches: '^- MINOR'}}\n", "`findings.md` has nothing that matches", []),
+        (
+            "  artifacts: {findings.md: {equals: kept/findings.md}}\n",
+            "`findings.md` is not equal to kept/findings.md",
+            ["-- MINOR"],
+        ),
+        ("  artifacts: {findings.md: false}\n", "`findings.md` was written, and is not expected", []),
+        ("  artifacts: [verdict.md]\n", "`verdict.md` was not written", []),
+        ("  calls: 3\n", "calls made: 2; expected: 3", [SAFETY]),
+        ("  calls: {'*:safety/*': {at_least: 2}}\n", "calls made at `*:safety/*`: 1; expected: at least 2", [SAFETY]),
+        ("  price: 0.0001\n", "at most $0.0001 are expected", []),
+        ("  flags: {reading: {degraded: true}}\n", "`reading` has no summary: it has not ended", []),
+        (
+            "  prompts: {'*:safety/*': {contains: for what can be harmed}}\n",
+            f"the prompt at `{SAFETY}` does not contain `for what can be harmed`",
+            ["+Report what is wrong with the change for what can be abused or lost."],
+        ),
+        ("  prompts: {'*:safety/*': {lacks: abused}}\n", "contains `abused`, which is not expected", []),
+        ("  prompts: {'*:safety/*': {at_most: 20}}\n", "and at most 20 are expected", ["task: 19 tokens"]),
+        ("  prompts: {'*:safty/*': {at_most: 20}}\n", "no call is at `*:safty/*`", []),
+    ],
+)
+def test_a_miss_says_what_was_expected_and_what_there_is(
+    review: Call, skillrun: Call, expect: str, message: str, difference: list[str]
+) -> None:
+    folder = review(blocked=case(expect))
+    (folder / "tests" / "review" / "kept").mkdir()
+    (folder / "tests" / "review" / "kept" / "findings.md").write_text("# Findings\n- MINOR: No lock\n")
+    done = skillrun("test", "review", "blocked", "--json")
+    assert done.code == 1
+    [(told, lines)] = misses(done)
+    assert message in told
+    assert all(any(line.startswith(part) for line in lines) for part in difference), lines
+    assert done.json["cases"][0]["misses"][0]["line"] == 8
+
+
+@pytest.mark.row("A3")
+def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(review: Call, skillrun: Call) -> None:
+    review(blocked=f"inputs: {{change: change.py, strict: true}}\n{REPLIES}expect: {{path: [reading]}}\n")
+    done = skillrun("test", "--json")
+    assert done.code == 1
+    assert misses(done) == [("the run is expected to be completed, and is failed: a blocking finding", [])]
+
+
+@pytest.mark.row("A3")
+@pytest.mark.parametrize(
+    ("broken", "place", "words"),
+    [
+        (case("").replace("change:", "chang:"), "2:10", "`review` has no input `chang`"),
+        (case("").replace("strict: true", "strict: maybe"), "2:29", "`strict` is `maybe`"),
+        (case("").replace("expect:", "expects:"), "6:1", "did you mean `expect`?"),
+        (case("  path: [readin]\n"), "8:9", "did you mean `reading`?"),
+        (case("  flags: {readin: {a: 1}}\n"), "8:11", "did you mean `reading`?"),
+        (case("  artifacts: {a.md: {contain: x}}\n"), "8:22", "did you mean `contains`?"),
+        (case("  artifacts: {a.md: {matches: '('}}\n"), "8:31", "is not a regular expression"),
+        (case("  artifacts: {a.md: {equals: gone.md}}\n"), "8:30", "gone.md: the file cannot be read"),
+        (case("  artifacts: {a.md: {equals: ../../../outside.md}}\n"), "8:30", "leads out of the project"),
+        (case("").replace("data:", "datta:", 1), "4:38", "did you mean `data`?"),
+        (case("", more="model: scriptd:x\n"), "6:1", "there is no provider `scriptd`"),
+        (case("", more="project: nowhere\n"), "6:1", "there is no folder"),
+        (case("").replace("outcome: failed", "outcome: fail"), "7:12", "did you mean `failed`?"),
+    ],
+)
+def test_a_broken_case_is_shown_with_its_place_and_the_others_are_run(
+    review: Call, skillrun: Call, broken: str, place: str, words: str
+) -> None:
+    folder = review(broken=broken, blocked=case(""))
+    (folder.parent / "outside.md").write_text("secret")
+    done = skillrun("test")
+    assert done.code == 2
+    assert f"tests/review/broken.md:{place}: error[" in done.out
+    assert words in done.out
+    assert "review/blocked: holds" in done.out
+
+
+@pytest.mark.row("A3")
+def test_a_case_that_names_no_workflow_is_an_error_and_other_files_are_none(review: Call, skillrun: Call) -> None:
+    folder = review(blocked=case(""))
+    for name, text in {"reviw/x.md": "---\nexpect: {calls: 1}\n---\n", "unit/notes.md": "# Notes\n"}.items():
+        (folder / "tests" / name).parent.mkdir()
+        (folder / "tests" / name).write_text(text)
+    done = skillrun("test")
+    assert done.code == 2
+    assert "tests/reviw/x.md:1:1: error[unknown-workflow]: no workflow is called `reviw`" in done.out
+    assert "did you mean `review`?" in done.out
+    assert "notes" not in done.out
+
+
+@pytest.mark.row("A3")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("reviw",), "did you mean `review`?"),
+        (("review", "blockd"), "did you mean `blocked`?"),
+        (("plan",), "`plan` has no case in tests/plan/"),
+    ],
+)
+def test_what_is_named_and_is_not_there(review: Call, skillrun: Call, arguments: tuple[str, ...], words: str) -> None:
+    review(blocked=case(""))
+    done = skillrun("test", *arguments)
+    assert done.code == 2
+    assert words in done.err
+
+
+@pytest.mark.row("A3")
+def test_a_project_without_cases_is_told_how_to_begin(review: Call, skillrun: Call) -> None:
+    review()
+    done = skillrun("test")
+    assert done.code == 2
+    assert "there is no case in tests/" in done.err
+    assert "docs/testing.md" in done.err
+
+
+@pytest.mark.row("A3")
+def test_the_cases_of_a_workflow_with_problems_are_not_run(review: Call, skillrun: Call) -> None:
+    folder = review(blocked=case(""))
+    phase = folder / "skills" / "review" / "reading.md"
+    phase.write_text(phase.read_text().replace("review.data", "review.dat"))
+    done = skillrun("test")
+    assert done.code == 1
+    assert "did you mean `data`?" in done.err
+    assert "review/blocked: was not run" in done.out
+
+
+@pytest.mark.row("A3")
+def test_answers_lead_and_a_question_without_one_waits(project: Call, skillrun: Call) -> None:
+    folder = project("visit")
+    (folder / "tests" / "visit").mkdir(parents=True)
+    (folder / "tests" / "visit" / "lake.md").write_text(
+        "---\nanswers: {where: the lake}\nexpect:\n  path: [choose, plan, check, plan, check]\n"
+        "  artifacts: {visit.md: true, round-1/visit.md: true}\n"
+        "  prompts: {'visit/plan/steps/*': {contains: the lake}}\n---\n"
+    )
+    (folder / "tests" / "visit" / "nobody.md").write_text("---\nexpect: {outcome: waiting, path: [choose]}\n---\n")
+    done = skillrun("test", "visit")
+    assert done.code == 0, done.out
+
+
+@pytest.mark.row("A3")
+def test_replies_and_answers_that_nobody_took_are_warned_of(review: Call, skillrun: Call) -> None:
+    text = case("", more="answers: {size: large}\n").replace("*/reviewer:clarity/*", "*/reviewer:clarty/*")
+    review(blocked=text)
+    done = skillrun("test")
+    assert done.code == 0
+    assert "blocked.md:5:5: warning[untaken]: no call has taken this reply" in done.out
+    assert "blocked.md:6:11: warning[untaken]: no question has taken the answer `size`" in done.out
+
+
+@pytest.mark.row("A3")
+def test_what_a_run_says_of_itself_is_the_case_s_and_the_machine_s_keys_do_not_count(
+    review: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-nobody")
+    folder = review()
+    phase = folder / "skills" / "review" / "reading.md"
+    strong = "{{ run.models.strong | default('none') }}"
+    said = f"# Findings\n{{{{ run.name }}}}, {{{{ run.started_at }}}}, {{{{ run.environment }}}}, {strong}"
+    phase.write_text(phase.read_text().replace("# Findings", said))
+    (folder / "tests" / "review").mkdir(parents=True)
+    for name, run, words in (
+        ("plain", "{}", "run, 2026-01-01T00:00:00Z, terminal, anthropic:"),
+        ("own", "{name: dark, started_at: today, environment: ci}", "dark, today, ci, anthropic:"),
+    ):
+        text = case(f"  artifacts: {{findings.md: {{contains: '{words}'}}}}\n", more=f"run: {run}\n")
+        (folder / "tests" / "review" / f"{name}.md").write_text(f"---\n{text}---\n")
+    done = skillrun("test")
+    assert done.code == 0, done.out
+
+
+@pytest.mark.row("A3")
+def test_a_case_can_bring_the_project_that_the_run_reads(review: Call, skillrun: Call) -> None:
+    folder = review()
+    (folder / "tests" / "review" / "shelf").mkdir(parents=True)
+    (folder / "tests" / "review" / "shelf" / "new.py").write_text("lock.acquire()\n")
+    text = case(
+        "  prompts: {'*:safety/*': {contains: lock.acquire}}\n", "project: shelf\n", "{change: new.py, strict: true}"
+    )
+    (folder / "tests" / "review" / "own.md").write_text(f"---\n{text}---\n")
+    done = skillrun("test")
+    assert done.code == 0, done.out
+
+
+@pytest.mark.row("A3")
+def test_many_cases_are_run_beside_one_another_and_told_in_their_order(review: Call, process: Call) -> None:
+    review(**{f"c{number:02}": case("  calls: 2\n" if number != 7 else "  calls: 3\n") for number in range(12)})
+    done = process("test", "--jobs", "3", "--json")
+    assert done.code == 1
+    assert [told["case"] for told in done.json["cases"]] == [f"c{number:02}" for number in range(12)]
+    assert {told["case"] for told in done.json["cases"] if told["status"] == "misses"} == {"c07"}
+    assert (done.json["holds"], done.json["misses"]) == (11, 1)
+
+
+@pytest.mark.row("A3")
+def test_a_report_for_ci_says_the_same_and_is_well_formed_whatever_a_text_holds(review: Call, skillrun: Call) -> None:
+    folder = review(
+        held=case(""),
+        missed=case('  artifacts: {findings.md: {contains: "a<b>]]>\\u0001\\uFFFF&", lacks: No lock}}\n'),
+        broken=case("  path: [readin]\n"),
+    )
+    done = skillrun("test", "--junit", "report.xml")
+    assert done.code == 2
+    top = ET.fromstring((folder / "report.xml").read_bytes())
+    assert (top.tag, top.get("tests"), top.get("failures"), top.get("errors")) == ("testsuites", "3", "1", "1")
+    cases = {element.get("name"): element for element in top.iter("testcase")}
+    assert {element.get("classname") for element in cases.values()} == {"review"}
+    assert list(cases["held"]) == []
+    failure = cases["missed"].find("failure")
+    assert failure is not None
+    assert "a<b>]]>" in str(failure.get("message"))
+    assert "(and 1 more)" in str(failure.get("message"))
+    assert "+- BLOCKING: No lock" in str(failure.text)
+    error = cases["broken"].find("error")
+    assert error is not None
+    assert "did you mean `reading`?" in str(error.text)
+    assert skillrun("test", "--junit", "report.xml").code == 2  # a report is written anew
+
+
+@pytest.mark.row("A3")
+def test_a_report_takes_the_place_of_nothing_else(review: Call, skillrun: Call) -> None:
+    folder = review(held=case(""))
+    done = skillrun("test", "--junit", "change.py")
+    assert (done.code, done.out, (folder / "change.py").read_text()) == (2, "", "x = 1\n")
+    assert "change.py is there, and is no report of tests" in done.err
+    assert skillrun("test", "--junit", "nowhere/report.xml").code == 2
