@@ -15,6 +15,7 @@ COMMANDS: Final = MappingProxyType(
         "runs": CommandEntry("skillrun.cli.runs:runs", "List the runs."),
         "show": CommandEntry("skillrun.cli.show:show", "One run at a glance."),
         "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run."),
+        "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one."),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates."),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
