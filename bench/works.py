@@ -170,6 +170,12 @@ def command(*words: str) -> Subject:
     return Subject(" ".join(words), (str(path), *words[1:]))
 
 
+def completion(*words: str) -> Subject:
+    """What a shell asks for when Tab is pressed behind these words."""
+    asked = ("_SKILLRUN_COMPLETE=bash_complete", f"COMP_WORDS={' '.join(words)} ", f"COMP_CWORD={len(words)}")
+    return Subject(f"Tab behind {' '.join(words)}", ("env", *asked, *command(OURS).command))
+
+
 WORKS = (
     Work(
         "chain",
@@ -210,12 +216,20 @@ WORKS = (
         (
             command("skillrun", "--help"),
             command("skillrun", "list"),
+            completion("skillrun", "show"),
+            completion("skillrun", "plan", "--mode"),
             command("python", "-c", "pass"),
             command("pre-commit", "--version"),
             command("nox", "--version"),
             command("check-jsonschema", "--version"),
         ),
-        (Figure("time", "ms", (Target(150, "skillrun --help"), Target(150, "skillrun list"))),),
+        (
+            Figure(
+                "time",
+                "ms",
+                (Target(150, "skillrun --help"), Target(150, "skillrun list"), Target(150, "Tab behind skillrun show")),
+            ),
+        ),
         start_up,
     ),
     Work(

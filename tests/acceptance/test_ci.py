@@ -257,22 +257,32 @@ def test_the_hook_checks_the_project_when_one_of_its_files_is_committed(broken: 
 
 @pytest.fixture
 def action(tmp_path: Path) -> Call:
-    """Runs the step of the action that checks, as a runner does, with these inputs."""
+    """Runs the steps of the action behind that which installs, as a runner does, with these inputs."""
     installed = tmp_path / "temp" / "skillrun" / "bin" / "skillrun"
     installed.parent.mkdir(parents=True)
     installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skillrun "$@"\n')
     installed.chmod(0o755)
     definition = yaml.safe_load((TOP / "action.yml").read_text())
-    step = definition["runs"]["steps"][-1]
+    install, *steps = (step for step in definition["runs"]["steps"] if "run" in step)
+    assert "pip install" in install["run"]
 
     def run(*given: str) -> Done:
         values = {name: entry["default"] for name, entry in definition["inputs"].items()}
         values |= dict(text.split("=", 1) for text in given)
-        own = {key: re.sub(r"\$\{\{ inputs\.(\S+) \}\}", lambda m: values[m[1]], v) for key, v in step["env"].items()}
-        environment = {**os.environ, "RUNNER_TEMP": str(tmp_path / "temp"), **own}
-        command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        return Done(done.returncode, done.stdout, done.stderr)
+        outputs = []
+        for step in steps:
+            if step.get("if", "true") not in ("true", f"inputs.test == '{values['test']}'"):
+                continue
+            own = {
+                key: re.sub(r"\$\{\{ inputs\.(\S+) \}\}", lambda m: values[m[1]], v) for key, v in step["env"].items()
+            }
+            environment = {**os.environ, "RUNNER_TEMP": str(tmp_path / "temp"), **own}
+            command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            outputs.append(done.stdout)
+            if done.returncode:
+                return Done(done.returncode, "".join(outputs), done.stderr)
+        return Done(0, "".join(outputs), "")
 
     return run
 
@@ -295,7 +305,28 @@ def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call)
         spare.replace("phases.draft.outputs.words", "inputs.person")
     )
     assert [action().code, action("strict=").code, action("strict=true", "path=").code] == [0, 0, 1]
-    assert action("strict=yes").code == 2
+    assert (action("strict=yes").code, action("test=1").code) == (2, 2)
+
+
+@pytest.mark.row("A7")
+def test_the_action_runs_the_cases_when_it_is_told_to(
+    project: Make, action: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    case = folder / "tests" / "greeting" / "plain.md"
+    case.parent.mkdir(parents=True)
+    case.write_text("---\ninputs: {person: Ada}\nexpect:\n  calls: 100\n---\n")
+    assert action().code == 0
+    monkeypatch.chdir(folder.parent)
+    for place in ("path=project", "path=project/roles/writer.md"):
+        done = action("test=true", place)
+        assert done.code == 1, place
+        assert "greeting/plain: misses" in done.out
+    case.write_text("---\ninputs: {person: Ada}\nexpect: {outcome: completed}\n---\n")
+    assert "greeting/plain: holds" in action("test=true", "path=project").out
+    (folder / "roles" / "writer.md").unlink()
+    done = action("test=true", "path=project")  # what is not right is not run
+    assert (done.code, "greeting/plain" in done.out) == (1, False)
 
 
 @pytest.mark.row("A7")

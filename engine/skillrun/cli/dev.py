@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from skillrun.cli import completing
 from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import Loaded, load
 from skillrun.cli.printing import Output
@@ -34,18 +35,32 @@ MOST_LINES: Final = 40  # of a difference that are shown
     help="Run WORKFLOW with its own inputs and flags, then again on every save: only what changed is asked.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=completing.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
-    command = workflow_command(workflow)
-    # it goes on with its run by itself
-    command.params = [parameter for parameter in command.params if parameter.name != RESUMED]
-    command.params.append(click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN))
+    command = dev_command(workflow)
     values = command.make_context(f"skillrun dev {workflow}", list(arguments)).params
     out = Output(values["json"])
     names = values.pop("rerun")
     job = prepare(workflow, values, out)
     return asyncio.run(_watch(workflow, job, _phases(job, names), out))
+
+
+def dev_command(workflow: str) -> click.Command:
+    """The command of the workflow, as `dev` takes it."""
+    command = workflow_command(workflow)
+    # it goes on with its run by itself
+    command.params = [parameter for parameter in command.params if parameter.name != RESUMED]
+    command.params.append(
+        click.Option(
+            ["--rerun"],
+            multiple=True,
+            metavar="PHASE",
+            help=RERUN,
+            shell_complete=lambda _context, _parameter, incomplete: completing.phases_of(workflow, incomplete),
+        )
+    )
+    return command
 
 
 def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.call_view import indented, name_of
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.printing import Output
@@ -29,9 +29,9 @@ beside the one before it."""
 
 
 @click.command(help=HELP)
-@click.argument("run")
-@click.argument("other", default="")
-@click.argument("phase", default="")
+@click.argument("run", shell_complete=completing.runs)
+@click.argument("other", default="", shell_complete=completing.runs)
+@click.argument("phase", default="", shell_complete=completing.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Every difference to its end.")

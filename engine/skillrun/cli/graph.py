@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from skillrun.cli import completing
 from skillrun.cli.loading import load
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
@@ -13,7 +14,7 @@ from skillrun.cli.words import two_columns
 
 
 @click.command(help="Show the phases of WORKFLOW: what each follows, whose results it reads, when it runs.")
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=completing.workflows)
 @click.option("--mermaid", is_flag=True, help="As a Mermaid diagram; a dotted arrow is a result that is read.")
 @as_json
 def graph(workflow: str, mermaid: bool, json: bool) -> int:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import line_of
 from skillrun.runtime.store.disk.run_folder import RunFolder
 
 
 @click.command(help="Show the events of RUN, a line each.")
-@click.argument("run")
+@click.argument("run", shell_complete=completing.runs)
 @click.option("-f", "--follow", is_flag=True, help="Wait for more until the run ends.")
 @options.runs_folder
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")

@@ -8,15 +8,18 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skillrun import __version__
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output, silence
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import COMMANDS, VARIABLE
 from skillrun.language.text.diagnostics import printable
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 USAGE: Final = 2
 BUG: Final = 3
@@ -51,6 +54,8 @@ class Skillrun(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        if ctx.resilient_parsing:
+            return self._completed(ctx, name, args[1:])
         command = self.get_command(ctx, name)
         if command is None:
             from skillrun.cli.loading import other_project_hint
@@ -61,12 +66,33 @@ class Skillrun(click.Group):
             raise UsageError(f"`{name}` is neither a workflow nor a command", hint)
         return name, command, args[1:]
 
+    def _completed(
+        self, ctx: click.Context, name: str, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that says what a shell may offer."""
+        if not args and name in COMMANDS and (first := COMMANDS[name].first):
+            from skillrun.cli.completing import FirstArgument
+
+            return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), args
+        if name == "dev" and args:  # it takes what the workflow behind it takes
+            from skillrun.cli.dev import dev_command
+
+            return args[0], dev_command(args[0]), args[1:]
+        return name, self.get_command(ctx, name) or click.Command(name), args
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         commands = {name: entry.help for name, entry in COMMANDS.items()}
         for title, entries in (("Workflows", _workflows()), ("Commands", commands)):
             if entries:
                 with formatter.section(title):
                     formatter.write_dl(list(entries.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        named = {**_workflows(), **{name: entry.help for name, entry in COMMANDS.items()}}
+        items = [CompletionItem(name, help=words) for name, words in named.items() if name.startswith(incomplete)]
+        return items + super().shell_complete(ctx, incomplete)
 
     def get_help(self, ctx: click.Context) -> str:
         return printable(super().get_help(ctx))
@@ -98,6 +124,10 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    if asked := os.environ.get(VARIABLE):
+        from skillrun.cli.completion import complete
+
+        return complete(skillrun, asked)
     try:
         result: Any = skillrun.main(args=arguments, prog_name="skillrun", standalone_mode=False)
         return result if isinstance(result, int) else 0

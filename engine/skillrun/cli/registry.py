@@ -3,32 +3,36 @@
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+VARIABLE: Final = "_SKILLRUN_COMPLETE"  # in it a completion script says what it asks for: `bash_complete`
+
 
 class CommandEntry(NamedTuple):
     place: str
     help: str
+    first: str = ""  # what its first argument names, `runs` or `workflows`: a shell is told without loading the command
 
 
 COMMANDS: Final = MappingProxyType(
     {
-        "resume": CommandEntry("skillrun.cli.resume:resume", "Go on with a run."),
+        "resume": CommandEntry("skillrun.cli.resume:resume", "Go on with a run.", "runs"),
         "runs": CommandEntry("skillrun.cli.runs:runs", "List the runs."),
-        "show": CommandEntry("skillrun.cli.show:show", "One run at a glance."),
-        "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run."),
-        "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one."),
-        "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates."),
+        "show": CommandEntry("skillrun.cli.show:show", "One run at a glance.", "runs"),
+        "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run.", "runs"),
+        "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one.", "runs"),
+        "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
-        "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save."),
+        "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save.", "workflows"),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
-        "test": CommandEntry("skillrun.cli.testing:test", "Run the cases of workflows, on the scripted model."),
+        "test": CommandEntry("skillrun.cli.testing:test", "Run workflows' cases on the scripted model.", "workflows"),
         "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
-        "graph": CommandEntry("skillrun.cli.graph:graph", "The phases of a workflow and what they need."),
-        "render": CommandEntry("skillrun.cli.render:render", "A prompt exactly as it would be sent."),
+        "graph": CommandEntry("skillrun.cli.graph:graph", "The phases of a workflow and what they need.", "workflows"),
+        "render": CommandEntry("skillrun.cli.render:render", "A prompt exactly as it would be sent.", "workflows"),
         "schema": CommandEntry("skillrun.cli.schema:schema", "The shape of a file or record, as JSON Schema."),
         "hint": CommandEntry("skillrun.cli.hint:hint", "What a prompt hook says about a prompt."),
         "trust": CommandEntry("skillrun.cli.trust:trust", "What this project's files want, and whether they may."),
         "models": CommandEntry("skillrun.cli.models:models", "What each model name means here."),
         "doctor": CommandEntry("skillrun.cli.doctor:doctor", "What is missing on this machine."),
+        "completion": CommandEntry("skillrun.cli.completion:completion", "The completion script of a shell."),
     }
 )

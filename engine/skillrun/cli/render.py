@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.call_view import blocks_of, prompt_lines
 from skillrun.cli.calls import Place, calls_of, selected
 from skillrun.cli.here import project_here
@@ -31,13 +31,19 @@ With --run what was sent in a run: `skillrun render --run RUN PHASE [STEP] [MEMB
 
 
 @click.command(help=HELP)
-@click.argument("workflow")
-@click.argument("phase", default="")
+@click.argument("workflow", shell_complete=completing.workflows_or_phases)
+@click.argument("phase", default="", shell_complete=completing.phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input of the workflow.")
 @options.model
-@click.option("--run", metavar="RUN", default="", help="What was sent in this run; it takes the place of WORKFLOW.")
+@click.option(
+    "--run",
+    metavar="RUN",
+    default="",
+    help="What was sent in this run; it takes the place of WORKFLOW.",
+    shell_complete=completing.runs,
+)
 @options.version
 @options.runs_folder
 @options.as_json

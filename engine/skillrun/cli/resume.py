@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import adoption, options
+from skillrun.cli import adoption, completing, options
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import Loaded, load, load_script, open_library, refuse
 from skillrun.cli.presence import Presence
@@ -39,7 +39,7 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 
 
 @click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
-@click.argument("run")
+@click.argument("run", shell_complete=completing.runs)
 @click.option("--yes", is_flag=True, help="Ask again what changed files make different.")
 @click.option("--preview", is_flag=True, help="Only say what would be asked.")
 @options.unattended

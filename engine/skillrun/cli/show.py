@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.call_view import calls_table, conversation_data, conversation_lines
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.printing import Output
@@ -28,8 +28,8 @@ answered, the reply. STEP is a step's id, or an address or a part of one."""
 
 
 @click.command(help=HELP)
-@click.argument("run")
-@click.argument("phase", default="")
+@click.argument("run", shell_complete=completing.runs)
+@click.argument("phase", default="", shell_complete=completing.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Of calls, all of the prompt and of what tools answered.")

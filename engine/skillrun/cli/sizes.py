@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 
 
 @click.command(help="Measure how long the replies of each step of RUN were, for config/sizes.yaml; medians of several.")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:

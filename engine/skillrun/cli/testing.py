@@ -13,9 +13,10 @@ import click
 from skillrun.cases.reading import FOLDER, CaseFile, case_files, is_meant
 from skillrun.cases.reports import SUITES, data_of, junit, lines_of
 from skillrun.cases.suite import CaseResult, CheckedWorkflow, run_cases
+from skillrun.cli import completing, options
 from skillrun.cli.loading import look_for, open_catalogue, open_library
-from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
+from skillrun.cli.recording import record
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, duration, money
 from skillrun.language.library.library import Library
@@ -31,8 +32,8 @@ BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md 
     help="Run the cases in tests/<workflow>/<case>.md on the scripted model, which costs nothing: all, those of "
     "WORKFLOW, or those that are named. Exit code 1 when a case misses, 2 when one is broken."
 )
-@click.argument("workflow", default="")
-@click.argument("names", nargs=-1, metavar="[CASE]...")
+@click.argument("workflow", default="", shell_complete=completing.workflows)
+@click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=completing.cases)
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="How many at once; 0: one for each processor."
 )
@@ -43,10 +44,37 @@ BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md 
     metavar="FILE",
     help="Write the results into FILE too, as JUnit XML.",
 )
-@as_json
-def test(workflow: str, names: tuple[str, ...], jobs: int, report: Path | None, json: bool) -> int:
+@click.option(
+    "--record",
+    "recorded",
+    default="",
+    metavar="RUN",
+    help="Make a case of RUN, and run it.",
+    shell_complete=completing.runs,
+)
+@click.option("--as", "name", default="", metavar="CASE", help="What that case is called; the run's name without it.")
+@options.runs_folder
+@options.as_json
+def test(
+    workflow: str,
+    names: tuple[str, ...],
+    jobs: int,
+    report: Path | None,
+    recorded: str,
+    name: str,
+    runs: Path,
+    json: bool,
+) -> int:
     out = Output(json)
     _check_report(report)
+    if name and not recorded:
+        raise UsageError("`--as` names the case that `--record RUN` makes", "add `--record RUN`, or leave it out")
+    if recorded:
+        if workflow:
+            raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
+        folder = options.run_folder_of(recorded, runs)
+        workflow, case = record(folder, name or folder.name, out)
+        names = (case,)
     begun = time.monotonic()
     library = open_library()
     files, strays = _chosen(library, workflow, names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from skillrun.cli import options
+from skillrun.cli import completing, options
 from skillrun.cli.options import GIVEN, parameter_name
 from skillrun.cli.printing import Output
 from skillrun.language.text.diagnostics import printable
@@ -42,7 +42,13 @@ def workflow_command(name: str) -> click.Command:
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
-    @click.option("--resume", RESUMED, metavar="RUN", help="Go on with a run instead of beginning one.")
+    @click.option(
+        "--resume",
+        RESUMED,
+        metavar="RUN",
+        help="Go on with a run instead of beginning one.",
+        shell_complete=completing.runs,
+    )
     @options.unattended
     @options.interactive
     @options.answers
@@ -105,7 +111,11 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
     """The argument or flag of an input; one that is called like a common flag is `--input-<name>`."""
     if positional:
         return click.Argument(
-            [parameter_name(field)], required=False, metavar=field.name.upper(), nargs=-1 if field.array else 1
+            [parameter_name(field)],
+            required=False,
+            metavar=field.name.upper(),
+            nargs=-1 if field.array else 1,
+            shell_complete=_completer(field, names),
         )
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
@@ -113,22 +123,41 @@ def _parameter(field: Field, positional: bool, taken: set[str], names: Names) ->
     if field.type.word == "boolean":
         return click.Option([f"--{name}/--no-{name}", parameter_name(field)], default=None, help=words)
     return click.Option(
-        [f"--{name}", parameter_name(field)], help=words, metavar=_metavar(field, names), multiple=field.array
+        [f"--{name}", parameter_name(field)],
+        help=words,
+        metavar=_metavar(field, names),
+        multiple=field.array,
+        shell_complete=_completer(field, names),
     )
 
 
 def _metavar(field: Field, names: Names) -> str:
-    from skillrun.language.text.diagnostics import SkillrunError
-    from skillrun.language.types.converting import values_of
-
     if field.item.word == "enum":
-        try:
-            return f"[{'|'.join(map(str, values_of(field.item, names) or ()))}]"
-        except SkillrunError:  # its template reads what only a run knows
-            return "ENUM"
+        choices = _choices(field, names)
+        return f"[{'|'.join(choices)}]" if choices is not None else "ENUM"
     if (bounds := field.item.bounds) is not None:
         return f"{bounds[0]:g}..{bounds[1]:g}"
     return "JSON" if field.item.kind == "record" else field.item.word.upper()
+
+
+def _choices(field: Field, names: Names) -> list[str] | None:
+    """The values of an enum; None where its template reads what only a run knows."""
+    from skillrun.language.text.diagnostics import SkillrunError
+    from skillrun.language.types.converting import values_of
+
+    try:
+        return [str(value) for value in values_of(field.item, names) or ()]
+    except SkillrunError:
+        return None
+
+
+def _completer(field: Field, names: Names) -> completing.Completer | None:
+    """What a shell offers for the input: the values of an enum, files for a path."""
+    if field.item.word == "path":
+        return completing.files
+    if field.item.word != "enum":
+        return None
+    return lambda _context, _parameter, incomplete: completing.starting_with(incomplete, _choices(field, names) or ())
 
 
 def _words(field: Field, names: Names) -> str:

@@ -1,0 +1,55 @@
+"""`skillrun test --record`: writes a case that is made of a run, and says in what a run of it would be another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skillrun.cases.reading import FOLDER
+from skillrun.cases.recording import recorded_case
+from skillrun.cli.here import from_here
+from skillrun.cli.loading import look_for, open_library, refuse
+from skillrun.cli.printing import Output
+from skillrun.cli.registry import COMMANDS
+from skillrun.cli.words import counted
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.check.program import Program
+from skillrun.language.library.library import Library
+from skillrun.language.text.diagnostics import UsageError
+from skillrun.language.types.fields import SLUG
+from skillrun.runtime.store.disk.run_folder import RunFolder
+
+
+def record(folder: Path, name: str, out: Output) -> tuple[str, str]:
+    """Write the case `name` of the run in a folder; its workflow, and its name. Writes over nothing."""
+    if not SLUG.fullmatch(name):
+        raise UsageError(f"`{name}` is no name for a case", "small letters, digits and `-`: `--as dark-mode`")
+    library = open_library()
+    with RunFolder(folder) as run:
+        workflow = run.state().workflow
+        program = _program(workflow, library, out)
+        recorded = recorded_case(run, program, name, library.project)
+    place = library.project / FOLDER / workflow
+    case = place / f"{name}.md"
+    for path in (case, place / name):
+        if path.exists() or path.is_symlink():
+            raise UsageError(f"{from_here(path)} is there already", "choose another name with `--as`")
+    if not place.resolve().is_relative_to(library.project.resolve()):
+        raise UsageError(f"{from_here(place)} leads out of the project", "make it a folder of the project")
+    for written, text in {**recorded.files, case.name: recorded.text}.items():
+        (place / written).parent.mkdir(parents=True, exist_ok=True)
+        (place / written).write_text(text, encoding="utf-8")
+    beside = f", and {counted(len(recorded.files), 'artifact')} in {from_here(place / name)}" if recorded.files else ""
+    out.line(f"wrote {from_here(case)}{beside}")
+    for notice in recorded.notices:
+        out.note(f"warning: {notice}")
+    return workflow, name
+
+
+def _program(workflow: str, library: Library, out: Output) -> Program:
+    """The program of a workflow; ends the command where it has errors. Warnings are told when the case is run."""
+    look_for(workflow, library)
+    program = check_workflow(library, workflow, COMMANDS)
+    if library.problems.errors:
+        refuse(library.problems, out, "No case was written.")
+    assert program is not None
+    return program

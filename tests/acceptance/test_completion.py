@@ -1,0 +1,231 @@
+"""What a shell offers while a command line is typed: as its script asks for it, and in the shells themselves."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli.main import main
+from skillrun.cli.registry import COMMANDS, VARIABLE
+from tests.acceptance.conftest import Call, Make
+
+Offer = Callable[..., list[str]]
+HOSTILE = ("$(touch hostile)", "`touch hostile`", "a;touch hostile", "it is\nplain,evil", "a*", "--all", "~root", "=ls")
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Offer:
+    """The words that bash is offered for the last of these."""
+
+    def offer(*words: str) -> list[str]:
+        monkeypatch.setenv(VARIABLE, "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", "\n".join(("skillrun", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        capsys.readouterr()
+        main([])
+        out, err = capsys.readouterr()
+        assert err == ""
+        return [line.removeprefix("plain,") for line in out.splitlines() if line]
+
+    return offer
+
+
+@pytest.fixture
+def runs(project: Make) -> Path:
+    """A project with two runs, the newer one first in time, and folders that look like runs by what is in them."""
+    folder = project("greeting") / "runs"
+    for number, name in enumerate(("ada", "bob", *HOSTILE)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "state.md").write_text("---\nworkflow: greeting\nschema_version: 2\n---\n")
+        os.utime(folder / name / "state.md", (number, number))
+    (folder / "notes").mkdir()
+    (folder / "linked").symlink_to(folder / "ada")
+    return folder
+
+
+@pytest.mark.row("A7")
+def test_commands_and_workflows_are_completed(project: Make, offered: Offer) -> None:
+    project("greeting")
+    assert {"greeting", "plan", *COMMANDS} <= set(offered(""))
+    assert offered("gree") == ["greeting"]
+    assert offered("--v") == ["--version"]
+    for command in ("render", "graph", "dev"):
+        assert "greeting" in offered(command, "")
+        assert "show" not in offered(command, "")
+    assert offered("completion", "") == ["bash", "zsh", "fish"]
+    assert offered("validate", "--format", "s") == ["sarif"]
+
+
+@pytest.mark.row("A7")
+def test_inputs_are_completed_with_their_values(project: Make, offered: Offer) -> None:
+    project("greeting")
+    assert offered("greeting", "--to") == ["--tone", "--topics"]
+    assert offered("greeting", "--no-") == ["--no-loud"]
+    assert offered("greeting", "Ada", "--tone", "") == ["warm", "formal"]
+    assert offered("greeting", "--tone", "=", "f") == ["formal"]  # bash makes words of `--tone=f`
+    assert offered("plan", "--mode", "st") == ["standard"]  # its values stand in a config
+    assert offered("greeting", "Ada", "--script", "") == ["file,"]
+    assert offered("greeting", "") == []  # what one writes oneself
+
+
+@pytest.mark.row("A7")
+def test_an_input_that_is_a_path_is_completed_by_the_shell(project: Make, offered: Offer) -> None:
+    path = project("greeting") / "workflows" / "greeting.md"
+    path.write_text(path.read_text().replace("  lines?:", "  draft?: path, a first draft\n  lines?:"))
+    assert offered("greeting", "--draft", "no") == ["file,no"]
+
+
+@pytest.mark.row("A7")
+def test_runs_are_completed_the_newest_first(runs: Path, offered: Offer) -> None:
+    for command in ("show", "resume", "logs", "sizes"):
+        assert offered(command, "") == ["bob", "ada"]
+        assert offered(command, "a") == ["ada"]
+    assert offered("greeting", "--resume", "") == ["bob", "ada"]
+    assert offered("sizes", "ada", "") == ["bob", "ada"]
+    assert "--out" in offered("show", "-")
+    runs.rename(runs.parent / "elsewhere")
+    assert offered("show", "") == []
+    assert offered("show", "--out", "elsewhere", "") == ["bob", "ada"]
+
+
+@pytest.mark.row("A7")
+def test_phases_are_completed(project: Make, offered: Offer) -> None:
+    project("greeting")
+    assert offered("render", "greeting", "") == ["draft", "send"]
+    assert offered("dev", "greeting", "--rerun", "s") == ["send"]
+    assert offered("dev", "greeting", "Ada", "--re") == ["--rerun"]
+    assert offered("dev", "greeting", "--tone", "f") == ["formal"]
+
+
+@pytest.mark.row("A7")
+def test_nothing_is_said_where_nothing_can_be_offered(project: Make, offered: Offer) -> None:
+    folder = project("greeting")
+    assert offered("nothing", "") == []
+    assert offered("render", "nothing", "") == []
+    (folder / "workflows" / "greeting.md").write_text("---\nname: [\n---\n")
+    assert offered("greeting", "--") == []
+    assert "greeting" in offered("")
+    assert offered("show", "--out", "there-is-none", "") == []
+
+
+@pytest.mark.row("A7")
+def test_a_hostile_file_offers_no_word_that_a_shell_would_run(project: Make, offered: Offer) -> None:
+    folder = project("greeting")
+    workflow = folder / "workflows" / "greeting.md"
+    (folder / "workflows" / "$(touch hostile).md").write_text(workflow.read_text())
+    workflow.write_text(workflow.read_text().replace("[warm, formal]", "[warm, $(touch hostile), 'a b', 'x;y', -r]"))
+    assert [word for word in offered("") if "hostile" in word] == []
+    assert offered("greeting", "--tone", "") == ["warm"]
+
+
+@pytest.mark.row("A7")
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_description_is_one_line_of_its_own_word(
+    shell: str, project: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workflow = project("greeting") / "workflows" / "greeting.md"
+    text = workflow.read_text()
+    start = text.index("description:")
+    hostile = 'description: "one\\n\\e[31mplain\\nevil\\n_, ' + "long " * 60 + '"'
+    workflow.write_text(text[:start] + hostile + text[text.index("\n", start) :])
+    monkeypatch.setenv(VARIABLE, f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", "skillrun gree")
+    monkeypatch.setenv("COMP_CWORD", "1" if shell == "zsh" else "gree")
+    main([])
+    lines = capsys.readouterr().out.splitlines()
+    words = f"one plain evil _, {'long ' * 60}"[:70] + "…"
+    assert lines == (["plain", "greeting", words] if shell == "zsh" else [f"plain,greeting\t{words}"])
+
+
+@pytest.mark.row("A7")
+def test_phases_of_a_run_are_those_of_its_workflow(project: Make, skillrun: Call, offered: Offer) -> None:
+    project("greeting")
+    skillrun("greeting", "Ada", "--name", "ada", "--model", "scripted:default")
+    assert offered("show", "ada", "") == ["draft", "send"]
+    assert offered("show", "ada", "s") == ["send"]
+    assert offered("show", "nobody", "") == []
+    assert offered("render", "--run", "") == ["ada"]
+    assert offered("render", "--run", "ada", "") == ["draft", "send"]
+    assert offered("render", "--run", "ada", "draft", "") == []  # a step
+    assert offered("test", "--record", "a") == ["ada"]
+
+
+@pytest.mark.row("A7")
+def test_cases_are_completed(project: Make, offered: Offer) -> None:
+    folder = project("greeting") / "tests" / "greeting"
+    folder.mkdir(parents=True)
+    for name in ("loud", "quiet", "$(touch hostile)"):
+        (folder / f"{name}.md").write_text("---\n---\n")
+    assert "greeting" in offered("test", "")
+    assert offered("test", "greeting", "") == ["loud", "quiet"]
+    assert offered("test", "plan", "") == []
+
+
+@pytest.mark.row("A7")
+def test_runs_are_completed_without_loading_what_runs_them(runs: Path) -> None:
+    code = (
+        "import sys; from skillrun.cli.main import main; main([]); "
+        "print([name for name in ('jinja2', 'yaml', 'asyncio', 'jsonschema') if name in sys.modules])"
+    )
+    environment = {**os.environ, VARIABLE: "bash_complete", "COMP_WORDS": "skillrun show b", "COMP_CWORD": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["plain,bob", "[]"]
+
+
+@pytest.fixture
+def in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`skillrun` as a shell finds it."""
+    program = tmp_path / "bin" / "skillrun"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skillrun "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+BASH = """
+eval "$(skillrun completion bash)"
+compopt() { :; }  # there is no line that is edited
+words() {
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    $(complete -p skillrun | sed 's/.* -F \\([^ ]*\\) .*/\\1/') skillrun
+    printf '%s|' "${COMPREPLY[@]}"; echo
+}
+words skillrun show ''
+words skillrun greeting --tone = f
+words skillrun render greeting s
+"""
+
+
+@pytest.mark.row("A7")
+def test_bash_completes(runs: Path, in_path: None) -> None:
+    done = subprocess.run(["bash", "--norc", "-c", BASH], capture_output=True, text=True, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["bob|ada|", "formal|", "send|"], "")
+    assert not any(folder.joinpath("hostile").exists() for folder in (runs, runs.parent))
+
+
+@pytest.mark.row("A7")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes(runs: Path, in_path: None) -> None:
+    script = 'skillrun completion fish | source; complete -C "skillrun show "; complete -C "skillrun greeting --to"'
+    done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["ada", "bob", "--tone", "--topics"]
+
+
+@pytest.mark.row("A7")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_a_script(shell: str, skillrun: Call) -> None:
+    done = skillrun("completion", shell)
+    assert done.code == 0
+    assert f"{VARIABLE}={shell}_complete" in done.out
+    assert f"skillrun completion {shell}" in skillrun("completion", "--help").out
+
+
+@pytest.mark.row("A7")
+def test_another_shell_is_refused(skillrun: Call) -> None:
+    done = skillrun("completion", "tcsh")
+    assert (done.code, "'bash', 'zsh', 'fish'" in done.err) == (2, True)
+    assert skillrun("completion").code == 2

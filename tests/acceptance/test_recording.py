@@ -1,0 +1,132 @@
+"""`skillrun test --record`: a run becomes a case that holds, and what would make it another one is said."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+SCRIPTED = ("--model", "scripted:default")
+
+WORKFLOW = (
+    "---\nname: notes\ndescription: Takes notes.\ninputs: {topic: string, tone?: string}\nphases:\n  note:\n---\n"
+)
+PHASE = """---
+kind: phase
+steps:
+  - {id: size, ask: [{id: width, text: How wide?}, {id: sides, text: Which?, choices: [left, right], multiple: true}]}
+  - repeat:
+      - {id: sure, ask: [{id: sure, text: Sure?, choices: ["yes", "no"]}]}
+    until: sure.answer == 'yes'
+    at_most: 3
+  - {id: note, agent: [clerk, clerk:second], at_least: 1, writes: note.md}
+---
+## note
+Write about {{ inputs.topic }}, {{ size.answers | map(attribute='answer') | list }},
+{{ inputs.tone | default('plain') }}.
+"""
+ROLE = "---\nname: clerk\ndescription: Writes.\nvariants: {second: what is left out}\n---\nYou write.\n"
+SCRIPT = """- {address: "notes/note/note/clerk/*", text: "# On\\n\\n- 'no'  \\n## Not a section\\nyes: [x\\n"}
+- {address: "*:second/*", fail: overloaded, message: busy}
+"""
+ANSWERS = "width: 12 cm\nsides: [left, right]\nsure: ['no', 'yes']\n"
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Path:
+    """A project with a run: answers of several kinds, a reply, and a member who failed."""
+    files = {
+        "workflows/notes.md": WORKFLOW,
+        "skills/notes/note.md": PHASE,
+        "roles/clerk.md": ROLE,
+        "script.yaml": SCRIPT,
+        "answers.yaml": ANSWERS,
+    }
+    folder = tmp_path / "project"
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    done = skillrun("notes", "locks", "--name", "first", "--script", "script.yaml", "--answers", "answers.yaml")
+    assert done.code == 0, done.out + done.err
+    return folder
+
+
+@pytest.mark.row("A3")
+def test_a_run_becomes_a_case_that_holds(noted: Path, skillrun: Call) -> None:
+    done = skillrun("test", "--record", "first", "--as", "locks")
+    assert done.code == 0, done.out + done.err
+    assert done.err == ""
+    assert done.out.startswith(
+        "wrote tests/notes/locks.md, and 1 artifact in tests/notes/locks\nnotes/locks: holds (3 calls"
+    )
+    text = (noted / "tests" / "notes" / "locks.md").read_text()
+    for part in ("topic: locks", "name: first", "width: 12 cm", "fail: overloaded", "equals: locks/note.md"):
+        assert part in text
+    assert "tone" not in text  # it is what it is by default
+    artifact = (noted / "runs" / "first" / "note.md").read_text()
+    assert (noted / "tests" / "notes" / "locks" / "note.md").read_text() == artifact
+    assert skillrun("test").code == 0
+
+
+@pytest.mark.row("A3")
+def test_a_recorded_case_misses_what_an_edit_changes(noted: Path, skillrun: Call) -> None:
+    assert skillrun("test", "--record", "first").code == 0
+    (noted / "skills" / "notes" / "note.md").write_text(PHASE.replace("writes: note.md", "writes: notes.md"))
+    done = skillrun("test", "notes", "first")
+    assert done.code == 1
+    assert "`note.md` was not written" in done.out
+    assert "did you mean `notes.md`?" in done.out
+
+
+@pytest.mark.row("A3")
+def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillrun: Call) -> None:
+    (noted / "skills" / "notes" / "note.md").write_text(PHASE.replace("Write about", "Write all about"))
+    (noted / "runs" / "first" / "note.md").write_text("mine\n")
+    done = skillrun("test", "--record", "first")
+    assert done.code == 0
+    assert "`first` is a run of another version: skills/notes/note.md have changed since" in done.err
+    assert "note.md was changed by hand in `first`" in done.err
+    assert not (noted / "tests" / "notes" / "first").exists()
+
+
+@pytest.mark.row("A3")
+def test_rounds_have_a_reply_each(project: Call, skillrun: Call) -> None:
+    folder = project("visit")
+    (folder / "answers.yaml").write_text("where: the lake\n")
+    assert skillrun("visit", "--name", "lake", "--answers", "answers.yaml", *SCRIPTED).code == 0
+    done = skillrun("test", "--record", "lake")
+    assert done.code == 0, done.out
+    text = (folder / "tests" / "visit" / "lake.md").read_text()
+    assert text.count("  - check\n") == 2
+    assert "model: scripted:default\n" in text
+
+
+@pytest.mark.row("A3")
+def test_nothing_is_written_over_and_a_name_is_one(noted: Path, skillrun: Call) -> None:
+    (noted / "tests" / "notes").mkdir(parents=True)
+    (noted / "tests" / "notes" / "first.md").write_text("mine\n")
+    for arguments, words in (
+        (("--record", "first"), "tests/notes/first.md is there already"),
+        (("--record", "first", "--as", "../first"), "`../first` is no name for a case"),
+        (("--record", "frst"), "first"),
+        (("notes", "--record", "first"), "leave the workflow out"),
+        (("--as", "locks"), "add `--record RUN`"),
+    ):
+        done = skillrun("test", *arguments)
+        assert done.code == 2
+        assert words in done.err
+    assert (noted / "tests" / "notes" / "first.md").read_text() == "mine\n"
+    assert sorted(path.name for path in (noted / "tests" / "notes").iterdir()) == ["first.md"]
+
+
+@pytest.mark.row("A3")
+def test_a_run_that_has_not_ended_is_no_case(noted: Path, skillrun: Call) -> None:
+    state = noted / "runs" / "first" / "state.md"
+    state.write_text(state.read_text().replace("status: completed", "status: interrupted"))
+    done = skillrun("test", "--record", "first")
+    assert done.code == 1
+    assert "the run `first` has not ended: it is interrupted" in done.err
+    assert "skillrun resume first" in done.err
+    assert not (noted / "tests").exists()
