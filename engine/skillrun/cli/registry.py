@@ -22,6 +22,10 @@ COMMANDS: Final = MappingProxyType(
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
+        "eject": CommandEntry(
+            "skillrun.cli.eject:eject_command", "Copy a shipped file into the project, to change it."
+        ),
+        "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Which shipped files have changed since."),
         "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save.", "workflows"),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
         "test": CommandEntry("skillrun.cli.testing:test", "Run workflows' cases on the scripted model.", "workflows"),
