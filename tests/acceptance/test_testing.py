@@ -307,3 +307,20 @@ def test_a_report_takes_the_place_of_nothing_else(review: Call, skillrun: Call) 
     assert (done.code, done.out, (folder / "change.py").read_text()) == (2, "", "x = 1\n")
     assert "change.py is there, and is no report of tests" in done.err
     assert skillrun("test", "--junit", "nowhere/report.xml").code == 2
+
+
+@pytest.mark.row("A3")
+def test_replies_can_stand_in_a_script_that_several_cases_share(review: Call, skillrun: Call) -> None:
+    shared = case("  artifacts: {findings.md: {contains: No lock}}\n").replace(REPLIES, "replies: shared/script.yaml\n")
+    folder = review(first=shared, gone=shared.replace("script.yaml", "gone.yaml"))
+    script = folder / "tests" / "review" / "shared" / "script.yaml"
+    script.parent.mkdir()
+    script.write_text(REPLIES.removeprefix("replies:\n") + "  - {address: '*', datta: 1}\n")
+    done = skillrun("test")
+    assert done.code == 2
+    assert "tests/review/shared/script.yaml:3:20: error[unknown-key]: unknown key `datta`" in done.out
+    assert "tests/review/gone.md:3:10: error[unreadable]: shared/gone.yaml: the file cannot be read" in done.out
+    script.write_text(REPLIES.removeprefix("replies:\n") + "  - {address: '*:nobody/*', data: 1}\n")
+    done = skillrun("test", "review", "first")
+    assert done.code == 0, done.out
+    assert "tests/review/shared/script.yaml:3:5: warning[untaken]" in done.out

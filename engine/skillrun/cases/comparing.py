@@ -5,7 +5,7 @@ Looks at a run that is over; prints nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -21,6 +21,7 @@ from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import Request
 
 SEARCH: Final = 5.0  # seconds for a regular expression
+NO_CALL: Final = "the run makes no call"
 MOST_PROMPTS: Final = 3  # whose difference is told for one expectation; the others are counted
 
 
@@ -56,7 +57,7 @@ def untaken(case: Case, trial: Trial) -> list[Problem]:
     problems = Problems()
     addresses = list(dict.fromkeys(address for address, _ in trial.sent))
     for reply in trial.untaken:
-        hint = suggest(reply.rule.address, addresses, "the run makes no call") if reply.rule.address else ""
+        hint = _nearest(reply.rule.address, addresses, NO_CALL)
         problems.report(reply.span, "untaken", "no call has taken this reply", hint, "warning")
     for name in trial.unasked:
         span = case.front.place("answers", name) or case.span
@@ -68,6 +69,11 @@ def _missed(wanted: Expectation, trial: Trial, ready: ReadyCase) -> Iterator[Mis
     for message, actual, difference, hint in _LOOK[wanted.kind](wanted, trial, ready.files):
         problem = problem_at(wanted.span, wanted.test or wanted.kind, message, hint)
         yield Miss(problem, wanted.wanted, actual, tuple(difference))
+
+
+def _nearest(name: str, there: Iterable[str], none: str) -> str:
+    """What is there instead: the name that is near, or all of them."""
+    return suggest(name, there) or none
 
 
 def problem_at(span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> Problem:
@@ -107,7 +113,7 @@ def _of_phases(field: str) -> Callable[[Expectation, Trial, Mapping[str, str]], 
             return
         values: Mapping[str, Any] = getattr(summary, field)
         if wanted.test not in values:
-            yield f"`{wanted.subject}` has no `{wanted.test}`", None, (), suggest(wanted.test, values, "it has none")
+            yield f"`{wanted.subject}` has no `{wanted.test}`", None, (), _nearest(wanted.test, values, "it has none")
         elif values[wanted.test] != wanted.wanted:
             actual = values[wanted.test]
             lines = differing_lines([quoted(wanted.wanted)], [quoted(actual)])
@@ -126,7 +132,7 @@ def _artifact(wanted: Expectation, trial: Trial, files: Mapping[str, str]) -> Mi
         if text is not None:
             yield f"`{wanted.subject}` was written, and is not expected", True, (), ""
     elif text is None:
-        hint = suggest(wanted.subject, trial.artifacts, "the run has written nothing")
+        hint = _nearest(wanted.subject, trial.artifacts, "the run has written nothing")
         yield f"`{wanted.subject}` was not written", None, (), hint
     elif wanted.test:
         for message, difference in _text(wanted, text, files):
@@ -137,7 +143,7 @@ def _prompt(wanted: Expectation, trial: Trial, files: Mapping[str, str]) -> Miss
     prompts = [(address, request) for address, request in trial.sent if fnmatchcase(address, wanted.subject)]
     if not prompts:
         addresses = list(dict.fromkeys(address for address, _ in trial.sent))
-        yield f"no call is at `{wanted.subject}`", None, (), suggest(wanted.subject, addresses, "the run makes no call")
+        yield f"no call is at `{wanted.subject}`", None, (), _nearest(wanted.subject, addresses, NO_CALL)
     missing = 0
     for address, request in prompts:
         told = list(_one_prompt(wanted, request, files))

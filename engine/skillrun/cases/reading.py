@@ -5,6 +5,7 @@ Owns what the keys below `expect` hold. Whether names in a case are those of its
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,6 +31,7 @@ from skillrun.language.text.diagnostics import GivenUp, Problems
 from skillrun.language.text.document import parse_document
 from skillrun.language.text.reading import read_source
 from skillrun.language.text.source import Document, Mapping, Node, Scalar, Sequence, plain
+from skillrun.language.text.yaml import parse_yaml
 from skillrun.models.scripted import read_script
 from skillrun.people.prepared import read_prepared
 
@@ -66,11 +68,11 @@ def is_meant(document: Document | None) -> bool:
     return document is not None and any(name in document.front.entries for name in ("expect", "replies"))
 
 
-def read_case(file: CaseFile, document: Document, problems: Problems) -> Case | None:
-    """The case that a file holds; None where it is given up."""
+def read_case(file: CaseFile, document: Document, problems: Problems, project: Path) -> Case | None:
+    """The case that a file of a project holds; None where it is given up."""
     reader = CaseReader(problems, literal=True)
     try:
-        return reader.case(file, document)
+        return reader.case(file, document, project)
     except GivenUp:
         return None
 
@@ -78,7 +80,7 @@ def read_case(file: CaseFile, document: Document, problems: Problems) -> Case | 
 class CaseReader(Reader):
     """Reads the parts of a case; what cannot be read is reported where it stands, and left out."""
 
-    def case(self, file: CaseFile, document: Document) -> Case:
+    def case(self, file: CaseFile, document: Document, project: Path) -> Case:
         front = document.front
         values = self.read(front, CASE_KEYS)
         if not front.entries:
@@ -92,7 +94,7 @@ class CaseReader(Reader):
             front,
             document.body.value.strip(),
             read_prepared(answers, self.problems) if answers is not None else {},
-            tuple(self.replies(replies)) if replies is not None else (),
+            tuple(self.replies(replies, file, project)) if replies is not None else (),
             values.get("model", ""),
             values.get("project", ""),
             Begun(**self.read(run, RUN_KEYS)) if (run := front.get("run")) is not None else Begun(),
@@ -103,11 +105,26 @@ class CaseReader(Reader):
         value = super().take(name, key, node)
         return value.literal if isinstance(value, Value) else value
 
-    def replies(self, node: Node) -> Iterable[Reply]:
+    def replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[Reply]:
+        """The replies that stand in the case, or in the script that it names, from its folder on."""
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            script = self.script(node, file, project)
+            if script is None:
+                return ()
+            node = script
         rules = read_script(node, self.problems)
         items = node.items if isinstance(node, Sequence) else ()
         spans = [item.span for item in items if isinstance(item, Mapping)]
         return map(Reply, rules, spans)
+
+    def script(self, node: Scalar, file: CaseFile, project: Path) -> Node | None:
+        """What a script holds; why it cannot be read is told where it is named."""
+        path, own = file.path.parent / str(node.value), Problems()
+        label = Path(os.path.relpath(path, project)).as_posix()
+        source = read_source(path, label, own, inside=project)
+        for problem in own:
+            self.report(node.span, problem.code, f"{node.value}: {problem.message}", problem.hint)
+        return parse_yaml(source, 0, len(source.text), self.problems) if source is not None else None
 
     def expected(self, node: Node) -> Iterator[Expectation]:
         self.read(node, EXPECT_KEYS)

@@ -83,7 +83,7 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
     """What came of one case."""
     problems = Problems()
     document = file.document(problems, project)
-    case = read_case(file, document, problems) if document is not None else None
+    case = read_case(file, document, problems, project) if document is not None else None
     if workflow.program is None or workflow.catalogue is None:
         return CaseResult(file.workflow, file.name, file.label, "not-run", tuple(problems))
     ready = ready_case(case, workflow.program, project, problems) if case is not None else None

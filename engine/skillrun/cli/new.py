@@ -74,7 +74,7 @@ def _check_free(project: Path, kind: str, name: str, files: dict[str, str]) -> N
             raise UsageError(f"{from_here(project / path)} is there already", "take another name, or edit that file")
         for root in search_path(project):
             if (root.path / path).is_file():
-                hint = "take another name; a file of this name in the project would take its place"
+                hint = "take another name" if root.name == "user" else f"`skillrun eject {path}` takes a copy to change"
                 raise UsageError(f"there is a {kind} `{name}` already: {root.label}{path}", hint)
 
 

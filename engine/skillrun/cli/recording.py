@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skillrun.cases.reading import FOLDER
 from skillrun.cases.recording import recorded_case
-from skillrun.cli.here import from_here
+from skillrun.cli.here import from_here, project_here
 from skillrun.cli.loading import look_for, open_library, refuse
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
@@ -23,17 +23,17 @@ def record(folder: Path, name: str, out: Output) -> tuple[str, str]:
     """Write the case `name` of the run in a folder; its workflow, and its name. Writes over nothing."""
     if not SLUG.fullmatch(name):
         raise UsageError(f"`{name}` is no name for a case", "small letters, digits and `-`: `--as dark-mode`")
-    library = open_library()
+    library, project = open_library(), project_here().resolve()
     with RunFolder(folder) as run:
         workflow = run.state().workflow
         program = _program(workflow, library, out)
-        recorded = recorded_case(run, program, name, library.project)
-    place = library.project / FOLDER / workflow
+        recorded = recorded_case(run, program, name, project)
+    place = project / FOLDER / workflow
     case = place / f"{name}.md"
     for path in (case, place / name):
         if path.exists() or path.is_symlink():
             raise UsageError(f"{from_here(path)} is there already", "choose another name with `--as`")
-    if not place.resolve().is_relative_to(library.project.resolve()):
+    if not place.resolve().is_relative_to(project):
         raise UsageError(f"{from_here(place)} leads out of the project", "make it a folder of the project")
     for written, text in {**recorded.files, case.name: recorded.text}.items():
         (place / written).parent.mkdir(parents=True, exist_ok=True)

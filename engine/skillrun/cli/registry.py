@@ -18,9 +18,14 @@ COMMANDS: Final = MappingProxyType(
         "runs": CommandEntry("skillrun.cli.runs:runs", "List the runs."),
         "show": CommandEntry("skillrun.cli.show:show", "One run at a glance.", "runs"),
         "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run.", "runs"),
+        "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one.", "runs"),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
+        "eject": CommandEntry(
+            "skillrun.cli.eject:eject_command", "Copy a shipped file into the project, to change it."
+        ),
+        "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Which shipped files have changed since."),
         "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save.", "workflows"),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
         "test": CommandEntry("skillrun.cli.testing:test", "Run workflows' cases on the scripted model.", "workflows"),

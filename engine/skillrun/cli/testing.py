@@ -14,6 +14,7 @@ from skillrun.cases.reading import FOLDER, CaseFile, case_files, is_meant
 from skillrun.cases.reports import SUITES, data_of, junit, lines_of
 from skillrun.cases.suite import CaseResult, CheckedWorkflow, run_cases
 from skillrun.cli import completing, options
+from skillrun.cli.here import project_here
 from skillrun.cli.loading import look_for, open_catalogue, open_library
 from skillrun.cli.printing import Output
 from skillrun.cli.recording import record
@@ -76,13 +77,13 @@ def test(
         workflow, case = record(folder, name or folder.name, out)
         names = (case,)
     begun = time.monotonic()
-    library = open_library()
-    files, strays = _chosen(library, workflow, names)
+    library, project = open_library(), project_here().resolve()
+    files, strays = _chosen(library, project, workflow, names)
     workflows = _checked(library, dict.fromkeys(file.workflow for file in files), out)
     results = list(strays)
     for result in strays:
         _tell(result, out)
-    for result in run_cases(files, workflows, library.project, jobs):
+    for result in run_cases(files, workflows, project, jobs):
         results.append(result)
         _tell(result, out)
     seconds = time.monotonic() - begun
@@ -104,12 +105,14 @@ def _check_report(report: Path | None) -> None:
         raise UsageError(f"{report} is there, and is no report of tests", "choose another name, or move it away")
 
 
-def _chosen(library: Library, workflow: str, names: Sequence[str]) -> tuple[list[CaseFile], list[CaseResult]]:
+def _chosen(
+    library: Library, project: Path, workflow: str, names: Sequence[str]
+) -> tuple[list[CaseFile], list[CaseResult]]:
     """The cases that are meant, and those of folders that no workflow is named like. Raises UsageError for none."""
-    files = list(case_files(library.project))
+    files = list(case_files(project))
     known = library.names("workflows")
     if not workflow:
-        strays = [stray for file in files if file.workflow not in known and (stray := _stray(library, file))]
+        strays = [stray for file in files if file.workflow not in known and (stray := _stray(library, project, file))]
         files = [file for file in files if file.workflow in known]
         if not files and not strays:
             raise UsageError(f"there is no case in {FOLDER}/", BEGIN)
@@ -125,10 +128,10 @@ def _chosen(library: Library, workflow: str, names: Sequence[str]) -> tuple[list
     return [by_name[name] for name in names] or files, []
 
 
-def _stray(library: Library, file: CaseFile) -> CaseResult | None:
+def _stray(library: Library, project: Path, file: CaseFile) -> CaseResult | None:
     """What is said of a case that names no workflow; None for a file that is none."""
     problems = Problems()
-    document = file.document(problems, library.project)
+    document = file.document(problems, project)
     if document is None or not is_meant(document):
         return None
     hint = suggest(file.workflow, library.names("workflows"))

@@ -62,6 +62,13 @@ def package_library() -> Path:
     return inside if inside.is_dir() else package.parents[1]
 
 
+def shipped_files() -> list[str]:
+    """The files of the shipped library, by their paths below its folder, sorted."""
+    folder = package_library()
+    paths = (path for pattern in (*_OWN, "config/*.yaml") for path in folder.glob(pattern))
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name != "README.md")
+
+
 def search_path(project: Path) -> tuple[Root, ...]:
     """The folders that are searched, the first match wins."""
     from platformdirs import user_config_path

@@ -24,6 +24,7 @@ _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
 _MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
+_CONFLICT: Final = re.compile(r"^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)  # what git leaves where a merge did not fit
 _LOOSE: Final = re.compile(r"^description:[ \t]+([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
 _COLON: Final = ":\N{NO-BREAK SPACE}"  # as long as what it stands for, so that everything stays in its place
 
@@ -37,7 +38,11 @@ class Heading(NamedTuple):
 
 
 def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
-    """The parts of a markdown file; nothing when its frontmatter is broken."""
+    """The parts of a markdown file; nothing when its frontmatter is broken, or a merge has left marks in it."""
+    if marks := conflict_marks(source.text):
+        hint = "keep what is right of both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
+        problems.report(Span(source, marks[0]), "conflict", "a merge has left its marks here", hint)
+        return None
     front, start = frontmatter(source, problems, foreign=foreign)
     headings, escapes = headings_of(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
@@ -49,6 +54,15 @@ def parse_document(source: Source, problems: Problems, *, foreign: bool = False)
         return None
     preface = _text(source, start, ends[0], escapes)
     return Document(source, front, preface, sections, Text.pieces(source, [(start, len(source.text))]))
+
+
+def conflict_marks(text: str) -> list[int]:
+    """Where a merge has left marks, outside of fences; none where it is not both beginnings and ends."""
+    places = [match.start() for match in _CONFLICT.finditer(text)]
+    if places:
+        fences = Fences(text)
+        places = [place for place in places if not fences.hold(place)]
+    return places if len({text[place] for place in places}) == 2 else []
 
 
 def parse_foreign(source: Source, problems: Problems) -> Document | None:
