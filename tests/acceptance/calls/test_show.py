@@ -17,7 +17,7 @@ import pytest
 
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from tests.acceptance.calls.conftest import REPLIES
-from tests.acceptance.conftest import Call, Done
+from tests.acceptance.conftest import Call, Done, Make
 
 pytestmark = pytest.mark.row("A2")
 
@@ -150,6 +150,26 @@ def test_what_is_not_there_is_said_with_what_is(
     error, help_ = done.err.splitlines()[-2:]
     assert (done.code, error) == (2, f"error: {message}")
     assert help_.startswith(f"hint: {hint}")
+
+
+def test_a_member_that_remembers_has_its_earlier_replies_as_parts(project: Make, skillrun: Call) -> None:
+    project("climb")
+    skillrun("climb", "Alp", "--name", "it", "--model", "scripted:default", "--unattended")
+    parts = the_call(skillrun("show", "it", "plan", "pace", "--json"))["parts"]
+    before = the_call(skillrun("show", "it", "plan", "start", "--json"))
+    names = [part["part"] for part in parts]
+    assert names[-3:] == ["role", "earlier reply", "task"]
+    assert parts[-2]["text"] == before["reply"]
+
+
+def test_a_model_whose_name_has_slashes_is_part_of_its_member(project: Make, skillrun: Call) -> None:
+    folder = project("voices")
+    (folder / "replies.yaml").write_text("- {text: Said.}\n")
+    done = skillrun("voices", "hi", "--models", "openai:meta/llama", "--name", "it", "--script", "replies.yaml")
+    assert done.code == 0, done
+    (call, *_) = skillrun("show", "it", "saying", "--json").json["calls"]
+    assert (call["step"], call["member"]) == (call["address"].split("/")[2], "speaker@openai:meta/llama")
+    assert the_call(skillrun("show", "it", "saying", call["step"], "openai:meta/llama", "--json")) == call
 
 
 def test_full_and_version_want_a_phase(run: Path, skillrun: Call) -> None:
