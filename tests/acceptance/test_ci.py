@@ -228,6 +228,14 @@ def test_a_file_of_no_project_is_named_in_the_text(
 
 
 @pytest.mark.row("A7")
+def test_a_folder_without_a_project_is_told_of_where_annotations_are_read(project: Make, skillrun: Call) -> None:
+    project()
+    done = skillrun("validate", "--format", "github")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1].startswith("::notice title=skillrun::. has no file of a project")
+
+
+@pytest.mark.row("A7")
 def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) -> None:
     assert skillrun("validate", "--format", "text") == skillrun("validate")
     assert skillrun("validate", "--format", "json") == skillrun("validate", "--json")

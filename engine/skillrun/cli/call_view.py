@@ -18,6 +18,8 @@ from skillrun.runtime.store.conversations import Conversation, ToolUse, Turn
 GLANCE: Final = 60  # characters of a part that are shown of it at a glance
 MOST_LINES: Final = 12  # of a tool's result, where not all is wanted
 HEADER: Final = ("call", "model", "turns", "tokens in", "tokens out", "price", "")
+EARLIER: Final = {"assistant": "earlier reply"}
+"""What a message without parts is called: of a member that goes on with its conversation."""
 STOPS: Final = {"length": "cut off at the limit of its length", "refusal": "a refusal", "other": "stopped, unknown why"}
 
 # a request
@@ -49,7 +51,12 @@ def prompt_lines(request: Request) -> Iterator[str]:
 def parts_of(request: Request) -> list[dict[str, Any]]:
     """The parts of a prompt, each with its tokens, its text and what was left out of it; tools and shape come last."""
     parts = [
-        {"part": name, "tokens": estimate_tokens(block.text), "text": block.text, "left_out": list(block.left_out)}
+        {
+            "part": EARLIER.get(name, name),
+            "tokens": estimate_tokens(block.text),
+            "text": block.text,
+            "left_out": list(block.left_out),
+        }
         for _, blocks in blocks_of(request)
         for name, block in blocks
     ]
@@ -63,6 +70,7 @@ def parts_of(request: Request) -> list[dict[str, Any]]:
 
 def parts_table(parts: Sequence[dict[str, Any]]) -> list[str]:
     """Each part with its tokens and how it begins; below it what was left out."""
+    parts = [part for part in parts if part["text"]]  # of criteria, where a phase has none, there is an empty one
     rows = [[part["part"], f"{part['tokens']:,}", _glance(part["text"])] for part in parts]
     header, *lines = table(("part", "tokens", "begins"), rows, right=(1,))
     told = [header]
@@ -170,7 +178,7 @@ def conversation_lines(conversation: Conversation, dropped: str = "", *, full: b
     yield f"prompt: about {total:,} tokens, at most {request.max_tokens:,} of reply"
     yield from (f"  {line}" for line in parts_table(parts))
     if full:
-        for part in parts:
+        for part in filter(lambda part: part["text"], parts):
             yield f"{part['part']}:"
             yield from indented(part["text"])
     for turn in conversation.turns:

@@ -100,7 +100,8 @@ def selected(calls: RunCalls, place: Place) -> list[Conversation]:
         names = list(dict.fromkeys(each.path.partition("/")[2] for each in in_phase))
         text = "/".join(filter(None, (at.step, at.member)))
         last = [part for name in names for part in name.split("/")]
-        hint = did_you_mean(at.member or at.step, last) or allowed(names[:MOST_NAMED])
+        shortest = dict.fromkeys(unmarked(name) for name in names)  # whatever the pass and the item
+        hint = did_you_mean(at.member or at.step, last) or allowed(list(shortest)[:MOST_NAMED])
         raise UsageError(f"no call of `{at.phase}` in {calls.name} is at `{text}`", hint)
     chosen = [each for each in there if (each.version == at.version if at.version else each.is_latest)]
     if not chosen:

@@ -29,6 +29,11 @@ def github_command(problem: Problem, roots: Iterable[Root]) -> str:
     return f"::{problem.severity} {properties}::{_data(prefix + problem.message, problem.hint)}"
 
 
+def github_notice(text: str) -> str:
+    """What is said beside the problems, shown with them."""
+    return f"::notice title=skillrun::{_data(text, '')}"
+
+
 def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
     """All problems as one run of the tool: their codes are its rules, and paths are relative to the current folder."""
     codes = sorted({problem.code for problem in problems})

@@ -14,7 +14,7 @@ from skillrun.cli.here import project_here
 from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
-from skillrun.cli.problem_formats import github_command, sarif_log
+from skillrun.cli.problem_formats import github_command, github_notice, sarif_log
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
@@ -68,8 +68,11 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     for problem in from_here:
         out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
     out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
-    for line in _beside(len(all_problems) - len(problems), own, project, path):
-        out.note(line)
+    for text in _beside(len(all_problems) - len(problems), own, project, path):
+        if shape == "github":
+            out.line(github_notice(text))
+        else:
+            out.note(f"note: {text}")
     data = {"problems": [asdict(problem) for problem in from_here]}
     counts = {"errors": errors, "warnings": warnings, "files": files}
     out.data(sarif_log(from_here, library.roots) if shape == "sarif" else {**data, **counts})
@@ -80,8 +83,8 @@ def _beside(elsewhere: int, own: list[str], project: Path, path: Path | None) ->
     """What else is to be said: of problems in other files, and of a folder without any file of a project."""
     folder = _typed(project, path)
     if elsewhere:
-        return [f"note: {counted(elsewhere, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
-    return [] if own else [f"note: {folder} has no file of a project ({FILES}); only the library was checked"]
+        return [f"{counted(elsewhere, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
+    return [] if own else [f"{folder} has no file of a project ({FILES}); only the library was checked"]
 
 
 def _typed(project: Path, path: Path | None) -> str:

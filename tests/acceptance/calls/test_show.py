@@ -1,4 +1,4 @@
-"""Any call of any run, looked at from outside: `show RUN PHASE`, `render --run`."""
+"""Any call of any run, looked at from outside: `show RUN PHASE`."""
 
 from __future__ import annotations
 
@@ -15,96 +15,11 @@ from typing import Any
 
 import pytest
 
-from skillrun.models.messages import Request
 from skillrun.runtime.store.disk.journal import SqliteJournal
-from tests.acceptance.conftest import Call, Done
+from tests.acceptance.calls.conftest import REPLIES
+from tests.acceptance.conftest import Call, Done, Make
 
 pytestmark = pytest.mark.row("A2")
-
-PART = "## Part\n\nSomething was found and is said here. Something else as well.\n\n"
-FILES = {
-    "workflows/w.md": """---
-name: w
-description: Looks, and judges.
-inputs: {request: string, repo: path, letter?: string}
-repository: "{{ inputs.repo }}"
-phases:
-  ask:
-  look:
-  judge:
----
-## Preamble
-You are careful.
-""",
-    "skills/w/ask.md": "---\nkind: phase\nsteps: [{say: Nobody is asked here.}]\n---\n",
-    "skills/w/look.md": """---
-kind: phase
-steps:
-  - id: seen
-    agent: [looker:close, looker:far]
-    at_least: 1
-    material: {The letter: "{{ inputs.letter }}"}
-  - id: talks
-    repeat:
-      - {id: seen-again, agent: clerk, fresh: true}
-    until: pass.index > 1
-    at_most: 2
----
-## seen
-Look.
-
-## seen-again
-Look again, a {{ pass.index }}. time.
-""",
-    "skills/w/judge.md": """---
-kind: phase
-steps:
-  - {id: verdict, agent: clerk, output: {score: integer 1..5, why?: string}}
-  - {when: verdict.data.score < 3, goto: judge, at_most: 1}
----
-## verdict
-Judge, in round {{ run.round }}.
-""",
-    "roles/looker.md": (
-        "---\nname: looker\ndescription: Looks.\ntools: [Read, Grep]\n"
-        "variants: {close: near, far: away}\n---\nYou look.\n"
-    ),
-    "roles/clerk.md": "---\nname: clerk\ndescription: Judges.\n---\nYou judge.\n",
-    "config/models.yaml": "models: {'scripted:default': {window: 6000, max_output: 1000}}\n",
-    "code/a.py": "".join(f"line_{number} = {number}\n" for number in range(40)),
-    "letter.md": "# Letter\n\n" + 300 * PART,
-}
-REPLIES: list[dict[str, Any]] = [
-    {"address": "*/seen/looker:close/1.1", "calls": [{"name": "Read", "arguments": {"path": "a.py"}}]},
-    {"address": "*/seen/looker:close/2.1", "text": "It is code.\x1b[31m\nerror: not a line of the program's"},
-    {"address": "*/seen/looker:far/*", "fail": "other", "message": "too far away"},
-    {"address": "*/verdict/*/1.1", "text": "I will not say.", "times": 1},
-    {"address": "*/verdict/*/2.1", "data": {"score": 1}, "times": 1},
-    {"address": "*/verdict/*", "data": {"score": 4, "why": "it was mended"}},
-]
-
-
-@pytest.fixture
-def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in {**FILES, "replies.yaml": json.dumps(REPLIES)}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def begin(skillrun: Call, library: Path, name: str = "it", *more: str) -> Done:
-    letter = (library / "letter.md").read_text()
-    given = ("see", "--repo", "code", "--letter", letter, "--model", "scripted:default", "--script", "replies.yaml")
-    return skillrun("w", *given, "--name", name, "--unattended", *more)
-
-
-@pytest.fixture
-def run(library: Path, skillrun: Call) -> Path:
-    """A run with tools, a failed member, a loop, a repair and a second round."""
-    done = begin(skillrun, library)
-    assert done.code == 0, done
-    return library / "runs" / "it"
 
 
 def the_call(done: Done) -> Any:
@@ -237,6 +152,26 @@ def test_what_is_not_there_is_said_with_what_is(
     assert help_.startswith(f"hint: {hint}")
 
 
+def test_a_member_that_remembers_has_its_earlier_replies_as_parts(project: Make, skillrun: Call) -> None:
+    project("climb")
+    skillrun("climb", "Alp", "--name", "it", "--model", "scripted:default", "--unattended")
+    parts = the_call(skillrun("show", "it", "plan", "pace", "--json"))["parts"]
+    before = the_call(skillrun("show", "it", "plan", "start", "--json"))
+    names = [part["part"] for part in parts]
+    assert names[-3:] == ["role", "earlier reply", "task"]
+    assert parts[-2]["text"] == before["reply"]
+
+
+def test_a_model_whose_name_has_slashes_is_part_of_its_member(project: Make, skillrun: Call) -> None:
+    folder = project("voices")
+    (folder / "replies.yaml").write_text("- {text: Said.}\n")
+    done = skillrun("voices", "hi", "--models", "openai:meta/llama", "--name", "it", "--script", "replies.yaml")
+    assert done.code == 0, done
+    (call, *_) = skillrun("show", "it", "saying", "--json").json["calls"]
+    assert (call["step"], call["member"]) == (call["address"].split("/")[2], "speaker@openai:meta/llama")
+    assert the_call(skillrun("show", "it", "saying", call["step"], "openai:meta/llama", "--json")) == call
+
+
 def test_full_and_version_want_a_phase(run: Path, skillrun: Call) -> None:
     for option in (("--full",), ("--version", "1")):
         assert skillrun("show", "it", *option).code == 2
@@ -295,64 +230,3 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillr
         finally:
             process.kill()
     assert "no answer came" in skillrun("show", "it", "look", "talks").out, "nobody runs it any more"
-
-
-def test_what_was_sent_is_had_again_byte_for_byte(run: Path, skillrun: Call) -> None:
-    with closing(SqliteJournal.open(run)) as journal:
-        sent = {(entry.address, entry.fingerprint): entry.body for entry in journal.entries("sent")}
-    again = skillrun("render", "--run", "it", "look", "seen/looker:close/2.1", "--json").json
-    body = sent[again["address"], again["fingerprint"]]
-    assert {key: again[key] for key in body} == body
-    assert again["is_exact"] is True
-    assert Request.from_dict(again).fingerprint() == again["fingerprint"]
-    out = skillrun("render", "--run", "it", "look", "seen", "close").out
-    for message in again["messages"][:1]:
-        assert all(f"\n{block['text']}\n" in out for block in message["blocks"])
-    assert out.startswith("w/look/seen/looker:close/1.1 · scripted:default")
-
-
-def test_a_later_turn_has_the_calls_and_results_before_it(run: Path, skillrun: Call) -> None:
-    done = skillrun("render", "--run", "it", "look", "seen/looker:close/2.1")
-    assert '──── calls Read {"path": "a.py"} ────' in done.out
-    assert "line_39 = 39" in done.out
-    assert done.err.splitlines() == ["there is also w/look/seen/looker:close/1.1"]
-    refused = skillrun("render", "--run", "it", "look", "seen/looker:close/7.1")
-    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: the last one is turn 2")
-
-
-def test_what_was_sent_stays_though_the_files_are_other_ones_now(run: Path, skillrun: Call) -> None:
-    before = skillrun("render", "--run", "it", "judge", "verdict", "--version", "1").out
-    assert "Judge, in round 1." in before
-    (Path.cwd() / "skills/w/judge.md").unlink()
-    (Path.cwd() / "workflows/w.md").write_text("broken")
-    assert skillrun("render", "--run", "it", "judge", "verdict", "--version", "1").out == before
-    assert "Judge, in round 2." in skillrun("render", "--run", "it", "judge", "verdict").out
-
-
-def test_a_request_that_was_changed_on_record_is_told(run: Path, skillrun: Call) -> None:
-    with closing(SqliteJournal.open(run)) as journal:
-        entry = next(entry for entry in journal.entries("sent") if "verdict" in entry.address)
-        body = {**entry.body, "system": [{"text": "You are careless."}]}
-        asyncio.run(journal.record("sent", "w/judge/other/clerk/1.1", entry.fingerprint, body))
-    done = skillrun("render", "--run", "it", "judge", "other")
-    assert (done.code, "another fingerprint" in done.err) == (0, True)
-    assert "another fingerprint" not in skillrun("render", "--run", "it", "judge", "verdict").err
-
-
-def test_what_a_terminal_would_obey_is_in_the_json_alone(run: Path, skillrun: Call) -> None:
-    with closing(SqliteJournal.open(run)) as journal:
-        body = {**next(iter(journal.entries("sent"))).body, "system": [{"text": "red \x1b[31m\x7f"}]}
-        asyncio.run(journal.record("sent", "w/look/red/clerk/1.1", Request.from_dict(body).fingerprint(), body))
-    place = ("render", "--run", "it", "look", "red")
-    shown, whole = skillrun(*place), skillrun(*place, "--json")
-    assert "\x1b" not in shown.out
-    assert "is not shown; `--json` has every character" in shown.err
-    assert Request.from_dict(whole.json).fingerprint() == whole.json["fingerprint"]
-
-
-def test_options_of_the_one_are_none_of_the_other(run: Path, skillrun: Call) -> None:
-    assert skillrun("render", "--run", "it", "look", "-i", "request=x").code == 2
-    assert skillrun("render", "--run", "it", "look", "seen", "close", "more").code == 2
-    assert skillrun("render", "w", "look", "--version", "1").code == 2
-    nameless = skillrun("render", "w")
-    assert (nameless.code, nameless.err.splitlines()[-1]) == (2, "hint: allowed: ask, look, judge")

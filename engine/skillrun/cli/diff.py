@@ -1,0 +1,270 @@
+"""`skillrun diff`: what differs between two runs, or between two prompts of one: prompts, tools, replies, artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from skillrun.cli import completing, options
+from skillrun.cli.call_view import indented, name_of
+from skillrun.cli.calls import Place, RunCalls, calls_of, selected
+from skillrun.cli.printing import Output
+from skillrun.cli.run_pairs import ArtifactPair, Pair, artifact_pairs, pairs_of_runs, pairs_of_versions, used_by
+from skillrun.cli.words import counted, money, table, yaml_line
+from skillrun.dev.differences import FieldDifference, text_difference
+from skillrun.language.text.diagnostics import UsageError
+
+MOST_LINES: Final = 40  # of one difference, where not all is wanted
+LONGEST: Final = 100  # characters of a value that is shown
+HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
+HELP: Final = """Show what differs between the calls and artifacts of RUN and of OTHER, another run.
+
+Without PHASE a table; with PHASE the differences of its prompts and replies; with STEP, or --full, to their ends.
+With RUN alone, or RUN and PHASE, the last prompt of each call that has had several (in rounds, after edits, in `dev`)
+beside the one before it."""
+
+
+@click.command(help=HELP)
+@click.argument("run", shell_complete=completing.runs)
+@click.argument("other", default="", shell_complete=completing.runs)
+@click.argument("phase", default="", shell_complete=completing.phases_of_run)
+@click.argument("step", default="")
+@click.argument("member", default="")
+@click.option("--full", is_flag=True, help="Every difference to its end.")
+@options.version
+@options.runs_folder
+@options.as_json
+def diff(run: str, other: str, phase: str, step: str, member: str, **options_given: Any) -> int:
+    out, runs = Output(options_given["json"]), options_given["runs"]
+    names = [name for name in (other, phase, step, member) if name]
+    compared = _compared(run, names, runs, options_given["version"] or 0)
+    for text in compared.notes:
+        out.note(f"warning: {text}")
+    out.data(compared.data())
+    full = options_given["full"] or bool(compared.place.step)
+    for line in compared.lines(full=full) if not out.json else ():
+        out.line(line)
+    return 0
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What two runs, or two versions in one, have beside each other; `sides` names the two."""
+
+    sides: tuple[str, str]
+    typed: str
+    place: Place
+    pairs: Sequence[Pair]
+    artifacts: Sequence[ArtifactPair]
+    notes: Sequence[str]
+
+    def data(self) -> dict[str, Any]:
+        """All of it, to its ends."""
+        return {
+            "sides": list(self.sides),
+            "calls": [_pair_data(pair) for pair in self.pairs],
+            "artifacts": [
+                {"name": each.name, "status": self._artifact_status(each), "difference": each.difference}
+                for each in self.artifacts
+            ],
+        }
+
+    def lines(self, *, full: bool) -> Iterator[str]:
+        """All that differs, and how much does not."""
+        differing = [pair for pair in self.pairs if not pair.is_same]
+        if differing:
+            yield from table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
+        same = len(self.pairs) - len(differing)
+        if same or not self.pairs:
+            yield f"{counted(same, 'call')} {'is' if same == 1 else 'are'} the same"
+        others = [each for each in self.artifacts if not each.is_same]
+        if self.artifacts:
+            yield ""
+            yield "artifacts:"
+            yield from (f"  {each.name}: {self._artifact_status(each)}" for each in others)
+            if len(others) < len(self.artifacts):
+                yield f"  {len(self.artifacts) - len(others)} the same"
+        if self.place.phase or full:
+            for pair in differing:
+                yield from self._of_pair(pair, full=full)
+            for each in others:
+                if each.difference and not self.place.step:
+                    yield ""
+                    yield f"{each.name}:"
+                    yield from _cut(each.difference, full=full)
+        elif differing:
+            yield ""
+            yield f"the differences of a phase: `skillrun diff {self.typed} {differing[0].either.phase}`"
+
+    def _alone(self, *, in_before: bool) -> str:
+        return f"only in {self.sides[0] if in_before else self.sides[1]}"
+
+    def _artifact_status(self, pair: ArtifactPair) -> str:
+        if pair.before is None or pair.after is None:
+            return self._alone(in_before=pair.before is not None)
+        if pair.is_same:
+            return "same"
+        more, less = (sum(line.startswith(sign) for line in pair.difference) for sign in "+-")
+        return f"+{more} -{less} lines" if more or less else "other line ends"
+
+    def _row(self, pair: Pair) -> list[str]:
+        name = pair.either.path if not self.place.phase else name_of(pair.either)
+        if pair.is_alone:
+            told = [self._alone(in_before=pair.before is not None), "", ""]
+        else:
+            told = [pair.prompt, pair.tools, pair.reply]
+        (used_in, used_out, price), (then_in, then_out, then_price) = used_by(pair.before), used_by(pair.after)
+        flow = [(f"{used_in:,}", f"{then_in:,}"), (f"{used_out:,}", f"{then_out:,}"), (money(price), money(then_price))]
+        return [name, *told, *(_change(*each) for each in flow)]
+
+    def _of_pair(self, pair: Pair, *, full: bool) -> Iterator[str]:
+        """What differs of a call; of one that only one run has made there is nothing beside it."""
+        if pair.is_alone:
+            return
+        yield ""
+        yield "─" * 80
+        yield f"{pair.either.phase}: {name_of(pair.either)} (- {self.sides[0]}, + {self.sides[1]})"
+        for title, difference in (("prompt", pair.prompt_difference), ("tools", pair.tools_difference)):
+            if difference:
+                yield f"{title}:"
+                yield from _cut(difference, full=full)
+        if not pair.prompt_difference:
+            yield "prompt: same"
+        if pair.reply == "same":
+            yield "reply: same"
+        elif pair.reply_fields is not None:
+            yield "reply:"
+            lines = [line for field in pair.reply_fields for line in self._of_field(field, full=full)]
+            yield from _cut(lines or ["the same values, written otherwise"], full=full)
+        else:
+            yield "reply:"
+            yield from _cut(pair.reply_difference, full=full)
+
+    def _of_field(self, field: FieldDifference, *, full: bool) -> Iterator[str]:
+        name = field.path or "(all of it)"
+        if not (field.in_before and field.in_after):
+            value = field.before if field.in_before else field.after
+            yield f"{'-' if field.in_before else '+'} {name}: {_glance(value, full=full)}"
+        elif isinstance(field.before, str) and isinstance(field.after, str) and "\n" in field.before + field.after:
+            yield f"{name}:"
+            yield from text_difference(field.before, field.after)
+        else:
+            yield f"{name}: {_glance(field.before, full=full)} → {_glance(field.after, full=full)}"
+
+
+def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
+    """What was typed behind `diff`. Raises UsageError."""
+    folder = options.run_folder_of(run, runs)
+    before = calls_of(folder)
+    second = _second(names, before, runs) if names else folder
+    if second is None or second == folder:
+        place = _place(names if second is None else names[1:])
+        return _versions(before, run, place, version)
+    if version:
+        raise UsageError("`--version` is for one run", f"`skillrun diff {run} PHASE STEP --version 1`")
+    after, place = calls_of(second), _place(names[1:])
+    several = [_there(calls, place) for calls in (before, after)]
+    if place.phase and not any(several):
+        selected(after, place)  # says what there is
+    notes = [*before.notes, *after.notes]
+    workflows = {each.address.partition("/")[0] for calls in (before, after) for each in calls.conversations}
+    if len(workflows) > 1:
+        notes.append(
+            f"the runs are of several workflows ({', '.join(sorted(workflows))}): what has one phase and step is a pair"
+        )
+    artifacts = artifact_pairs((folder, second), place.phase.partition("/")[0]) if not place.step else []
+    sides = (before.name, after.name) if before.name != after.name else (run, names[0])
+    return Compared(sides, f"{run} {names[0]}", place, pairs_of_runs(*several), artifacts, notes)
+
+
+def _second(names: Sequence[str], before: RunCalls, runs: Path) -> Path | None:
+    """The folder of the second run; None where the first name is a phase of the run. Raises UsageError."""
+    try:
+        return options.run_folder_of(names[0], runs)
+    except UsageError:
+        if set(names[0].split("/")[:2]) & set(before.phases):
+            return None
+        raise
+
+
+def _place(names: Sequence[str]) -> Place:
+    if len(names) > 3:
+        raise UsageError(f"`{names[3]}` is one name too many", "`skillrun diff RUN OTHER PHASE STEP MEMBER`")
+    phase, step, member = [*names, "", "", ""][:3]
+    return Place(phase, step, member)
+
+
+def _there(calls: RunCalls, place: Place) -> list[Any]:
+    """The last calls at a place; none where the run has made none there."""
+    if not place.phase:
+        return [each for each in calls.conversations if each.is_latest]
+    try:
+        return selected(calls, place)
+    except UsageError:
+        return []
+
+
+def _versions(calls: RunCalls, typed: str, place: Place, version: int) -> Compared:
+    """The prompts of one run beside earlier ones at the same addresses. Raises UsageError where there are none."""
+    latest = selected(calls, place) if place.phase else [each for each in calls.conversations if each.is_latest]
+    places = {(each.path, each.attempt) for each in latest}
+    pairs = pairs_of_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
+    if not pairs:
+        where = f"at `{place}` " if place.phase else ""
+        hint = f"with another run: `skillrun diff {typed} OTHER`"
+        if version and any(each.versions > 1 for each in latest):
+            hint = f"there are versions 1 to {max(each.versions for each in latest)}, and the last stands beside them"
+        raise UsageError(f"no call {where}in {calls.name} has another prompt to stand beside", hint)
+    sides = (f"version {version}" if version else "before", "now")
+    return Compared(sides, typed, place, pairs, [], calls.notes)
+
+
+def _pair_data(pair: Pair) -> dict[str, Any]:
+    sides = {}
+    for name, each in (("before", pair.before), ("after", pair.after)):
+        used_in, used_out, price = used_by(each)
+        sides[name] = each and {
+            "address": each.address,
+            "attempt": each.attempt,
+            "version": each.version,
+            "round": each.first.round,
+            "fingerprint": each.first.fingerprint,
+            "status": each.last.status,
+            "input": used_in,
+            "output": used_out,
+            "price": price,
+        }
+    fields = pair.reply_fields if not pair.is_alone else None
+    return {
+        "path": pair.either.path,
+        "attempt": pair.either.attempt,
+        "is_same": pair.is_same,
+        **sides,
+        "prompt": pair.prompt,
+        "tools": pair.tools,
+        "reply": pair.reply,
+        "prompt_difference": pair.prompt_difference if not pair.is_alone else [],
+        "tools_difference": pair.tools_difference if not pair.is_alone else [],
+        "reply_difference": pair.reply_difference if not pair.is_alone else [],
+        "reply_fields": [field._asdict() for field in fields] if fields is not None else None,
+    }
+
+
+def _change(before: str, after: str) -> str:
+    return after if before == after else f"{before} → {after}"
+
+
+def _glance(value: Any, *, full: bool) -> str:
+    text = " ".join(yaml_line(value).split())
+    return text if full or len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _cut(lines: Sequence[str], *, full: bool) -> Iterator[str]:
+    several = lines if full else lines[:MOST_LINES]
+    yield from (line for text in several for line in indented(text))
+    if len(several) < len(lines):
+        yield f"  … {counted(len(lines) - len(several), 'more line')}"

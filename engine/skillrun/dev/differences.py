@@ -1,0 +1,80 @@
+"""What differs between two texts, and field by field between two values. Pure functions: nothing is read or printed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+IDS: Final = ("id", "name", "title")
+"""The fields by which the records of two lists are known to be the same, the first that all of them have."""
+
+
+class FieldDifference(NamedTuple):
+    """A field that two values do not agree on. `in_before`, `in_after`: whether the value has it at all."""
+
+    path: str
+    before: Any
+    after: Any
+    in_before: bool = True
+    in_after: bool = True
+
+
+def text_difference(before: str, after: str, context: int = 1) -> list[str]:
+    """The lines of a unified diff, without the names of files; none where the texts are the same."""
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "", "", "", "", context, ""))[2:]
+
+
+def value_differences(before: Any, after: Any, path: str = "") -> Iterator[FieldDifference]:
+    """What two JSON values do not agree on, field by field; items of lists by their ids, or else as they line up."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys([*before, *after]):
+            place = f"{path}.{key}" if path else str(key)
+            if key in before and key in after:
+                yield from value_differences(before[key], after[key], place)
+            else:
+                yield _alone(place, before.get(key), after.get(key), in_before=key in before)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _of_lists(before, after, path)
+    elif before != after or isinstance(before, bool) is not isinstance(after, bool):
+        yield FieldDifference(path, before, after)
+
+
+def _alone(path: str, before: Any, after: Any, *, in_before: bool) -> FieldDifference:
+    return FieldDifference(path, before, after, in_before=in_before, in_after=not in_before)
+
+
+def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[FieldDifference]:
+    name = next((name for name in IDS if _are_known_by(name, before) and _are_known_by(name, after)), None)
+    if name is not None:
+        old, new = ({item[name]: item for item in items} for items in (before, after))
+        for key in dict.fromkeys([*old, *new]):
+            place = f"{path}[{name}={key}]"
+            if key in old and key in new:
+                yield from value_differences(old[key], new[key], place)
+            else:
+                yield _alone(place, old.get(key), new.get(key), in_before=key in old)
+        if [key for key in old if key in new] != [key for key in new if key in old]:
+            yield FieldDifference(f"{path} (order)", list(old), list(new))
+        return
+    matcher = difflib.SequenceMatcher(None, list(map(_key, before)), list(map(_key, after)), autojunk=False)
+    for kind, start, end, other_start, other_end in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        paired = min(end - start, other_end - other_start)
+        for at in range(paired):
+            yield from value_differences(before[start + at], after[other_start + at], f"{path}[{start + at}]")
+        for at in range(start + paired, end):
+            yield _alone(f"{path}[{at}]", before[at], None, in_before=True)
+        for at in range(other_start + paired, other_end):
+            yield _alone(f"{path}[{at}]", None, after[at], in_before=False)
+
+
+def _are_known_by(name: str, items: Sequence[Any]) -> bool:
+    keys = [item.get(name) for item in items if isinstance(item, dict)]
+    return len(keys) == len(items) and all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
+
+
+def _key(item: Any) -> str:
+    return json.dumps(item, sort_keys=True, default=str)
