@@ -141,6 +141,7 @@ def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(revi
         (case("  artifacts: {a.md: {equals: ../../../outside.md}}\n"), "8:30", "leads out of the project"),
         (case("").replace("data:", "datta:", 1), "4:38", "did you mean `data`?"),
         (case("", more="model: scriptd:x\n"), "6:1", "there is no provider `scriptd`"),
+        (case("  calls: {'*/review/*': 2, at_least: 3}\n"), "8:38", "`at_least` stands beside patterns"),
         (case("", more="project: nowhere\n"), "6:1", "there is no folder"),
         (case("").replace("outcome: failed", "outcome: fail"), "7:12", "did you mean `failed`?"),
     ],
@@ -192,7 +193,8 @@ def test_a_project_without_cases_is_told_how_to_begin(review: Call, skillrun: Ca
     done = skillrun("test")
     assert done.code == 2
     assert "there is no case in tests/" in done.err
-    assert "docs/testing.md" in done.err
+    assert "write tests/<workflow>/<case>.md" in done.err
+    assert "--record RUN" in done.err
 
 
 @pytest.mark.row("A3")

@@ -195,7 +195,11 @@ class CaseReader(Reader):
             yield from self.number("*", node)
             return
         for address, value in self.entries(node, "patterns for addresses to numbers of calls"):
-            yield from self.number(address, value)
+            if address in BOUND_KEYS:
+                hint = f"for all calls, write `'*': {{{address}: …}}`"
+                self.report(value.span, "calls", f"`{address}` stands beside patterns for addresses", hint)
+            else:
+                yield from self.number(address, value)
 
     def number(self, address: str, node: Node) -> Iterator[Expectation]:
         """So many calls, or at least or at most so many."""

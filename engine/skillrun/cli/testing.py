@@ -26,7 +26,10 @@ from skillrun.language.text.source import Span
 
 BROKEN: Final = 2
 BEGINNING: Final = 200  # bytes of a report, in which it says what it is
-BEGIN: Final = f"put a case into {FOLDER}/<workflow>/<case>.md; docs/testing.md shows one"
+BEGIN: Final = (
+    f"write {FOLDER}/<workflow>/<case>.md, which begins with `---`, `inputs: {{…}}`, `expect: {{…}}`, `---`; "
+    "or make one of a run with `skillrun test --record RUN`"
+)
 
 
 @click.command(
