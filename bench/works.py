@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import libraries, process
+from bench import cases, libraries, process
 from bench.environment import program
 from bench.process import Subject
 
@@ -121,6 +121,12 @@ def validate(subject: Subject) -> dict[str, float]:
     few, hundred, thousand = seconds(10), seconds(100), seconds(1000)
     per_file = (hundred - few) / 90
     return {"100 files": hundred, "1,000 files": thousand, "growth": (thousand - few) / 990 / per_file}
+
+
+def hundred_cases(subject: Subject) -> dict[str, float]:
+    with process.scratch() as folder:
+        cases.write(folder, 100, "rapid")
+        return {"time": process.seconds_of([*subject.command], folder)}
 
 
 def save(subject: Subject) -> dict[str, float]:
@@ -242,6 +248,13 @@ WORKS = (
             Figure("growth", "× the time a file takes, from 100 to 1,000 files", (Target(1.25),)),
         ),
         validate,
+    ),
+    Work(
+        "cases",
+        "`skillrun test` on 100 cases of `plan` in rapid mode, of seven phases and about eight calls each",
+        (Subject(OURS, command("skillrun", "test").command),),
+        (Figure("time", "s", (Target(10),)),),
+        hundred_cases,
     ),
     Work(
         "dev",

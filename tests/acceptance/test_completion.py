@@ -102,6 +102,14 @@ def test_phases_are_completed(project: Make, offered: Offer) -> None:
 
 
 @pytest.mark.row("A7")
+def test_shipped_files_are_completed(project: Make, offered: Offer) -> None:
+    project()
+    assert offered("eject", "skills/plan/rese") == ["skills/plan/research.md"]
+    assert "workflows/plan.md" in offered("eject", "")
+    assert offered("eject", "config/") == []  # which are merged, not copied
+
+
+@pytest.mark.row("A7")
 def test_nothing_is_said_where_nothing_can_be_offered(project: Make, offered: Offer) -> None:
     folder = project("greeting")
     assert offered("nothing", "") == []

@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -22,7 +23,7 @@ from skillrun.cases.comparing import Miss, misses, untaken
 from skillrun.cases.reading import CaseFile, read_case
 from skillrun.cases.trial import tried
 from skillrun.language.check.program import Program
-from skillrun.language.text.diagnostics import Problem, Problems
+from skillrun.language.text.diagnostics import Problem, Problems, SkillrunError
 from skillrun.models.catalogue import Catalogue
 
 Status = Literal["holds", "misses", "broken", "not-run"]
@@ -73,6 +74,9 @@ def run_cases(
     with ProcessPoolExecutor(min(jobs, len(files)), context, _begin, (work,)) as pool:
         try:
             yield from pool.map(_do, range(len(files)))
+        except BrokenProcessPool:
+            message = "a process that ran cases was ended from outside, perhaps for want of memory"
+            raise SkillrunError(message, "`--jobs 1` runs them one after the other") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

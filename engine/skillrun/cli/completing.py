@@ -77,6 +77,13 @@ def cases(context: click.Context, _parameter: click.Parameter, incomplete: str) 
     return starting_with(incomplete, (case.name for case in case_files(project_here()) if case.workflow == workflow))
 
 
+def shipped(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """The shipped files that a project can have a copy of."""
+    from skillrun.language.library.roots import shipped_files
+
+    return starting_with(incomplete, (path for path in shipped_files() if not path.startswith("config/")))
+
+
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The shell's own completion of files."""
     return [CompletionItem(incomplete, type="file")]

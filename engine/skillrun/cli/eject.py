@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from skillrun.cli import completing
 from skillrun.cli.ejected import LABEL, eject, own_files
 from skillrun.cli.here import from_here, project_here
 from skillrun.cli.options import as_json
@@ -14,7 +15,7 @@ from skillrun.language.text.diagnostics import UsageError, did_you_mean
 
 
 @click.command(name="eject", help="Copy the shipped file PATH, such as skills/plan/research.md, into the project.")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.shipped)
 @as_json
 def eject_command(path: str, json: bool) -> int:
     out, project = Output(json), project_here()
