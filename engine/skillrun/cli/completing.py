@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from skillrun.cli.here import project_here
 from skillrun.cli.registry import COMMANDS
+from skillrun.runtime.store.disk.run_list import newest_first
 
-STATE: Final = "state.md"  # as `runtime/store/state.py` says, with all that a run needs and names do not
 Items = list[CompletionItem[str]]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
 
@@ -35,10 +35,7 @@ def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 def runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The runs in the folder that `--out` names, the one that was changed last first."""
-    folder = _runs_folder(context)
-    states = [path / STATE for path in folder.iterdir() if not path.is_symlink()] if folder.is_dir() else []
-    states = sorted((path for path in states if path.is_file()), key=lambda path: path.stat().st_mtime, reverse=True)
-    return starting_with(incomplete, (path.parent.name for path in states))
+    return starting_with(incomplete, newest_first(_runs_folder(context)))
 
 
 def workflows_or_phases(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
