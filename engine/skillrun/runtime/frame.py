@@ -86,15 +86,9 @@ class Frame:
         """Evaluate a step here, and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
         return self.evaluator.step(step, self)
 
-    @contextmanager
-    def below(self, part: str) -> Iterator[None]:
+    def below(self, part: str) -> Below:
         """What is evaluated here has its addresses below this one's `part`."""
-        outer = self.address
-        self.address = f"{outer}/{part}"
-        try:
-            yield
-        finally:
-            self.address = outer
+        return Below(self, part)
 
     @contextmanager
     def scoped(self, name: str) -> Iterator[None]:
@@ -170,3 +164,19 @@ class Frame:
                 raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
             return self.open.breakers.limit(name).limit
         return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")
+
+
+class Below:
+    """A frame with its address further down, for as long as it is entered."""
+
+    __slots__ = ("frame", "outer", "part")
+
+    def __init__(self, frame: Frame, part: str) -> None:
+        self.frame, self.part, self.outer = frame, part, frame.address
+
+    def __enter__(self) -> None:
+        self.outer = self.frame.address
+        self.frame.address = f"{self.outer}/{self.part}"
+
+    def __exit__(self, *_: object) -> None:
+        self.frame.address = self.outer

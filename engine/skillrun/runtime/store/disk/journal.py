@@ -9,7 +9,7 @@ import contextlib
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -198,13 +198,15 @@ def _is_synced(rows: Sequence[JournalRow]) -> bool:
     return not all(row.kind in _UNSYNCED for row in rows)
 
 
-@contextlib.contextmanager
-def _as_os_error() -> Iterator[None]:
+class _as_os_error:  # noqa: N801 (a function to who reads it; as one it would cost each append more)
     """What SQLite could not write is what the disk could not write."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise OSError(str(error)) from error
+
+    def __enter__(self) -> None:
+        """Nothing is set up."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise OSError(str(error)) from error
 
 
 def _check_same(folder: Tree, path: Path) -> None:
