@@ -154,6 +154,12 @@ class NoteBody(TypedDict, total=False):
     form: str
 
 
+class WroteBody(TypedDict, total=False):
+    """An artifact as it was written; journals of an older skillrun have its hash alone."""
+
+    text: str
+
+
 BODIES: Final[Mapping[str, type]] = {
     "reply": ReplyBody,
     "failed": FailedBody,
@@ -162,6 +168,7 @@ BODIES: Final[Mapping[str, type]] = {
     "answer": AnswerBody,
     "void": VoidBody,
     "note": NoteBody,
+    "wrote": WroteBody,
 }
 
 
