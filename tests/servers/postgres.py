@@ -57,7 +57,7 @@ def server(*settings: str) -> Iterator[str]:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 (it calls one function of libc)
                 **who,
             )
         try:

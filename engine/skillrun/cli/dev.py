@@ -24,6 +24,7 @@ from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowe
 from skillrun.models.messages import Gateway
 from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, Wrote
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.journal import Journal
 
 BROKEN: Final = "the last good version stays in force; mend the file and save it"
@@ -77,7 +78,7 @@ def _phases(job: Job, names: tuple[str, ...]) -> frozenset[str]:
 
 
 async def _watch(workflow: str, job: Job, rerun: frozenset[str], out: Output) -> int:
-    folder = RunFolder.new(job.runs, job.slug or f"dev-{workflow}", shared=job.share)
+    folder = RunFolders(job.runs).new(job.slug or f"dev-{workflow}", shared=job.share)
     folder.check()
     changes = Changes(asyncio.get_running_loop())
     gateway, catalogue = job.loaded.gateway(job.script, out.note), job.loaded.catalogue

@@ -15,6 +15,7 @@ from skillrun.cli.here import from_here, in_project, project_here
 if TYPE_CHECKING:
     from skillrun.language.files.definitions import Workflow
     from skillrun.language.types.fields import Field
+    from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 GIVEN: Final = "input_"
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -97,12 +98,23 @@ budget = click.option(
 )
 
 
-def run_folder_of(run: str, runs: Path) -> Path:
-    """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.store.disk.run_names import existing
+def runs_at(runs: Path) -> Runs:
+    """Where the runs are."""
+    from skillrun.runtime.store.disk.run_folders import RunFolders
 
+    return RunFolders(runs)
+
+
+def run_named(run: str, runs: Path) -> tuple[Runs, str]:
+    """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
     path = Path(run).absolute()
-    return existing(path.parent, path.name) if os.sep in run else existing(runs, run)
+    return (runs_at(path.parent), path.name) if os.sep in run else (runs_at(runs), run)
+
+
+def stored_run(run: str, runs: Path) -> StoredRun:
+    """A run that is given by its slug, or by the path of its folder. Raises UsageError."""
+    where, name = run_named(run, runs)
+    return where.existing(name)
 
 
 def paths_in_project(workflow: Workflow, typed: Mapping[str, Any]) -> dict[str, Any]:

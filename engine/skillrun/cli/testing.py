@@ -76,8 +76,8 @@ def test(
     if recorded:
         if workflow:
             raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
-        folder = options.run_folder_of(recorded, runs)
-        workflow, case = record(folder, name or folder.name, out)
+        run = options.stored_run(recorded, runs)
+        workflow, case = record(run, name or run.name, out)
         names = (case,)
     begun = time.monotonic()
     library, project = open_library(), project_here().resolve()

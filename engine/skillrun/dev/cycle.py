@@ -11,8 +11,8 @@ from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import run_again
-from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.stored_run import StoredRun
 
 
 @dataclass
@@ -25,9 +25,9 @@ class Turn:
     differences: dict[str, list[str]] = field(default_factory=dict)
 
 
-async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: dict[str, Any]) -> Turn:
-    """Evaluate the run in `folder` from its first phase. The caller holds the lock and keeps the journal open."""
-    before = artifact_texts(folder, journal)
+async def turn(session: Session, run: StoredRun, journal: Journal, inputs: dict[str, Any]) -> Turn:
+    """Evaluate the run from its first phase. The caller holds the lock and keeps the journal open."""
+    before = artifact_texts(run, journal)
     reused: list[str] = []
     asked: list[str] = []
 
@@ -36,13 +36,13 @@ async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: di
             (reused if event.replayed else asked).append(event.address)
 
     session.listeners = [*session.listeners, listen]
-    outcome = await run_again(session, folder, journal, inputs)
-    return Turn(outcome, len(reused), asked, differences(before, artifact_texts(folder, journal)))
+    outcome = await run_again(session, run, journal, inputs)
+    return Turn(outcome, len(reused), asked, differences(before, artifact_texts(run, journal)))
 
 
-def artifact_texts(folder: RunFolder, journal: Journal) -> dict[str, str]:
+def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
-    ledger = folder.store(journal).ledger
+    ledger = run.store(journal).ledger
     return {name: ledger.text(name) or "" for name in ledger.artifacts()}
 
 

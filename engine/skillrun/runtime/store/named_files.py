@@ -135,7 +135,7 @@ class NamedFiles(ABC):
         if key not in self._contents and key not in self._folders:
             self._add_folder(key)
 
-    def sweep(self) -> None:
+    def sweep(self) -> None:  # noqa: B027 (nothing to do is right for all)
         """A write that is killed leaves nothing here."""
 
     def _prepared(self, name: str) -> str:

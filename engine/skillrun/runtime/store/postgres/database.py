@@ -41,7 +41,7 @@ class Database:
     def __init__(self, url: str, *, most: int = MOST) -> None:
         """`url` is what libpq takes. Raises StoreAway where nobody answers, StoreRefused for what is no Postgres."""
         self.place = shown(url)
-        arguments = {"autocommit": True, "connect_timeout": CONNECTING, "application_name": "skillrun"}
+        arguments: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECTING, "application_name": "skillrun"}
         with self._translated():
             psycopg.connect(url, **arguments).close()  # says why not, which a pool keeps to itself
         self._pool = ConnectionPool(

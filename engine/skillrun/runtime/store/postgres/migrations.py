@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any, Final, LiteralString, cast
+from typing import Any, Final
 
 import psycopg
 
@@ -55,7 +55,7 @@ def migrate(database: Database) -> list[int]:
             raise StoreRefused(newer, "use the skillrun that made it, or a later one")
         missing = [number for number in known if number not in done]
         for number in missing:
-            connection.execute(cast("LiteralString", known[number]))
+            connection.execute(known[number].encode())
             connection.execute("INSERT INTO store_versions (version) VALUES (%s)", (number,))
         return missing
 

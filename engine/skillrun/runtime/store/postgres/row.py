@@ -12,6 +12,7 @@ from skillrun.runtime.store.postgres.database import Database, StoreRefused
 
 LEASE: Final = 30.0  # seconds
 
+
 class RunRow:
     """One run in a store, and the epoch in which this process writes for it."""
 
@@ -34,7 +35,10 @@ class RunRow:
     def existing(cls, database: Database, name: str, lease: float = LEASE) -> RunRow | None:
         """That of a run which is there; None where there is none."""
         found = database.rows("SELECT id, epoch, edits FROM runs WHERE name = %(name)s", {"name": name})
-        return cls(database, name, *found[0], lease) if found else None
+        if not found:
+            return None
+        number, epoch, edits = found[0]
+        return cls(database, name, number, epoch, edits, lease)
 
     def values(self, **more: Any) -> dict[str, Any]:
         """What its statements are given."""
