@@ -54,7 +54,9 @@ def test_a_mended_file_leaves_no_problem_behind(tmp_path: Path) -> None:
     path, wrong = tmp_path / "skills/trip/pack.md", "---\nkind: phase\nsteps:\n  - {panel: [a], protocol: talk}\n---\n"
     checked: CheckedLibrary | None = None
     for text in (texts["skills/trip/pack.md"], wrong, texts["skills/trip/pack.md"]):
-        checked = recheck(library(tmp_path, checked and checked.library, {path: text}), (), checked)
+        checked = recheck(
+            library(tmp_path, checked.library if checked is not None else None, {path: text}), (), checked
+        )
         codes = {problem.code for problem in checked.problems if problem.severity == "error"}
         assert bool(codes) == (text == wrong)
 
