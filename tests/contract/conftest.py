@@ -22,11 +22,11 @@ from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.lease import Lease
 from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal, MemoryLease
 from skillrun.runtime.store.postgres.database import Database
-from skillrun.runtime.store.postgres.files import PostgresFiles
 from skillrun.runtime.store.postgres.journal import PostgresJournal
 from skillrun.runtime.store.postgres.lease import PostgresLease
 from skillrun.runtime.store.postgres.migrations import migrate
 from skillrun.runtime.store.postgres.row import RunRow
+from skillrun.runtime.store.postgres.stored_run import StoreRun
 from skillrun.tools.tree import Tree
 from tests.servers.postgres import empty
 
@@ -94,7 +94,8 @@ class InPostgres:
         self.database = self._opened.enter_context(closing(Database(self._opened.enter_context(empty()))))
         migrate(self.database)
         row = RunRow.new(self.database, "run")
-        self.lease, self.journal, self.files = PostgresLease(row), PostgresJournal.open(row), PostgresFiles(row)
+        self.lease, self.journal = PostgresLease(row), PostgresJournal.open(row)
+        self.files = StoreRun(row).store().files
 
     def other_lease(self) -> PostgresLease:
         row = RunRow.existing(self.database, "run")

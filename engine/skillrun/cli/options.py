@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 GIVEN: Final = "input_"
+STORE: Final = "SKILLRUN_STORE"
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -56,9 +57,13 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
     return runs
 
 
+def _typed_store(context: click.Context, _parameter: click.Parameter, url: str) -> None:
+    context.find_root().meta[STORE] = url
+
+
 def runs_folder_as(name: str) -> Callable[[Any], Any]:
-    """The option for the folder of the runs, as a parameter of that name."""
-    return click.option(
+    """The options for where the runs are; the folder is a parameter of that name."""
+    folder = click.option(
         "--out",
         name,
         type=click.Path(path_type=Path),
@@ -67,6 +72,15 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
         metavar="DIR",
         help="The folder of the runs.",
     )
+    store = click.option(
+        "--store",
+        default="",
+        metavar="URL",
+        expose_value=False,
+        callback=_typed_store,
+        help=f"The store of the runs instead, postgresql://…; {STORE} names it as well.",
+    )
+    return lambda command: folder(store(command))
 
 
 runs_folder = runs_folder_as("runs")
@@ -99,10 +113,22 @@ budget = click.option(
 
 
 def runs_at(runs: Path) -> Runs:
-    """Where the runs are."""
+    """Where the runs are: in the folder, or in the store that `--store` or the environment names."""
+    url = _store_url()
+    if url:
+        from skillrun.cli.store import open_store
+
+        return open_store(url)
     from skillrun.runtime.store.disk.run_folders import RunFolders
 
     return RunFolders(runs)
+
+
+def _store_url() -> str:
+    """What names the store: never a project's file."""
+    context = click.get_current_context(silent=True)
+    typed = context.find_root().meta.get(STORE, "") if context is not None else ""
+    return str(typed or os.environ.get(STORE, ""))
 
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:

@@ -24,9 +24,8 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
-from skillrun.runtime.store.disk.run_names import base_slug
 from skillrun.runtime.store.frontmatter import legible
-from skillrun.runtime.store.stored_run import Runs
+from skillrun.runtime.store.stored_run import Runs, base_slug
 
 
 def run_new(job: Job, out: Output) -> int:

@@ -14,7 +14,7 @@ from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.artifact_names import is_artifact
-from skillrun.runtime.store.disk.transcript import KINDS, Record
+from skillrun.runtime.store.heard import KINDS, Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State

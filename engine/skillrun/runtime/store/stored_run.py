@@ -5,22 +5,27 @@ Protocols; `disk/run_folder.py` has runs in folders, `postgres/stored_run.py` in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from skillrun.language.check.program import Program
+from skillrun.language.templates.functions import slug
 from skillrun.runtime.events import Listener
 from skillrun.runtime.store.files import Files
+from skillrun.runtime.store.heard import Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.lease import Lease
 from skillrun.runtime.store.memory import MemoryJournal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 
-Record = dict[str, Any]
-"""An event as plain data."""
+
+def base_slug(words: str) -> str:
+    """The slug of a request; a run that finds it taken has a number behind it."""
+    return (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
 
 
 class Transcript(Protocol):

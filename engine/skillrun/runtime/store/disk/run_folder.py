@@ -17,9 +17,10 @@ from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal, rea
 from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
 from skillrun.runtime.store.disk.migration import migrate, old_state
 from skillrun.runtime.store.disk.own_key import known_key, own_key
-from skillrun.runtime.store.disk.transcript import Record, Transcript, events
+from skillrun.runtime.store.disk.transcript import Transcript, events
 from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.runtime.store.files import LARGEST, Files, folders
+from skillrun.runtime.store.heard import Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.journal_bodies import body_fits
 from skillrun.runtime.store.memory import MemoryJournal

@@ -6,22 +6,18 @@ What is read is only what can be an event, and never the whole file at once.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
-from datetime import UTC, datetime
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.records import checks_of, is_text
 from skillrun.runtime import events as kinds
 from skillrun.runtime.events import Event
 from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.heard import Record, event_of, line_of
 from skillrun.tools.tree import Tree
 
-Record = dict[str, Any]
 TRANSCRIPT: Final = ".run/transcript.ndjson"
 FLUSH: Final = 0.1  # seconds
 POLL: Final = 0.2  # seconds between two looks at a transcript that grows
@@ -38,7 +34,6 @@ class Transcript:
         """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
         self._folder = folder
         self._file: int | None = None
-        self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
         self._flush: asyncio.TimerHandle | None = None
         self._lines: list[str] = []
         self._error: Exception | None = None
@@ -54,8 +49,7 @@ class Transcript:
         """Raises why the file could not be opened, or an earlier line not be written."""
         if self._error is not None:
             raise self._error
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._lines.append(self._encode({"at": at, **event.to_dict()}) + "\n")
+        self._lines.append(line_of(event) + "\n")
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
@@ -109,30 +103,3 @@ def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
             if not held:
                 return
             time.sleep(POLL)
-
-
-def event_of(line: bytes) -> Record | None:
-    """The event of a line; None for what is none, and for one that lacks what its kind has."""
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(event, dict) or not is_text(event.get("event")):
-        return None
-    kind = KINDS.get(event["event"])
-    if kind is None:
-        return event
-    defaults: Record = {}
-    checks = checks_of(kind)
-    for field in fields(kind):
-        if field.name in event:
-            if not checks[field.name](event[field.name]):
-                return None
-        elif field.default is not MISSING:
-            defaults[field.name] = field.default
-        elif field.default_factory is MISSING:
-            return None
-    return {**defaults, **event}
-
-
-KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

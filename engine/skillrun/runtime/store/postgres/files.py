@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, LiteralString
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.files import sha256_of
+from skillrun.runtime.store.files import Files, sha256_of
 from skillrun.runtime.store.named_files import NamedFiles
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.row import RunRow
@@ -64,9 +63,10 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 class PostgresFiles(NamedFiles):
     """The `Files` of a run in a store. Reads are of what was there when the run last wrote, or a person since."""
 
-    def __init__(self, row: RunRow) -> None:
+    def __init__(self, row: RunRow, other: Callable[[str], Tree]) -> None:
+        """`other` opens another run by its name, or raises SkillrunError."""
         super().__init__(Path(row.name))
-        self._row, self._seen = row, -1
+        self._row, self._seen, self._other = row, -1, other
         self._kept = _Contents(row)
         self._made: set[str] = set()
 
@@ -81,7 +81,12 @@ class PostgresFiles(NamedFiles):
         return self._made
 
     def other(self, name: str) -> Tree:
-        raise SkillrunError(f"there is no run `{name}` beside this one")
+        return self._other(name)
+
+    def copy(self, target: Files) -> None:
+        """Write all files to where they are wanted."""
+        for name, content in self._contents.items():
+            target.write(name, content)
 
     def _look(self) -> None:
         """See what people have written since."""

@@ -36,3 +36,11 @@ CREATE TABLE files (
     sha text REFERENCES blobs,
     PRIMARY KEY (run, path)
 );
+
+-- What was heard of a run, for people; no evaluation reads it.
+CREATE TABLE events (
+    run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    line text NOT NULL,
+    PRIMARY KEY (run, number)
+);
