@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GIVEN: Final = "input_"
 STORE: Final = "SKILLRUN_STORE"
+NO_STORE: Final = f"write `--store postgresql://…`, or set {STORE}"
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -61,6 +62,16 @@ def _typed_store(context: click.Context, _parameter: click.Parameter, url: str) 
     context.find_root().meta[STORE] = url
 
 
+store = click.option(
+    "--store",
+    default="",
+    metavar="URL",
+    expose_value=False,
+    callback=_typed_store,
+    help=f"The store of the runs instead, postgresql://…; {STORE} names it as well.",
+)
+
+
 def runs_folder_as(name: str) -> Callable[[Any], Any]:
     """The options for where the runs are; the folder is a parameter of that name."""
     folder = click.option(
@@ -71,14 +82,6 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
         callback=_runs,
         metavar="DIR",
         help="The folder of the runs.",
-    )
-    store = click.option(
-        "--store",
-        default="",
-        metavar="URL",
-        expose_value=False,
-        callback=_typed_store,
-        help=f"The store of the runs instead, postgresql://…; {STORE} names it as well.",
     )
     return lambda command: folder(store(command))
 
@@ -114,7 +117,7 @@ budget = click.option(
 
 def runs_at(runs: Path) -> Runs:
     """Where the runs are: in the folder, or in the store that `--store` or the environment names."""
-    url = _store_url()
+    url = store_url()
     if url:
         from skillrun.cli.store import open_store
 
@@ -124,7 +127,7 @@ def runs_at(runs: Path) -> Runs:
     return RunFolders(runs)
 
 
-def _store_url() -> str:
+def store_url() -> str:
     """What names the store: never a project's file."""
     context = click.get_current_context(silent=True)
     typed = context.find_root().meta.get(STORE, "") if context is not None else ""
@@ -133,8 +136,15 @@ def _store_url() -> str:
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:
     """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
-    path = Path(run).absolute()
-    return (runs_at(path.parent), path.name) if os.sep in run else (runs_at(runs), run)
+    from skillrun.runtime.store.disk.run_folders import RunFolders
+
+    path = path_of(run, runs)
+    return (RunFolders(path.parent), path.name) if os.sep in run else (runs_at(runs), run)
+
+
+def path_of(run: str, runs: Path) -> Path:
+    """The folder of a run that is given by its slug, or by the path of its folder."""
+    return Path(run).absolute() if os.sep in run else (runs / run).absolute()
 
 
 def stored_run(run: str, runs: Path) -> StoredRun:

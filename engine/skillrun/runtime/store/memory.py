@@ -10,10 +10,9 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.chained import KEPT, ChainedJournal, anything
 from skillrun.runtime.store.files import check_other
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import Fits, JournalDamaged
+from skillrun.runtime.store.journal import Fits, JournalDamaged, JournalRow
 from skillrun.runtime.store.lease import RunLost
 from skillrun.runtime.store.named_files import NamedFiles
-from skillrun.runtime.store.rows import JournalRow
 from skillrun.tools.tree import Guard, Tree
 
 
@@ -32,6 +31,11 @@ class MemoryJournal(ChainedJournal):
         super().__init__(Index() if index is None else index, fits, doubt)
         self._rows = list(rows)
         self._guard = guard
+
+    @property
+    def rows(self) -> Sequence[JournalRow]:
+        """The records as they are kept, in their order."""
+        return self._rows
 
     def _check_place(self) -> None:
         if self._guard is not None:

@@ -6,7 +6,7 @@ Protocols; `disk/run_folder.py` has runs in folders, `postgres/stored_run.py` in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -35,6 +35,10 @@ class Transcript(Protocol):
 
     @property
     def heard(self) -> Listener: ...
+
+    def restore(self, lines: Iterable[str]) -> None:
+        """Take over the lines of another transcript."""
+        ...
 
     def close(self) -> Exception | None:
         """Keep what is left; why not all of it was kept, where it was not."""
@@ -127,6 +131,10 @@ class StoredRun(Protocol):
 
     def transcript(self) -> Transcript:
         """What hears the events of the run from now on."""
+        ...
+
+    def lines(self) -> Iterator[str]:
+        """The events so far, as they are kept. Raises OSError, SkillrunError."""
         ...
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:

@@ -17,7 +17,7 @@ from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal, rea
 from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
 from skillrun.runtime.store.disk.migration import migrate, old_state
 from skillrun.runtime.store.disk.own_key import known_key, own_key
-from skillrun.runtime.store.disk.transcript import Transcript, events
+from skillrun.runtime.store.disk.transcript import Transcript, events, lines
 from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.runtime.store.files import LARGEST, Files, folders
 from skillrun.runtime.store.heard import Record
@@ -149,6 +149,10 @@ class RunFolder:
     def transcript(self) -> Transcript:
         """What hears the events of the run from now on."""
         return Transcript(self._tree)
+
+    def lines(self) -> Iterator[str]:
+        """The events so far, as they are kept. Raises OSError, SkillrunError."""
+        return (line.decode() for line in lines(self._tree))
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """The events so far, and with `follow` those that come until the run ends."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
@@ -53,6 +53,10 @@ class Transcript:
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
+    def restore(self, lines: Iterable[str]) -> None:
+        """Take over the lines of another transcript."""
+        self._lines += [f"{line}\n" for line in lines]
+
     def _write(self) -> None:
         """Write what was heard; a failure is kept for whoever comes next, because nobody waits for this one."""
         self._flush = None
@@ -75,16 +79,27 @@ class Transcript:
 
 
 def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
-    """The transcript, oldest first, and with `follow` what comes until the run ends; a line cut off is left out.
-
-    So is one that is no event. Where a line never ends, the rest is not read, and that is the last event.
+    """The transcript, oldest first, and with `follow` what comes until the run ends; a line that is no event is left
+    out. Where a line never ends, the rest is not read, and that is the last event.
     """
+    try:
+        yield from filter(None, map(event_of, lines(folder, follow=follow)))
+    except PermissionError:
+        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
+    except EndlessLine as error:
+        yield {**kinds.Notice(error.message, "warn").to_dict()}
+
+
+class EndlessLine(SkillrunError):
+    """A transcript has a line that no run writes."""
+
+
+def lines(folder: Tree, *, follow: bool = False) -> Iterator[bytes]:
+    """The lines of the transcript without their ends, and with `follow` what comes until the run ends; one that is cut
+    off is left out. Raises PermissionError, EndlessLine."""
     try:
         file = os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0)
     except FileNotFoundError:
-        return
-    except PermissionError:
-        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
         return
     with file:
         rest = b""
@@ -92,14 +107,10 @@ def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
             held = follow and FolderLease(folder).is_held()
             while chunk := file.read(SIZE):
                 *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-                for line in whole:
-                    event = event_of(line)
-                    if event is not None:
-                        yield event
+                yield from whole
                 if len(rest) > LONGEST:
                     text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which no run writes; it ends here"
-                    yield {**kinds.Notice(text, "warn").to_dict()}
-                    return
+                    raise EndlessLine(text)
             if not held:
                 return
             time.sleep(POLL)

@@ -11,11 +11,11 @@ from typing import Final
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.chained import KEPT, anything
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import Fits, JournalDamaged
+from skillrun.runtime.store.journal import Fits, JournalDamaged, JournalRow
 from skillrun.runtime.store.memory import MemoryJournal
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.row import RunRow
-from skillrun.runtime.store.rows import JournalRow, chained
+from skillrun.runtime.store.rows import chained
 
 _COMMIT: Final = """
     WITH held AS (

@@ -22,7 +22,7 @@ from skillrun.runtime.store.postgres.files import PostgresFiles
 from skillrun.runtime.store.postgres.journal import PostgresJournal, read_journal
 from skillrun.runtime.store.postgres.lease import PostgresLease
 from skillrun.runtime.store.postgres.row import LEASE, RunRow
-from skillrun.runtime.store.postgres.transcript import PostgresTranscript, events
+from skillrun.runtime.store.postgres.transcript import PostgresTranscript, events, lines
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import STATE, State
 from skillrun.runtime.store.stored_run import base_slug
@@ -120,6 +120,10 @@ class StoreRun:
 
     def transcript(self) -> PostgresTranscript:
         return PostgresTranscript(self._row)
+
+    def lines(self) -> Iterator[str]:
+        """The events so far, as they are kept."""
+        return lines(self._row, self.lease.is_held)
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """The events so far, and with `follow` those that come until the run is let go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
@@ -52,6 +52,10 @@ class PostgresTranscript:
         self._write()
         return self._error
 
+    def restore(self, lines: Iterable[str]) -> None:
+        """Take over the lines of another transcript."""
+        self._lines += lines
+
     def _write(self) -> None:
         """Keep what was heard; while the store is away it waits for the next time."""
         self._flush = None
@@ -66,12 +70,17 @@ class PostgresTranscript:
 
 def events(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[Record]:
     """The transcript, oldest first, and with `follow` what comes until the run is let go."""
+    return filter(None, map(event_of, lines(row, is_held, follow=follow)))
+
+
+def lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
+    """The same as it is kept."""
     after = 0
     while True:
         held = follow and is_held()
         while found := row.database.rows(_READ, row.values(after=after, most=SIZE)):
             after = found[-1][0]
-            yield from filter(None, (event_of(line) for _, line in found))
+            yield from (line for _, line in found)
         if not held:
             return
         time.sleep(POLL)
