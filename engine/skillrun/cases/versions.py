@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from skillrun.language.library.library import FOLDERS, Library
+from skillrun.language.library.library import Library
+from skillrun.language.library.listing import FOLDERS
 from skillrun.language.library.roots import Root, search_path, shipped_files
 from skillrun.language.text.diagnostics import UsageError
 
