@@ -22,6 +22,7 @@ COMMANDS: Final = MappingProxyType(
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
+        "skill": CommandEntry("skillrun.cli.skill:skill", "What an assistant has to know to write workflows."),
         "eject": CommandEntry(
             "skillrun.cli.eject:eject_command", "Copy a shipped file into the project, to change it."
         ),
