@@ -59,6 +59,11 @@ class StoredRun(Protocol):
         """Where people find it."""
         ...
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder that it is in; None where it is in none."""
+        ...
+
     def called(self, project: Path) -> str:
         """What a command takes for this run when it is typed in the project."""
         ...

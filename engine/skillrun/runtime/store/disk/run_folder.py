@@ -55,6 +55,10 @@ class RunFolder:
         return self._tree.path
 
     @property
+    def folder(self) -> Path:
+        return self._tree.path
+
+    @property
     def place(self) -> str:
         """Where people find it."""
         return str(self._tree.path)

@@ -59,6 +59,10 @@ class StoreRun:
     def place(self) -> str:
         return place_in(self._row.database, self.name)
 
+    @property
+    def folder(self) -> None:
+        return None
+
     def called(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
         """What a command takes for this run."""
         return self.name
