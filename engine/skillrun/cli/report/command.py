@@ -18,8 +18,8 @@ BEGINS: Final = 2_000  # bytes in which a report says that it is one
 HELP: Final = """Make one HTML file of RUN: what it came to, questions and answers, calls over time, panels as
 conversations, scores, prompts and replies, what it used.
 
-The file is `report.html` in the folder of the run, or FILE; of a run in a store, `RUN-report.html` here. It loads nothing and runs nothing. A run that is going on,
-waits or was cut is told as far as it has come."""
+The file is `report.html` in the folder of the run, or FILE; of a run in a store, `RUN-report.html` here. It loads
+nothing and runs nothing. A run that is going on, waits or was cut is told as far as it has come."""
 
 
 @click.command(help=HELP)
