@@ -96,7 +96,7 @@ def _told(left: list[WaitingQuestions]) -> str:
 
 
 def _follow(folder: RunFolder, given: list[WaitingQuestions], out: Output) -> int:
-    """Say what becomes of the answers; 1 where the run has taken others."""
+    """Say what becomes of the answers; what the run has taken is told by the run itself."""
     typed = run_argument(folder.path, project_here())
     if not folder.lease.is_held():
         out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
@@ -104,25 +104,23 @@ def _follow(folder: RunFolder, given: list[WaitingQuestions], out: Output) -> in
         return 0
     places = {each.where for each in given}
     until = time.monotonic() + PATIENCE
-    while places & {each.where for each in waiting_questions(folder.events())} and time.monotonic() < until:
+    while len(taken := _taken(folder, places)) < len(places) and time.monotonic() < until:
         time.sleep(BETWEEN)
-    open_ = places & {each.where for each in waiting_questions(folder.events())}
-    if open_ and not folder.lease.is_held():
-        out.line(f"answered; next: `skillrun resume {typed}`")
-        return 0
-    for event in _last_answers(folder, places - open_):
+    for event in taken:
         out.line(line_of({**event, "replayed": False}))
-    out.line("answered; the process that has the run takes it up" if open_ else "the run goes on")
+    if len(taken) == len(places):
+        out.line("the run goes on")
+    elif folder.lease.is_held():
+        out.line("the process that has the run has not taken it up yet; it does as soon as it gets there")
+    else:
+        out.line(f"next: `skillrun resume {typed}`")
     return 0
 
 
-def _last_answers(folder: RunFolder, places: set[str]) -> list[dict[str, Any]]:
-    """What the run has taken at these places."""
-    last: dict[str, dict[str, Any]] = {}
-    for event in folder.events():
-        if event["event"] == "Answered" and event["address"] in places:
-            last[event["address"]] = event
-    return list(last.values())
+def _taken(folder: RunFolder, places: set[str]) -> list[dict[str, Any]]:
+    """What the run has taken for answers at these places, where it has asked for none since."""
+    last = {event["address"]: event for event in folder.events() if event["event"] in ("Asked", "Answered")}
+    return [last[place] for place in sorted(places) if last[place]["event"] == "Answered"]
 
 
 def _data(waiting: WaitingQuestions) -> dict[str, Any]:

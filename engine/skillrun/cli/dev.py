@@ -11,7 +11,8 @@ import click
 
 from skillrun.cli import completing
 from skillrun.cli.asking_ahead import CALLS, PRICE, AskAbove, AskAboveType
-from skillrun.cli.dev_session import INTERRUPTED, Wishes, watch_run
+from skillrun.cli.dev_keys import KeyedSession
+from skillrun.cli.dev_session import INTERRUPTED, DevSession, Wishes, watch_run
 from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import Loaded, load, look_for, open_library
 from skillrun.cli.printing import Output
@@ -142,4 +143,4 @@ async def _run(job: Job, wishes: Wishes) -> int:
     if not folder.has_state:  # a run that is there has its estimate
         estimate = await estimated(job.loaded, job.inputs, job.model, job.typed, job.presence.prepared)
     has_keys = not job.json and sys.stdin.isatty() and sys.stdout.isatty()
-    return await watch_run(job, wishes, estimate, folder, has_keys=has_keys)
+    return await watch_run(job, wishes, estimate, folder, KeyedSession if has_keys else DevSession)

@@ -17,6 +17,8 @@ from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.people.answers import ENDED, PERSON, PREPARED, Answer, Question, fitted_answer
+from skillrun.runtime.errors import Waiting
+from skillrun.runtime.next_step import RESUME_RUN, NextStep
 from skillrun.runtime.store.files import Files, sha256_of
 from skillrun.tools.paths import PathRefused
 
@@ -65,7 +67,7 @@ def waiting_questions(events: Iterable[Mapping[str, Any]]) -> list[WaitingQuesti
                 )
             case "Answered":
                 waiting.pop(event["address"], None)
-            case "RunEnded" if event["status"] != "waiting":
+            case "RunEnded" if event["status"] == "completed":
                 waiting.clear()
     return list(waiting.values())
 
@@ -86,7 +88,7 @@ class Inbox:
         return self._files.is_file(_name(where, fingerprint))
 
     def answers(self, where: str, fingerprint: str, questions: Sequence[Question]) -> list[Answer]:
-        """The answers to these questions that somebody has left. Raises SkillrunError where the file holds none."""
+        """The answers to these questions that somebody has left. Raises Waiting where the file holds none."""
         name = _name(where, fingerprint)
         try:
             body = json.loads(self._files.read(name, MAX_BYTES)[:MAX_BYTES])
@@ -94,7 +96,7 @@ class Inbox:
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError, PathRefused) as error:
             place = self._files.path / name
             message = f"{place} holds no answers to `{where}` ({error})"
-            raise SkillrunError(message, "remove it, and answer again") from None
+            raise Waiting(message, NextStep.of("remove it, answer again, and ", RESUME_RUN)) from None
 
     async def unless_left(self, where: str, fingerprint: str, asking: Callable[[], Awaitable[T]]) -> T | None:
         """What `asking` gives; None where somebody has left answers, or does so first: it is broken off then."""
