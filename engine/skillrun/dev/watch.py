@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.library.library import FOLDERS
+from skillrun.language.library.listing import FOLDERS
 from skillrun.runtime.store.artifact_names import SUMMARIES
 from skillrun.runtime.store.state import STATE
 

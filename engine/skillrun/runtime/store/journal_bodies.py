@@ -112,6 +112,7 @@ class ToolBody(TypedDict, total=False):
     text: str
     files: list[str]
     texts: list[str]
+    run: str
     answers: list[dict[str, object]]
     paths: dict[str, Verdict]
     excerpts: dict[str, str]
