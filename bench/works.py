@@ -1,13 +1,15 @@
 """What is measured: each work, who does it, the figures it gives, and the targets that skillrun is held to."""
 
+import asyncio
 import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import cases, libraries, process
+from bench import cases, libraries, plans, process
 from bench.environment import program
+from bench.keystroke import FILES
 from bench.process import Subject
 
 OURS = "skillrun"
@@ -129,9 +131,23 @@ def hundred_cases(subject: Subject) -> dict[str, float]:
         return {"time": process.seconds_of([*subject.command], folder)}
 
 
+def report(subject: Subject) -> dict[str, float]:
+    """The report of a plan on the scripted model; a call more makes it larger by what it says and was asked."""
+    with process.scratch() as folder:
+        said = asyncio.run(plans.plan("complete", subject.seed, folder, embedded=False))
+        target = folder / "report.html"
+        command = [*subject.command, str(folder / "runs" / "run"), "--output", str(target)]
+        seconds = process.seconds_of(command, folder)
+        return {"calls": said["calls"], "time": seconds, "size": target.stat().st_size / 1e6}
+
+
 def save(subject: Subject) -> dict[str, float]:
     with process.scratch() as folder:
         return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
+
+
+def keystroke(subject: Subject) -> dict[str, float]:
+    return process.said_by([*subject.command, subject.variant])
 
 
 def records(subject: Subject) -> dict[str, float]:
@@ -257,11 +273,29 @@ WORKS = (
         hundred_cases,
     ),
     Work(
+        "report",
+        "`skillrun report` on a plan in complete mode, with documents of 450 words",
+        (Subject(OURS, command("skillrun", "report").command),),
+        (Figure("calls", ""), Figure("time", "s", (Target(3),)), Figure("size", "MB", (Target(2),))),
+        report,
+    ),
+    Work(
         "dev",
         "a save in `skillrun dev`, 40 calls in the journal, nothing to ask",
         (SKILLRUN,),
         (Figure("time", "ms", (Target(200),)),),
         save,
+    ),
+    Work(
+        "keystroke",
+        "a keystroke in an editor until `skillrun lsp` tells its problems, 100 generated files beside the shipped ones",
+        tuple(Subject(name, (sys.executable, "-m", "bench.keystroke"), name) for name in FILES),
+        (
+            Figure("median", "ms of 20", tuple(Target(150, name) for name in FILES)),
+            Figure("slowest", "ms of 20"),
+            Figure("first", "ms from the start of the server to the first problems"),
+        ),
+        keystroke,
     ),
     Work(
         "records",

@@ -23,7 +23,7 @@ def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
         hint = "`skillrun lsp --help` says how editors start it"
         raise UsageError("an editor starts this, and nobody can type what it wants to read", hint)
     try:
-        from skillrun.editor.features import serve
+        from skillrun.editor.serving import serve
     except ModuleNotFoundError as missing:
         if missing.name not in ("pygls", "lsprotocol"):
             raise

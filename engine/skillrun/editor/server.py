@@ -1,6 +1,6 @@
 """The language server: which documents are open, when their projects are checked, and what the editor is told of it.
 
-What it answers is for `features`. Starts no process and runs nothing of a project.
+What is done on each message is for `serving`. Starts no process and runs nothing of a project.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound, JsonRpcRequestCancelled, PyglsError
+from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError, PyglsError
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
@@ -181,7 +181,8 @@ class EditorServer(LanguageServer):
 
     def report_server_error(self, error: Exception, source: type[PyglsError | JsonRpcException]) -> None:
         """Tell the editor of what it sent and nobody could read, or of a mistake of ours."""
-        if isinstance(error, JsonRpcMethodNotFound | JsonRpcRequestCancelled):  # the answer says so
+        refused = isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError)
+        if source is FeatureRequestError and refused:  # the answer says why
             return
         if source is JsonRpcException:  # no message that could be taken apart
             message = UNREADABLE
