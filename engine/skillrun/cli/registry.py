@@ -20,6 +20,7 @@ COMMANDS: Final = MappingProxyType(
         "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run.", "runs"),
         "report": CommandEntry("skillrun.cli.report.command:report", "A run as one HTML file.", "runs"),
         "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one.", "runs"),
+        "answers": CommandEntry("skillrun.cli.answers:answers", "Answer what a run waits for.", "runs"),
         "export": CommandEntry("skillrun.cli.moving:export", "Copy a run from the store into a folder.", "runs"),
         "import": CommandEntry("skillrun.cli.moving:import_run", "Copy a run's folder into the store."),
         "store": CommandEntry("skillrun.cli.store_commands:store", "Make, bring up to date and check a store."),

@@ -95,6 +95,12 @@ async def run_again(session: Session, run: StoredRun, journal: Journal, inputs: 
 
     The caller holds the lock and keeps the journal; one without a state is new.
     """
+    state, log = _from_the_start(session, run, inputs)
+    return await _evaluated(session, run, journal, state, log, resumed=True)
+
+
+def _from_the_start(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
+    """The state of a run that is evaluated from its first phase, with the end of its log."""
     fresh = initial_state(session, inputs)
     log: list[str] = []
     if run.has_state:
@@ -103,7 +109,18 @@ async def run_again(session: Session, run: StoredRun, journal: Journal, inputs: 
         if run.is_sealed(session.program, state, session.project):
             fresh.models = state.models
     fresh.going = {"again": "from the start"}
-    return await _evaluated(session, run, journal, fresh, log[-100:], resumed=True)
+    return fresh, log[-100:]
+
+
+async def rehearse_again(session: Session, folder: StoredRun, inputs: Mapping[str, object]) -> Outcome:
+    """What `run_again` would do, in memory; also while a process has the run."""
+    files, journal = MemoryFiles(runs=session.runs), folder.journal_so_far()
+    folder.copy_files(files)
+    state, log = _from_the_start(session, folder, inputs)
+    state.budget = {}
+    run = _opened(session, RunStore(files, journal), journal, state, log)
+    await _pin(run)
+    return await run_workflow(run, resumed=True)
 
 
 async def rehearse(
@@ -192,7 +209,8 @@ async def _evaluated(
         for address, fingerprint in lost:
             await _tell_lost(run, address, fingerprint)
         await _pin(run)
-        return await _interruptible(run_workflow(run, resumed=resumed))
+        work = run_workflow(run, resumed=resumed)
+        return await (_interruptible(work) if session.minds_signals else work)
     finally:
         await _note_again(run)
         error = transcript.close()

@@ -98,6 +98,18 @@ def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
     assert len(records(before)) == asked
 
 
+def test_answers_are_left_in_a_store_and_go_with_the_run(project: Make, skillrun: Call, store: str) -> None:
+    folder = project("visit")
+    assert skillrun("visit", *SCRIPTED).code == 75
+    (folder / "answers.yaml").write_text("choose/where: the lake\n")
+    left = skillrun("answers", "visit", "--answers", "answers.yaml")
+    assert (left.code, left.out.splitlines()[-1]) == (0, "next: `skillrun resume visit`")
+    assert skillrun("export", "visit").code == 0
+    for run in ("visit", "runs/visit"):
+        assert skillrun("resume", run, "--adopt").code == 0
+        assert "where = the lake" in skillrun("logs", run).out
+
+
 @pytest.mark.parametrize("direction", ["import", "export"])
 def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
     project: Make, skillrun: Call, store: str, direction: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from skillrun.language.text.diagnostics import UsageError
+from skillrun.runtime.store.artifact_names import INBOX
 from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 
@@ -30,6 +31,9 @@ def copied(run: StoredRun, runs: Runs, name: str) -> StoredRun:
             error = transcript.close()
             if error is not None:
                 raise error
-            run.copy_files(copy.store(own, shared=shared).files)
+            files, others = copy.store(own, shared=shared).files, run.store().files
+            run.copy_files(files)
+            for path in others.matching(f"{INBOX}/*"):  # answers that were left and not taken yet
+                files.write(path, others.read(path))
             copy.settle_modes(shared=shared)
     return copy

@@ -5,6 +5,7 @@ What people write meanwhile is seen: the run counts their edits, and nothing is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, LiteralString
@@ -15,10 +16,15 @@ from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.row import RunRow
 from skillrun.tools.tree import Tree
 
+LOOK: Final = 0.2  # seconds after which it is asked whether somebody else has written
+
+# Of the holder, fenced by its epoch, and its lease renewed; of a person, counted, so that the holder sees it.
 _HELD: Final = """
     WITH held AS (
-        UPDATE runs SET lease_until = CASE WHEN status = 'running' THEN now() + make_interval(secs => %(lease)s) END
-        WHERE id = %(run)s AND epoch = %(epoch)s RETURNING id, edits
+        UPDATE runs SET edits = edits + (NOT %(held)s)::integer, lease_until = CASE
+            WHEN status = 'running' AND %(held)s THEN now() + make_interval(secs => %(lease)s) ELSE lease_until
+        END
+        WHERE id = %(run)s AND (epoch = %(epoch)s OR NOT %(held)s) RETURNING id, edits
     )
 """
 _PUT: Final = (
@@ -56,6 +62,7 @@ _ADD: Final = (
     SELECT edits FROM held
 """
 )
+_EDITS: Final = "SELECT edits FROM runs WHERE id = %(run)s"
 _LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
@@ -67,6 +74,7 @@ class PostgresFiles(NamedFiles):
         """`other` opens another run by its name, or raises SkillrunError."""
         super().__init__(Path(row.name))
         self._row, self._seen, self._other = row, -1, other
+        self._looked = time.monotonic()
         self._kept = _Contents(row)
         self._made: set[str] = set()
 
@@ -84,15 +92,21 @@ class PostgresFiles(NamedFiles):
         return self._other(name)
 
     def copy(self, target: Files) -> None:
-        """Write all files to where they are wanted."""
+        """Write all files but the engine's own to where they are wanted."""
         for name, content in self._contents.items():
-            target.write(name, content)
+            if not name.startswith(".run/"):
+                target.write(name, content)
 
     def _look(self) -> None:
         """See what people have written since."""
-        if self._seen == self._row.edits:
+        row, now = self._row, time.monotonic()
+        if now - self._looked > LOOK:
+            self._looked = now
+            found = row.database.lasting(lambda: row.database.rows(_EDITS, row.values()), row.lease / 2)
+            row.edits = found[0][0] if found else row.edits
+        if self._seen == row.edits:
             return
-        row, seen = self._row, self._row.edits
+        seen = row.edits
         listed = row.database.lasting(lambda: row.database.rows(_LIST, row.values()), row.lease / 2)
         self._kept.names = {path: sha for path, sha in listed if sha is not None}
         self._made = {".", *(path for path, sha in listed if sha is None), *_folders_of(self._kept.names)}

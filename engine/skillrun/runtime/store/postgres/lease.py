@@ -46,13 +46,14 @@ class PostgresLease:
         claimed = row.database.rows(_CLAIM, row.values(owner=self._owner))
         if not claimed:
             raise SkillrunError(*self._refused())
-        (row.epoch, row.edits), row.is_lost = claimed[0], False
+        (row.epoch, row.edits), row.is_lost, row.is_held = claimed[0], False, True
         keeper = keeper_of(row.database)
         keeper.add(row)
         try:
             yield self
         finally:
             keeper.drop(row)
+            row.is_held = False
             if not row.is_lost:
                 self._let_go()
 

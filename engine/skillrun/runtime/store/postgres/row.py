@@ -19,7 +19,7 @@ class RunRow:
     def __init__(self, database: Database, name: str, number: int, epoch: int, edits: int, lease: float) -> None:
         self.database, self.name, self.number = database, name, number
         self.epoch, self.edits, self.lease = epoch, edits, lease
-        self.is_lost = False
+        self.is_held = self.is_lost = False
 
     @classmethod
     def new(cls, database: Database, name: str, lease: float = LEASE) -> RunRow:
@@ -42,7 +42,7 @@ class RunRow:
 
     def values(self, **more: Any) -> dict[str, Any]:
         """What its statements are given."""
-        return {"run": self.number, "epoch": self.epoch, "lease": self.lease, **more}
+        return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
 
     def lost(self) -> RunLost:
         """That the run is another's now, and whose."""
