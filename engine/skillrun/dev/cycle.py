@@ -133,7 +133,7 @@ class Cycle:
         return done
 
 
-async def turn(session: Session, folder: StoredRun, journal: Journal, inputs: dict[str, Any]) -> Turn:
+async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: dict[str, Any]) -> Turn:
     """One turn that nothing breaks off, and that asks at once."""
     calls = KeptCalls(session.gateway, journal)
     cycle = Cycle(folder, journal, calls)
