@@ -1,12 +1,13 @@
 """What is measured: each work, who does it, the figures it gives, and the targets that skillrun is held to."""
 
+import asyncio
 import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import cases, libraries, process
+from bench import cases, libraries, plans, process
 from bench.environment import program
 from bench.keystroke import FILES
 from bench.process import Subject
@@ -128,6 +129,16 @@ def hundred_cases(subject: Subject) -> dict[str, float]:
     with process.scratch() as folder:
         cases.write(folder, 100, "rapid")
         return {"time": process.seconds_of([*subject.command], folder)}
+
+
+def report(subject: Subject) -> dict[str, float]:
+    """The report of a plan on the scripted model; a call more makes it larger by what it says and was asked."""
+    with process.scratch() as folder:
+        said = asyncio.run(plans.plan("complete", subject.seed, folder, embedded=False))
+        target = folder / "report.html"
+        command = [*subject.command, str(folder / "runs" / "run"), "--output", str(target)]
+        seconds = process.seconds_of(command, folder)
+        return {"calls": said["calls"], "time": seconds, "size": target.stat().st_size / 1e6}
 
 
 def save(subject: Subject) -> dict[str, float]:
@@ -260,6 +271,13 @@ WORKS = (
         (Subject(OURS, command("skillrun", "test").command),),
         (Figure("time", "s", (Target(10),)),),
         hundred_cases,
+    ),
+    Work(
+        "report",
+        "`skillrun report` on a plan in complete mode, with documents of 450 words",
+        (Subject(OURS, command("skillrun", "report").command),),
+        (Figure("calls", ""), Figure("time", "s", (Target(3),)), Figure("size", "MB", (Target(2),))),
+        report,
     ),
     Work(
         "dev",
