@@ -20,6 +20,7 @@ COMMANDS: Final = MappingProxyType(
         "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run.", "runs"),
         "report": CommandEntry("skillrun.cli.report.command:report", "A run as one HTML file.", "runs"),
         "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one.", "runs"),
+        "answers": CommandEntry("skillrun.cli.answers:answers", "Answer what a run waits for.", "runs"),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),

@@ -17,6 +17,7 @@ from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.phase_account import Account, Attempts, Omission
+from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
@@ -83,8 +84,10 @@ class Session:
     sizes: Mapping[str, Size] = field(default_factory=dict)  # of what a rehearsal only makes up, by step
     straight: bool = False  # nothing goes back: a rehearsal's replies say nothing about whether a real run would
     typed: Collection[str] = ()  # inputs that the user gave, other than by default
-    rerun: Collection[str] = ()  # phases whose calls the journal does not answer
+    rerun: Rerun = field(default_factory=Rerun)  # what the journal does not answer
+    only: Collection[str] = ()  # the phases that may begin; all of them where none is named
     share: bool = False  # what a new run writes may be read by others
+    minds_signals: bool = True  # Ctrl-C and a polite kill end the run
     adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
 
 
@@ -107,16 +110,11 @@ class Run:
     inline: str = ""  # the address of the step that runs this workflow inside another run
     within: PhaseRun | None = None  # the phase of that step
     told_folders: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
-    asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
     used: dict[str, str] = field(default_factory=dict)  # by address: the last prompt that this evaluation had there
     counted: set[tuple[str, str]] = field(default_factory=set)  # calls that the journal has answered
     refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
     heard: set[str] = field(default_factory=set)  # the models that have answered this evaluation
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
-
-    def answers(self, address: str) -> bool:
-        """Whether the journal may answer a call there: in a phase that is run again, once it was asked anew."""
-        return address.split("/")[1] not in self.session.rerun or address in self.asked
 
     def resolve(self, name: str) -> Resolved:
         """What a model's name means; what the run has pinned stays what it was, and is saved before the first call."""
