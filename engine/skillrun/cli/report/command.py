@@ -13,7 +13,6 @@ from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
 
-NAME: Final = "report.html"
 BEGINS: Final = 2_000  # bytes in which a report says that it is one
 HELP: Final = """Make one HTML file of RUN: what it came to, questions and answers, calls over time, panels as
 conversations, scores, prompts and replies, what it used.
@@ -36,10 +35,11 @@ nothing and runs nothing. A run that is going on, waits or was cut is told as fa
 def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
     from skillrun.cli.report.material import material_of
     from skillrun.cli.report.page import page_of
+    from skillrun.runtime.store.run_store import REPORT
 
     out = Output(json)
     stored = options.stored_run(run, runs)
-    target = output or (stored.folder / NAME if stored.folder is not None else Path(f"{stored.name}-{NAME}"))
+    target = output or (stored.folder / REPORT if stored.folder is not None else Path(f"{stored.name}-{REPORT}"))
     replaced = _check_target(target)
     material = material_of(stored)
     for text in material.doubts:
