@@ -340,6 +340,23 @@ def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) ->
     assert skillrun("resume", "visit").code == 0
 
 
+def test_a_run_that_goes_on_does_not_read_its_own_report(project: Call, skillrun: Call) -> None:
+    steps = (
+        "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
+        "  - {id: there, read: '*'}\n  - {id: named, read: report.html}\n"
+    )
+    outputs = "outputs: {there: '{{ there.files }}', named: '{{ named.files }}'}\n"
+    files = small(steps + "", "## draft\nWrite.\n")
+    files["skills/w/one.md"] = files["skills/w/one.md"].replace("---\n## draft", f"{outputs}---\n## draft")
+    folder = written(project, {**files, "answers.yaml": "sure: yes\n"})
+    assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
+    assert skillrun("report", "it").code == 0
+    done = skillrun("resume", "it", "--answers", str(folder / "answers.yaml"), "--json")
+    assert done.code == 0, done.err
+    (phase,) = done.json["phases"]
+    assert phase["outputs"] == {"there": ["w.md"], "named": ["report.html"]}
+
+
 # runs that are not over, or not whole
 
 

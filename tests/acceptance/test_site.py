@@ -56,6 +56,7 @@ def test_links_and_fences_are_those_of_the_site(tmp_path: Path) -> None:
     assert "(docs/" not in pages["index.md"].replace("`", "")
     assert "(files/config/skillrun.yaml.txt)" in pages["language.md"]
     assert '```markdown title="workflows/triage.md"' in pages["language.md"]
+    assert "``` { .console .no-copy }" in pages["tutorial.md"]
 
 
 def _in_menu(entries: list[dict[str, Any]]) -> Iterator[str]:

@@ -22,6 +22,7 @@ IS_REQUIRED: Final = os.environ.get("SKILLRUN_TEST_BROWSER_REQUIRED", "") not in
 PICTURES: Final = os.environ.get("SKILLRUN_TEST_SCREENSHOTS")
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PATH: Final = NAMED or next(filter(None, map(shutil.which, NAMES)), None)
+PATIENCE: Final = 180_000  # milliseconds: a machine may be busy
 MISSING: Final = (
     "there is no Chromium on this machine: `.ci/browser` installs it (on Debian `apt-get install chromium`), and "
     "SKILLRUN_TEST_BROWSER names one that stands elsewhere"
@@ -34,7 +35,7 @@ def browser() -> Iterator[Browser]:
     if PATH is None:
         (pytest.fail if IS_REQUIRED else pytest.skip)(MISSING)
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=PATH, args=["--disable-dev-shm-usage"])
+        opened = playwright.chromium.launch(executable_path=PATH, args=["--disable-dev-shm-usage"], timeout=PATIENCE)
         yield opened
         opened.close()
 

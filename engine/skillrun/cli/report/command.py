@@ -13,7 +13,6 @@ from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
 
-NAME: Final = "report.html"
 BEGINS: Final = 2_000  # bytes in which a report says that it is one
 HELP: Final = """Make one HTML file of RUN: what it came to, questions and answers, calls over time, panels as
 conversations, scores, prompts and replies, what it used.
@@ -36,10 +35,11 @@ waits or was cut is told as far as it has come."""
 def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
     from skillrun.cli.report.material import material_of
     from skillrun.cli.report.page import page_of
+    from skillrun.runtime.store.run_store import REPORT
 
     out = Output(json)
     folder = options.run_folder_of(run, runs)
-    target = output or folder / NAME
+    target = output or folder / REPORT
     replaced = _check_target(target)
     material = material_of(folder)
     for text in material.doubts:

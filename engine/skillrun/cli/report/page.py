@@ -74,6 +74,7 @@ def page_of(material: Material, *, now: datetime | None = None) -> str:
     environment = _environment(Prose(anchors))
     moment = now.timestamp() if material.is_held else material.happenings.last
     most = max((each.usage.get("input", 0) + each.usage.get("output", 0) for each in phases), default=0)
+    request = _request(material.story)
     template = environment.get_template("report.html")
     largest = LARGEST * max(1.0, len(calls.told) / USUAL)
     context = {
@@ -83,7 +84,8 @@ def page_of(material: Material, *, now: datetime | None = None) -> str:
         "material": material,
         "story": material.story,
         "made_at": now,
-        "request": _request(material.story),
+        "request": request,
+        "inputs": {name: value for name, value in material.story["inputs"].items() if (name, value) != request},
         "used": _used(material, phases),
         "deliverable": material.deliverable,
         "documents": _others(material),
