@@ -108,7 +108,7 @@ class Cycle:
         await self.calls.turn_begins()
         self.heard = Heard()
         listeners: list[Listener] = [*session.listeners, self.heard]
-        session = replace(session, gateway=self.calls, listeners=listeners, minds_signals=False)
+        session = replace(session, gateway=self.calls, listeners=listeners, minds_signals=False, saves_late=True)
         self.running = asyncio.create_task(self._turn(session, inputs, self.heard))
         return self.running
 
