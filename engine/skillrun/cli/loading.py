@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -84,6 +84,7 @@ class Loaded:
 
     program: Program
     catalogue: Catalogue
+    project: Path = field(default_factory=project_here)
 
     def session(
         self, gateway: Gateway, person: Respondent, listener: Listener | None = None, cache: Path | None = None
@@ -99,7 +100,7 @@ class Loaded:
             person,
             listeners,
             os.environ,
-            project=project_here(),
+            project=self.project,
             cache=cache,
         )
 
@@ -155,6 +156,18 @@ def load(
     refuse(problems_here(library), out, consequence)
     assert program is not None
     return Loaded(program, open_catalogue(library, trusted=trusted))
+
+
+def load_at(project: Path, name: str) -> Loaded | list[Problem]:
+    """The checked workflow of another project than this one; its problems where it has errors."""
+    from skillrun.language.check.checker import check_workflow
+
+    library = open_library(project)
+    program = check_workflow(library, name, COMMANDS)
+    library.config("models")
+    if program is None or library.problems.errors:
+        return [problem for problem in library.problems if problem.severity == "error"]
+    return Loaded(program, open_catalogue(library), project)
 
 
 def look_for(name: str, library: Library) -> None:

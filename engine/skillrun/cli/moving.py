@@ -8,7 +8,6 @@ import click
 
 from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
-from skillrun.language.text.diagnostics import UsageError
 from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.moving import copied
 
@@ -19,7 +18,7 @@ from skillrun.runtime.store.moving import copied
 @options.runs_folder
 @options.as_json
 def export(run: str, name: str, runs: Path, json: bool) -> int:
-    _check_store()
+    options.named_store()
     copy = copied(options.runs_at(runs).existing(run), RunFolders(runs), name or run)
     return _said(run, copy.place, json=json)
 
@@ -30,15 +29,10 @@ def export(run: str, name: str, runs: Path, json: bool) -> int:
 @options.runs_folder
 @options.as_json
 def import_run(folder: str, name: str, runs: Path, json: bool) -> int:
-    _check_store()
+    options.named_store()
     path = options.path_of(folder, runs)
     copy = copied(RunFolders(path.parent).existing(path.name), options.runs_at(runs), name or path.name)
     return _said(path.name, copy.place, json=json)
-
-
-def _check_store() -> None:
-    if not options.store_url():
-        raise UsageError("no store is named", options.NO_STORE)
 
 
 def _said(name: str, place: str, *, json: bool) -> int:

@@ -121,10 +121,20 @@ def runs_at(runs: Path) -> Runs:
     if url:
         from skillrun.cli.store import open_store
 
-        return open_store(url)
+        return open_store(url).runs
     from skillrun.runtime.store.disk.run_folders import RunFolders
 
     return RunFolders(runs)
+
+
+def named_store() -> str:
+    """The URL of the store. Raises UsageError where none is named."""
+    from skillrun.language.text.diagnostics import UsageError
+
+    url = store_url()
+    if not url:
+        raise UsageError("no store is named", NO_STORE)
+    return url
 
 
 def store_url() -> str:

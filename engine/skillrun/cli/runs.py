@@ -8,7 +8,6 @@ import click
 
 from skillrun.cli.options import as_json, runs_at, runs_folder
 from skillrun.cli.printing import Output
-from skillrun.cli.story import status_of
 from skillrun.cli.words import table
 from skillrun.language.text.diagnostics import SkillrunError
 
@@ -27,7 +26,7 @@ def runs(runs: Path, json: bool) -> int:
             if isinstance(run, Exception):
                 raise run
             state = run.state()
-            status = status_of(run, state)
+            status = run.status(state)
         except (SkillrunError, OSError) as error:
             out.note(f"warning: {name}: {str(error).splitlines()[0]}")
             rows.append((name, "", "unreadable", "", "", ""))

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import atexit
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from skillrun.language.text.diagnostics import UsageError
-from skillrun.runtime.store.stored_run import Runs
 
 if TYPE_CHECKING:
     from skillrun.runtime.store.postgres.database import Database
+    from skillrun.runtime.store.postgres.queue import Queue
+    from skillrun.runtime.store.postgres.stored_run import StoreRuns
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store that is open: its runs, and which of them wait to be worked on."""
+
+    url: str
+    runs: StoreRuns
+    queue: Queue
+    lease: float
+    """Seconds."""
 
 
 @cache
-def open_store(url: str) -> Runs:
-    """The runs in a store; opened once in a process. Raises SkillrunError where it cannot be had."""
+def open_store(url: str) -> Store:
+    """A store; opened once in a process. Raises SkillrunError where it cannot be had."""
     database = open_database(url)
     from skillrun.runtime.store.postgres.migrations import check_version
+    from skillrun.runtime.store.postgres.queue import Queue
+    from skillrun.runtime.store.postgres.row import LEASE
     from skillrun.runtime.store.postgres.stored_run import StoreRuns
 
     check_version(database)
-    return StoreRuns(database)
+    return Store(url, StoreRuns(database, LEASE), Queue(database), LEASE)
 
 
 @cache

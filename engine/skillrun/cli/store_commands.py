@@ -8,7 +8,6 @@ from skillrun.cli import options
 from skillrun.cli.printing import Output
 from skillrun.cli.store import open_database
 from skillrun.cli.words import counted
-from skillrun.language.text.diagnostics import UsageError
 
 
 @click.group(help="The store of runs that several machines share.")
@@ -20,9 +19,11 @@ def store() -> None:
 @options.store
 def migrate() -> int:
     from skillrun.runtime.store.postgres.migrations import migrate as migrated
+    from skillrun.workers.dispatch import install as install_queue
 
-    out, database = Output(), open_database(_named())
+    out, database = Output(), open_database(options.named_store())
     done = migrated(database)
+    install_queue(database)
     versions = ", ".join(map(str, done))
     out.line(f"{database.place}: brought to version {versions}" if done else f"{database.place}: is up to date")
     return 0
@@ -33,17 +34,10 @@ def migrate() -> int:
 def check() -> int:
     from skillrun.runtime.store.postgres.migrations import check_version
 
-    out, database = Output(), open_database(_named())
+    out, database = Output(), open_database(options.named_store())
     check_version(database)
     rows = database.rows("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status")
     out.line(f"{database.place}: {counted(sum(number for _, number in rows), 'run')}")
     for status, number in rows:
         out.line(f"  {status}: {number}")
     return 0
-
-
-def _named() -> str:
-    url = options.store_url()
-    if not url:
-        raise UsageError("no store is named", options.NO_STORE)
-    return url

@@ -26,17 +26,12 @@ Paid = dict[tuple[str, int], Spent]
 HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected")
 
 
-def status_of(run: StoredRun, state: State) -> str:
-    """The status; a run that says it is running and that no process holds was cut off."""
-    return "interrupted" if state.status == "running" and not run.lease.is_held() else state.status
-
-
 def story(run: StoredRun) -> Record:
     """The whole of it, as plain data. Changes nothing there."""
     counted, paid, store = _from_journal(run)
     state, _ = store.state.read()
     transcript = _Transcript(run)
-    status = status_of(run, state)
+    status = run.status(state)
     phases = _phases(store, state, status, transcript, paid)
     if "usage" in counted and (again := sum(phase["usage"].get("replayed", 0) for phase in phases)):
         counted["usage"]["replayed"] = again

@@ -130,6 +130,10 @@ class StoredRun(Protocol):
         """The state that `state.md` holds. Raises SkillrunError."""
         ...
 
+    def status(self, state: State) -> str:
+        """The status: what the state says, unless its place knows better; `interrupted` for one that was cut off."""
+        ...
+
     def copy_files(self, target: Files) -> None:
         """Copy what it holds, but for what the engine keeps. Raises SkillrunError where that is too much."""
         ...

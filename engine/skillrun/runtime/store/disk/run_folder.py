@@ -133,6 +133,10 @@ class RunFolder:
         """The state that `state.md` holds. Raises SkillrunError."""
         return self.store().state.read()[0]
 
+    def status(self, state: State) -> str:
+        """The status; a run that says it is running and that no process holds was cut off."""
+        return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
+
     def copy_files(self, target: Files) -> None:
         """Copy what it holds but `.run`: regular files only. Raises SkillrunError where they are too many."""
         left = MOST_COPIED

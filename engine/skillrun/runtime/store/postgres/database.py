@@ -69,6 +69,10 @@ class Database:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST)
 
+    def script(self, statements: str) -> None:
+        """Do several statements, all or none. Raises StoreAway, StoreRefused."""
+        self.transaction(lambda connection: connection.execute(statements.encode()))
+
     def transaction(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
         """What `work` gives, done whole or not at all. Raises StoreAway, StoreRefused."""
         with self._translated(), self._pool.connection() as connection, connection.transaction():

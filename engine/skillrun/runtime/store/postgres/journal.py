@@ -20,6 +20,7 @@ from skillrun.runtime.store.rows import chained
 _COMMIT: Final = """
     WITH held AS (
         UPDATE runs SET records = records + %(count)s, chain = %(head)s,
+               takes = CASE WHEN %(answered)s THEN 0 ELSE takes END,
                lease_until = CASE WHEN status = 'running' THEN now() + make_interval(secs => %(lease)s) END
         WHERE id = %(run)s AND epoch = %(epoch)s AND records = %(before)s RETURNING id, edits
     ), kept AS (
@@ -57,7 +58,7 @@ class PostgresJournal(MemoryJournal):
         values = run.values(
             count=len(rows), before=rows[0].seq - 1, last=rows[-1].seq, head=rows[-1].chain, seqs=list(seqs),
             kinds=list(kinds), addresses=list(addresses), fingerprints=list(fingerprints), bodies=list(bodies),
-            chains=list(chains),
+            chains=list(chains), answered="reply" in kinds,
         )  # fmt: skip
 
         def commit() -> list[tuple[int]]:

@@ -17,9 +17,10 @@ from skillrun.runtime.store.postgres.row import RunRow
 BEATS: Final = 3  # in the time of a lease
 
 _CLAIM: Final = """
-    UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s,
-           lease_until = now() + make_interval(secs => %(lease)s)
-    WHERE id = %(run)s AND (status <> 'running' OR lease_until < now()) RETURNING epoch, edits
+    UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1,
+           lease_until = now() + make_interval(secs => %(lease)s), ended_at = NULL
+    WHERE id = %(run)s AND status <> 'cancelled' AND (status <> 'running' OR lease_until < now())
+    RETURNING epoch, edits
 """
 _RENEW: Final = """
     UPDATE runs SET lease_until = now() + make_interval(secs => %(lease)s)
@@ -73,17 +74,21 @@ class PostgresLease:
     def _let_go(self) -> None:
         row = self._row
         release = """
-            UPDATE runs SET status = %(status)s, owner = '', lease_until = NULL
+            UPDATE runs SET status = %(status)s, owner = '', lease_until = NULL, takes = 0, ended_at = now()
             WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running'
         """
         status = self._status()
         row.database.lasting(lambda: row.database.rows(release, row.values(status=status)), row.lease / 2)
 
     def _refused(self) -> tuple[str, str]:
-        found = self._row.database.rows("SELECT owner FROM runs WHERE id = %(run)s", self._row.values())
+        name = self._row.name
+        found = self._row.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", self._row.values())
         if not found:
-            return f"there is no run `{self._row.name}` any more", "`skillrun runs` lists them"
-        return f"{self._row.name} is being run by {found[0][0]}", "Wait for it to end; then type the command again."
+            return f"there is no run `{name}` any more", "`skillrun runs` lists them"
+        status, owner = found[0]
+        if status == "cancelled":
+            return f"{name} was cancelled, and stays so", f"`skillrun show {name}` tells how far it came"
+        return f"{name} is being run by {owner}", "Wait for it to end; then type the command again."
 
 
 class Keeper:

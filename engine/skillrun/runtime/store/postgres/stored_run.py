@@ -32,6 +32,12 @@ from skillrun.tools.tree import Tree
 _LISTED: Final = """
     SELECT name FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' ORDER BY runs.id DESC
 """
+_BEGUN: Final = """
+    SELECT 1 FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' WHERE runs.name = %(name)s
+"""
+_STATUS: Final = """
+    SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s
+"""
 _FORGET: Final = """
     DELETE FROM runs WHERE id = %(run)s AND records = 0 AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id)
     AND (status <> 'running' OR epoch = %(epoch)s)
@@ -117,6 +123,13 @@ class StoreRun:
     def state(self) -> State:
         """The state that `state.md` holds. Raises SkillrunError."""
         return self.store().state.read()[0]
+
+    def status(self, state: State) -> str:
+        """The status; `queued` and `cancelled` are the store's to say."""
+        ((status, is_held),) = self._row.database.rows(_STATUS, self._row.values())
+        if status in ("queued", "cancelled", "failed"):
+            return str(status)
+        return "interrupted" if state.status == "running" and not is_held else state.status
 
     def copy_files(self, target: Files) -> None:
         """Copy all files."""
@@ -218,7 +231,7 @@ class StoreRuns:
             self._database.rows(_FORGET, row.values())
 
     def has(self, name: str) -> bool:
-        return any(name == each for (each,) in self._database.rows(_LISTED))
+        return bool(self._database.rows(_BEGUN, {"name": name}))
 
     def place_of(self, name: str) -> str:
         return place_in(self._database, name)

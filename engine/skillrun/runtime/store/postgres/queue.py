@@ -1,0 +1,131 @@
+"""Which runs of a store wait to be worked on, and what they need: a request, the project's files, a time, a priority.
+
+The run's own row says all of it. Whoever is told that a run may go on claims it; that a second one is told changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from psycopg.types.json import Jsonb
+
+from skillrun.language.text.diagnostics import UsageError
+from skillrun.runtime.store.postgres.database import Database
+
+MOST_TAKES: Final = 5
+"""How often a run may be taken up without anything that it has recorded in between: then it is given up."""
+
+_SUBMIT: Final = """
+    INSERT INTO runs (name, status, workflow, bundle, request, priority, not_before)
+    VALUES (%(name)s, 'queued', %(workflow)s, %(sha)s, %(request)s, %(priority)s, coalesce(%(not_before)s, now()))
+    ON CONFLICT (name) DO UPDATE SET
+        status = 'queued', workflow = excluded.workflow, bundle = excluded.bundle, request = excluded.request,
+        priority = excluded.priority, not_before = excluded.not_before
+    WHERE runs.status = 'new' AND runs.records = 0
+    RETURNING id
+"""
+_QUEUE: Final = """
+    UPDATE runs SET status = 'queued', takes = 0, ended_at = NULL, not_before = now(),
+           request = coalesce(%(request)s, request), bundle = coalesce(%(sha)s, bundle)
+    WHERE name = %(name)s AND status NOT IN ('running', 'queued', 'completed') AND request IS NOT NULL RETURNING id
+"""
+_CANCEL: Final = """
+    UPDATE runs SET status = 'cancelled', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+           reason = %(reason)s
+    WHERE name = %(name)s AND status NOT IN ('completed', 'cancelled') RETURNING id
+"""
+_GIVE_UP: Final = """
+    UPDATE runs SET status = 'failed', owner = '', lease_until = NULL, ended_at = now(), reason = %(reason)s
+    WHERE name = %(name)s AND takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
+"""
+_DUE: Final = """
+    (SELECT name, priority FROM runs WHERE status = 'running' AND lease_until < now() AND request IS NOT NULL
+     ORDER BY lease_until LIMIT %(most)s)
+    UNION ALL
+    (SELECT name, priority FROM runs WHERE status = 'queued' AND not_before <= now()
+     ORDER BY priority DESC, id LIMIT %(most)s)
+"""
+_WANTED: Final = "SELECT workflow, bundle, request, takes, status FROM runs WHERE name = %(name)s"
+_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run was submitted with."""
+
+    workflow: str
+    bundle: str
+    request: Mapping[str, Any]
+    takes: int
+    status: str
+
+
+class Queue:
+    """The runs of a store that wait to be worked on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(
+        self,
+        name: str,
+        workflow: str,
+        request: Mapping[str, Any],
+        sha: str,
+        content: bytes,
+        *,
+        priority: int = 0,
+        not_before: datetime | None = None,
+    ) -> None:
+        """Have a new run worked on. Raises UsageError where the name is taken."""
+        known = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
+        if not known:
+            self._database.rows(
+                "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING",
+                {"sha": sha, "content": content},
+            )
+        values = {
+            "name": name,
+            "workflow": workflow,
+            "request": Jsonb(dict(request)),
+            "sha": sha,
+            "priority": priority,
+            "not_before": not_before,
+        }
+        if not self._database.rows(_SUBMIT, values):
+            hint = f"`skillrun show {name}` tells where it stands; choose another `--name`"
+            raise UsageError(f"there is a run `{name}` already in {self._database.place}", hint)
+
+    def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> bool:
+        """Have a run worked on again that waits, has failed or was cancelled; False for any other."""
+        values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
+        return bool(self._database.rows(_QUEUE, values))
+
+    def cancel(self, name: str, reason: str) -> bool:
+        """End a run at once: whoever works on it writes nothing more. False for one that is over."""
+        return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
+
+    def give_up(self, name: str, reason: str) -> None:
+        """End a run that nobody holds and that was taken up too often."""
+        self._database.rows(_GIVE_UP, {"name": name, "reason": reason, "takes": MOST_TAKES})
+
+    def due(self, most: int) -> Iterable[tuple[str, int]]:
+        """The names of runs that may be worked on now, and their priorities: at most so many of each kind."""
+        return self._database.rows(_DUE, {"most": most})
+
+    def wanted(self, name: str) -> Wanted | None:
+        """What a run was submitted with; None for one that nobody has submitted."""
+        found = self._database.rows(_WANTED, {"name": name})
+        if not found or found[0][2] is None:
+            return None
+        workflow, bundle, request, takes, status = found[0]
+        return Wanted(workflow, bundle, request, takes, status)
+
+    def content(self, sha: str) -> bytes:
+        """The files of a project by their hash."""
+        content: bytes = self._database.rows(_CONTENT, {"sha": sha})[0][0]
+        return content

@@ -1,0 +1,38 @@
+"""What a run was submitted with: everything that its command line said, so that any machine can begin it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.types.records import Number, checks_of, required
+
+
+@dataclass(frozen=True)
+class Request:
+    """Inputs are checked; `typed` are those that were given. `answers` is the text of a file of prepared answers."""
+
+    inputs: dict[str, object]
+    typed: list[str] = field(default_factory=list)
+    model: str = ""
+    budget: dict[str, Number] = field(default_factory=dict)
+    answers: str = ""
+    unattended: bool = False
+    estimate: dict[str, object] | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        """The same from what stands in a store. Raises SkillrunError for what is no request of this version."""
+        checks = checks_of(Request)
+        unknown = sorted(data.keys() - checks.keys())
+        wrong = [name for name in checks if name in data and not checks[name](data[name])]
+        missing = sorted(required(Request) - data.keys())
+        if unknown or wrong or missing:
+            names = ", ".join(f"`{name}`" for name in (*unknown, *wrong, *missing))
+            raise SkillrunError(f"what the run was submitted with cannot be read: {names}", "submit it again")
+        return cls(**data)

@@ -1,0 +1,110 @@
+"""Work on one run of a store, on whatever machine this is: begin it or go on with it, to where it ends or waits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from skillrun.language.check.program import Program
+from skillrun.models.messages import Gateway
+from skillrun.people.person import open_person
+from skillrun.runtime.events import Listener
+from skillrun.runtime.outcome import Outcome
+from skillrun.runtime.run import Respondent, Session
+from skillrun.runtime.session import begin_run, resume_run
+from skillrun.runtime.store.postgres.queue import MOST_TAKES, Queue, Wanted
+from skillrun.runtime.store.postgres.stored_run import StoreRuns
+from skillrun.workers.bundle import unpacked
+from skillrun.workers.request import Request
+
+KEPT: Final = 8  # workflows that stay read and checked
+
+
+class Loaded(Protocol):
+    """A workflow of an unpacked project that may be run."""
+
+    @property
+    def program(self) -> Program: ...
+
+    def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
+        """Raises SkillrunError for a model without its key."""
+        ...
+
+    def gateway(self, script: None, progress: Callable[[str], None]) -> Gateway: ...
+
+    def session(
+        self, gateway: Gateway, person: Respondent, listener: Listener | None = None, cache: Path | None = None
+    ) -> Session: ...
+
+
+@dataclass
+class Workplace:
+    """A machine's part of the work: its store, its folder for projects, and how a project's workflow is loaded."""
+
+    runs: StoreRuns
+    queue: Queue
+    folder: Path
+    load: Callable[[Path, str], Loaded]
+    limited: Callable[[Gateway], Gateway] = lambda gateway: gateway
+    say: Callable[[str], None] = lambda _text: None
+    _loaded: dict[tuple[str, str], Loaded] = field(default_factory=dict)
+
+    def loaded(self, wanted: Wanted) -> Loaded:
+        """The workflow of a run, read once for all runs of the same project. Raises SkillrunError."""
+        key = wanted.bundle, wanted.workflow
+        if key not in self._loaded:
+            place = self.folder / wanted.bundle
+            if not place.is_dir():
+                place = unpacked(wanted.bundle, self.queue.content(wanted.bundle), self.folder)
+            loaded = self.load(place, wanted.workflow)
+            while len(self._loaded) >= KEPT:
+                self._loaded.pop(next(iter(self._loaded)), None)
+            self._loaded[key] = loaded
+        return self._loaded[key]
+
+
+async def work_on(place: Workplace, name: str) -> Outcome | None:
+    """Begin the run, or go on with it; None where there is nothing to do: it is over, or another has it.
+
+    Raises SkillrunError where it cannot be worked on here, which changes nothing of it: another machine may.
+    """
+    wanted = place.queue.wanted(name)
+    if wanted is None or wanted.status not in ("queued", "running"):
+        return None
+    if wanted.takes >= MOST_TAKES:
+        place.queue.give_up(name, f"{wanted.takes} workers took it up and died, with no reply in between")
+        return None
+    request = Request.of(wanted.request)
+    loaded = place.loaded(wanted)
+    loaded.check_models(request.model, request.inputs, keys=True)
+    with ExitStack() as stack:
+        person = open_person(unattended=request.unattended, answers=_answers(request, stack), terminal=False)
+        gateway = place.limited(loaded.gateway(None, place.say))
+        try:
+            session = replace(
+                loaded.session(gateway, person, None, place.folder),
+                override=request.model,
+                budget=request.budget,
+                estimate=request.estimate,
+                typed=frozenset(request.typed),
+                minds_signals=False,
+            )
+            if place.runs.has(name):
+                return await resume_run(session, place.runs.existing(name))
+            return await begin_run(session, request.inputs, place.runs, name)
+        finally:
+            await gateway.close()
+
+
+def _answers(request: Request, stack: ExitStack) -> Path | None:
+    """The prepared answers as the file that they were."""
+    if not request.answers:
+        return None
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-")))
+    file = folder / "answers.yaml"
+    file.write_text(request.answers, encoding="utf-8")
+    return file
