@@ -26,6 +26,7 @@ from skillrun.language.files.verbs import LOOKUP, TOOLS
 from skillrun.language.library.library import Library
 from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.library.secrets import check_secret_names
+from skillrun.language.library.sightings import Sightings
 from skillrun.language.library.sizes import check_measured
 from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.text.source import Span
@@ -44,9 +45,14 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     return program
 
 
-def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
-    """Check every file on the search path; the programs of the workflows that can be read."""
-    checker = Checker(library, commands)
+def check_library(
+    library: Library, commands: Collection[str] = (), sightings: Sightings | None = None
+) -> list[Program]:
+    """Check every file on the search path; the programs of the workflows that can be read.
+
+    What names mean, and what is known where, is told to `sightings`.
+    """
+    checker = Checker(library, commands, sightings)
     programs = [checker.workflow(name) for name in library.names("workflows")]
     for check, names in (
         (checker.lookups.config, library.names("config")),
@@ -63,10 +69,12 @@ def check_library(library: Library, commands: Collection[str] = ()) -> list[Prog
 class Checker:
     """One check of a library; each workflow, and each protocol with the config it is called with, is checked once."""
 
-    def __init__(self, library: Library, commands: Collection[str] = ()) -> None:
+    def __init__(
+        self, library: Library, commands: Collection[str] = (), sightings: Sightings | None = None
+    ) -> None:
         self.library = library
         self.problems = library.problems
-        self.lookups = Lookups(library)
+        self.lookups = Lookups(library, sightings)
         self.commands = commands
         self._programs: dict[str, Program | None] = {}
         self._open: list[str] = []
@@ -132,7 +140,7 @@ class Checker:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                scope = Scope(self, UNKNOWN, dict(names), self.problems)
+                scope = Scope(self, UNKNOWN, dict(names), self.problems, home=f"skills/system/{name}.md")
                 scope.printed(text.template)
                 if text.material is not None:
                     check_material(scope, text.material, scope.value(text.material))
@@ -151,6 +159,7 @@ class Checker:
         if protocol is None:
             return None
         read: set[str] = set()
+        home = f"skills/protocols/{name}.md"
         inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
         names = base_types(inputs, ANY, settings.config, settings.features)
         del names["state"]
@@ -165,8 +174,11 @@ class Checker:
             protocols=inside,
             headings=protocol.headings,
             reads=set(read),
+            home=home,
+            owner=home,
         )
         check_steps(scope, protocol.steps)
+        scope.look_around(protocol.document.front.value_place("outputs"), "outputs")
         outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
         scope.fit_records(protocol.outputs, outputs)
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())

@@ -22,6 +22,7 @@ def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings
     for check in checks:
         before = len(list(problems))
         scope = Scope(reached, settings, {"config": settings.config}, problems)
+        scope.look_around(check.span, "")
         scope.condition(check.must)
         if check.say is not None:
             scope.needed(check.say, "say")
