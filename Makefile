@@ -12,7 +12,7 @@ DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format bench chaos fuzz clean
+.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format docs bench chaos fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -44,6 +44,9 @@ format: .venv/.installed-dev ## put the code into ruff's format, and mend what r
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
+docs: .venv/.installed-dev ## build the site of docs/ into .site/site; a link that leads nowhere fails
+	$(BIN)/python -m docsite
+
 bench: .venv/.installed ## measure against the peers and print a table
 	$(BIN)/python -m bench
 
@@ -54,8 +57,8 @@ fuzz: .chaos-venv/.installed ## fuzz the parsers and templates for FUZZ_SECONDS 
 	FUZZ_SECONDS=$(FUZZ_SECONDS) CHAOS_SEED=$(CHAOS_SEED) .chaos-venv/bin/python tests/chaos/fuzz.py $(INPUT)
 
 clean: ## remove the environments and the caches; runs/ stays
-	rm -rf .venv .bench-venv .chaos-venv .chaos dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find engine tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .bench-venv .chaos-venv .chaos .site dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find engine tests bench docsite -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml
 	$(call install,.[local])

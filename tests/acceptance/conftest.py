@@ -43,7 +43,8 @@ def _shipped_files_are_read_and_checked_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "skillrun.language.library.library.Library", lambda roots, earlier=shipped: Library(roots, earlier)
+            "skillrun.language.library.library.Library",
+            lambda roots, earlier=shipped, **more: Library(roots, earlier, **more),
         )
         patch.setattr("skillrun.language.check.checker.check_workflow", check)
         yield

@@ -50,6 +50,18 @@ def test_an_empty_folder_becomes_a_project_whose_example_runs(place: Path, skill
     assert "/runs/\n" in (place / ".gitignore").read_text()
 
 
+def test_the_example_has_a_case_that_holds_and_that_an_edit_breaks(place: Path, skillrun: Call) -> None:
+    assert "  skillrun test\n" in skillrun("init").out
+    done = skillrun("test")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("hello/formal: holds (4 calls")
+    letter = place / "skills" / "hello" / "letter.md"
+    letter.write_text(letter.read_text().replace("{{ inputs.tone }}", "warm"))
+    done = skillrun("test")
+    assert done.code == 1
+    assert "does not contain `in a formal tone`" in done.out
+
+
 def test_nothing_is_written_over_and_what_was_left_alone_is_said(place: Path, skillrun: Call) -> None:
     assert skillrun("init").code == 0
     (place / "roles" / "host.md").write_text("mine\n")
@@ -77,6 +89,7 @@ def test_where_workflows_are_there_is_no_example(place: Path, skillrun: Call) ->
     assert sorted(contents(place)) == [".editorconfig", ".gitignore", ".pre-commit-config.yaml", "workflows/mine.md"]
     assert "left out    the example: there are workflows here\n" in done.out
     assert "skillrun hello" not in done.out
+    assert "skillrun test" not in done.out
 
 
 def test_a_folder_that_is_named_is_made_and_one_in_a_repository_has_no_hook(place: Path, skillrun: Call) -> None:

@@ -88,7 +88,10 @@ def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillr
     assert done.code == 0
     assert "`first` is a run of another version: skills/notes/note.md have changed since" in done.err
     assert "note.md was changed by hand in `first`" in done.err
-    assert not (noted / "tests" / "notes" / "first").exists()
+    assert not (noted / "tests" / "notes" / "first" / "note.md").exists()
+    assert "notes/first: holds (3 calls, $0.0000; 3 prompts are not as recorded)\n" in done.out.replace(
+        "$0.00;", "$0.0000;"
+    )
 
 
 @pytest.mark.row("A3")
@@ -130,3 +133,96 @@ def test_a_run_that_has_not_ended_is_no_case(noted: Path, skillrun: Call) -> Non
     assert "the run `first` has not ended: it is interrupted" in done.err
     assert "skillrun resume first" in done.err
     assert not (noted / "tests").exists()
+
+
+@pytest.mark.row("A3")
+def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
+    noted: Path, skillrun: Call, tmp_path: Path
+) -> None:
+    done = skillrun("test", "--record", "first", "--as", "locks")
+    assert "not as recorded" not in done.out
+    note = noted / "skills" / "notes" / "note.md"
+    note.write_text(PHASE.replace("Write about", "Write all about"))
+    done = skillrun("test")
+    assert done.code == 0
+    assert "3 prompts are not as recorded)" in done.out
+    assert "+Write all about" not in done.out
+    assert "+Write all about" in skillrun("test", "--prompts").out
+    note.write_text(note.read_text().replace("writes: note.md", "writes: notes.md"))
+    done = skillrun("test", "--junit", str(tmp_path / "report.xml"))
+    assert done.code == 1
+    expected = "3 prompts are not as recorded\n  notes/note/note/clerk/1.1\n    @@ "
+    assert expected in done.out
+    assert "\n    -Write about locks" in done.out
+    assert "\n    +Write all about locks" in done.out
+    assert "+Write all about" in (tmp_path / "report.xml").read_text()
+    [told] = skillrun("test", "--json").json["cases"]
+    first = told["prompts"][0]
+    assert (first["address"], first["status"]) == ("notes/note/note/clerk/1.1", "differs")
+    note.write_text(PHASE.replace("agent: [clerk, clerk:second], at_least: 1", "agent: clerk:first"))
+    (noted / "roles" / "clerk.md").write_text(ROLE.replace("{second:", "{first: what is there, second:"))
+    out = skillrun("test", "--prompts").out
+    assert "note/clerk:first/1.1: it was not asked then" in out
+    assert "note/clerk/1.1: it is not asked any more" in out
+
+
+@pytest.mark.row("A3")
+def test_a_file_of_prompts_that_is_none_is_told(noted: Path, skillrun: Call) -> None:
+    assert skillrun("test", "--record", "first", "--as", "locks").code == 0
+    kept = noted / "tests" / "notes" / "locks" / ".prompts.json"
+    for text, words in (
+        ("{}", "it holds no prompts"),
+        ("[1", "locks/.prompts.json: "),
+        ('{"prompts": [{}], "texts": {}}', "no"),
+    ):
+        kept.write_text(text)
+        done = skillrun("test")
+        assert done.code == 2
+        assert words in done.out
+        assert "without this line none is needed" in done.out
+    kept.unlink()
+    assert skillrun("test").code == 2
+
+
+@pytest.mark.row("A3")
+def test_replies_that_no_file_has_room_for_stand_in_several(noted: Path, skillrun: Call) -> None:
+    (noted / "script.yaml").write_text(
+        "".join(
+            f"- {{address: '*/{member}/*', text: '{letter * 480_000}'}}\n"
+            for member, letter in (("clerk", "a"), ("clerk:second", "b"))
+        )
+    )
+    command = ("notes", "locks", "--name", "long", "--script", "script.yaml", "--answers", "answers.yaml")
+    assert skillrun(*command).code == 0
+    done = skillrun("test", "--record", "long")
+    assert done.code == 0, done.out[:2000] + done.err
+    case = noted / "tests" / "notes" / "long.md"
+    assert "- long/replies-1.yaml\n- long/replies-2.yaml\n" in case.read_text()
+    assert case.stat().st_size < 10_000
+    (noted / "tests" / "notes" / "long" / "replies-2.yaml").unlink()
+    assert "long/replies-2.yaml: the file cannot be read" in skillrun("test").out
+
+
+@pytest.mark.row("A3")
+def test_a_case_of_a_run_that_reads_another_run_has_what_it_read(noted: Path, skillrun: Call) -> None:
+    phase = noted / "skills" / "notes" / "note.md"
+    more = "  - {id: earlier, read: note.md, from: first}\n  - {id: again, write: again.md}\n"
+    phase.write_text(
+        PHASE.replace("---\n## note", f"{more}---\n## note")
+        + "\n## again\n{{ earlier.text }}, from {{ earlier.files }}.\n"
+    )
+    command = ("notes", "keys", "--name", "other", "--script", "script.yaml", "--answers", "answers.yaml")
+    assert skillrun(*command).code == 0
+    done = skillrun("test", "--record", "other")
+    assert done.code == 0, done.out + done.err
+    kept = noted / "tests" / "notes" / "other" / ".runs" / "first" / "note.md"
+    assert kept.read_text() == (noted / "runs" / "first" / "note.md").read_text()
+    kept.write_text("# Another one\n")
+    done = skillrun("test")
+    assert done.code == 1
+    assert "+# Another one\n" in done.out
+    case = noted / "tests" / "notes" / "other.md"
+    case.write_text(case.read_text().replace("runs: other/.runs\n", ""))
+    assert "there is no run `first` beside this one" in skillrun("test").out
+    case.write_text(case.read_text().replace("replies:", "runs: other/.gone\nreplies:"))
+    assert skillrun("test").code == 2

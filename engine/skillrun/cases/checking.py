@@ -6,12 +6,13 @@ Reads the workflow's program; runs nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from skillrun.cases.definitions import Case
+from skillrun.cases.kept_prompts import MOST_BYTES, Prompt, from_json
 from skillrun.language.check.program import Program
 from skillrun.language.library.lookups import Lookups
 from skillrun.language.text import source
@@ -28,31 +29,62 @@ _BETWEEN: Final = re.compile(r"; (?=`)")  # two errors, each of which begins wit
 
 @dataclass(frozen=True)
 class ReadyCase:
-    """A case that can be run: with the workflow's inputs, the folder that it takes for the project, and the texts of
-    the files that something is to be equal to."""
+    """A case that can be run: with the workflow's inputs, the folder that it takes for the project, the texts of the
+    files that something is to be equal to, where other runs are, and the prompts that it was recorded with."""
 
     case: Case
     inputs: Mapping[str, Any]
     project: Path
     files: Mapping[str, str]
+    runs: Path | None = None
+    prompts: Sequence[Prompt] | None = None
 
 
 def ready_case(case: Case, program: Program, project: Path, problems: Problems) -> ReadyCase | None:
     """The case with what it names; None where something of it is not there, which is reported at its place."""
     before = len(problems)
     folder = project / "tests" / case.workflow
-    place = folder / case.project if case.project else project
-    if not place.is_dir() or not place.resolve().is_relative_to(project.resolve()):
-        _report(case, problems, "folder", f"there is no folder {place} in the project", "project")
-        place = project
+    place = _folder(case, "project", folder, project, problems) or project
+    runs = _folder(case, "runs", folder, project, problems)
     if case.model and (wrong := Lookups(program.library).models.wrong(case.model)):
         _report(case, problems, wrong.code, wrong.message, "model", hint=wrong.hint)
     _check_phases(case, program, problems)
     for problem in check_answers(program, Prepared(case.answers)):
         problems.add(problem)
     files = _files(case, folder, project, problems)
+    prompts = _prompts(case, folder, project, problems)
     inputs = _inputs(case, program, place, problems)
-    return ReadyCase(case, inputs, place, files) if len(problems) == before or not problems.errors else None
+    if len(problems) != before and problems.errors:
+        return None
+    return ReadyCase(case, inputs, place, files, runs, prompts)
+
+
+def _folder(case: Case, key: str, folder: Path, project: Path, problems: Problems) -> Path | None:
+    """The folder that a key names; None where it names none, or one that is not there, which is reported."""
+    name = str(getattr(case, key))
+    place = folder / name
+    if not name:
+        return None
+    if not place.is_dir() or not place.resolve().is_relative_to(project.resolve()):
+        _report(case, problems, "folder", f"there is no folder {place} in the project", key)
+        return None
+    return place
+
+
+def _prompts(case: Case, folder: Path, project: Path, problems: Problems) -> Sequence[Prompt] | None:
+    """The prompts that a case was recorded with; None where it names none."""
+    if not case.prompts:
+        return None
+    own = Problems()
+    file = read_source(folder / case.prompts, case.prompts, own, MOST_BYTES, inside=project)
+    for problem in own:
+        _report(case, problems, problem.code, f"{case.prompts}: {problem.message}", "prompts", hint=problem.hint)
+    try:
+        return from_json(file.text) if file is not None else None
+    except ValueError as error:
+        hint = "`skillrun test --record RUN` writes such a file; without this line none is needed"
+        _report(case, problems, "prompts", f"{case.prompts}: {error}", "prompts", hint=hint)
+    return None
 
 
 def _inputs(case: Case, program: Program, project: Path, problems: Problems) -> dict[str, Any]:

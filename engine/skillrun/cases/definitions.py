@@ -25,6 +25,8 @@ CASE_KEYS: Final[Keys] = {
     "replies": Key("anything", "what models reply, as in a script"),
     "model": Key("sentence", "one model for everything, such as `scripted:noise-1`"),
     "project": Key("sentence", "the folder that the run takes for the project, from the case on"),
+    "runs": Key("sentence", "the folder of the other runs that it reads, from the case on"),
+    "prompts": Key("sentence", "the file of the prompts that it was recorded with, from the case on"),
     "run": Key("anything", "what the run says of itself"),
     "expect": Key("anything", "what has to come of it"),
 }
@@ -100,6 +102,8 @@ class Case:
     replies: tuple[Reply, ...] = ()
     model: str = ""
     project: str = ""
+    runs: str = ""
+    prompts: str = ""
     run: Begun = field(default_factory=Begun)
     expected: tuple[Expectation, ...] = ()
 

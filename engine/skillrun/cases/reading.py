@@ -97,6 +97,8 @@ class CaseReader(Reader):
             tuple(self.replies(replies, file, project)) if replies is not None else (),
             values.get("model", ""),
             values.get("project", ""),
+            values.get("runs", ""),
+            values.get("prompts", ""),
             Begun(**self.read(run, RUN_KEYS)) if (run := front.get("run")) is not None else Begun(),
             tuple(self.expected(expect)) if expect is not None else (),
         )
@@ -106,16 +108,17 @@ class CaseReader(Reader):
         return value.literal if isinstance(value, Value) else value
 
     def replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[Reply]:
-        """The replies that stand in the case, or in the script that it names, from its folder on."""
-        if isinstance(node, Scalar) and isinstance(node.value, str):
-            script = self.script(node, file, project)
-            if script is None:
-                return ()
-            node = script
-        rules = read_script(node, self.problems)
-        items = node.items if isinstance(node, Sequence) else ()
-        spans = [item.span for item in items if isinstance(item, Mapping)]
-        return map(Reply, rules, spans)
+        """The replies that stand in the case, or in the script or the scripts that it names, from its folder on."""
+        names = node.items if isinstance(node, Sequence) else (node,)
+        if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
+            read = [self.script(name, file, project) for name in names if isinstance(name, Scalar)]
+            scripts = [script for script in read if script is not None]
+        else:
+            scripts = [node]
+        for script in scripts:
+            rules = read_script(script, self.problems)
+            items = script.items if isinstance(script, Sequence) else ()
+            yield from map(Reply, rules, [item.span for item in items if isinstance(item, Mapping)])
 
     def script(self, node: Scalar, file: CaseFile, project: Path) -> Node | None:
         """What a script holds; why it cannot be read is told where it is named."""

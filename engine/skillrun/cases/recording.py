@@ -5,37 +5,41 @@ Changes nothing in the run, and writes nothing.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.cases.kept_prompts import MOST_BYTES, recorded_prompts, to_json
+from skillrun.cases.recorded_replies import ROOM, recorded_replies, scripts
 from skillrun.language.check.program import Program
-from skillrun.language.replies.attached import last_block
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.given import given_values
 from skillrun.people.answers import DEFAULT, QuestionRecord
 from skillrun.runtime.forward import changed_files
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.files import content_of
 from skillrun.runtime.store.frontmatter import to_frontmatter
-from skillrun.runtime.store.journal import Body, Journal, Kind
+from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # files of another version that are named
+PROMPTS: Final = ".prompts.json"  # beside the artifacts, none of which can be called so
+RUNS: Final = ".runs"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A case as its file holds it, the texts that its artifacts are equal to, and what is to be said of it."""
+    """A case as its file holds it, the texts that its artifacts are equal to, what else is beside it, and what is to be
+    said of it."""
 
     text: str
+    artifacts: Mapping[str, str]
     files: Mapping[str, str]
     notices: list[str] = field(default_factory=list)
 
@@ -55,17 +59,34 @@ def recorded_case(run: RunFolder, program: Program, name: str, project: Path) ->
         if state.status == "failed" and state.reason:
             expect["outcome"] = {"status": state.status, "reason": state.reason.split("\n", 1)[0]}
         if files:
-            expect["artifacts"] = {artifact: {"equals": f"{name}/{artifact}"} for artifact in files}
+            expect["artifacts"] = {artifact: _equal(name, artifact, text, notices) for artifact, text in files.items()}
+        files = {artifact: text for artifact, text in files.items() if isinstance(expect["artifacts"][artifact], dict)}
+        others = _other_runs(journal)
+        prompts = to_json(recorded_prompts(journal))
+        if len(prompts) > MOST_BYTES:
+            notices.append(f"the prompts have more than {MOST_BYTES:,} bytes, and are not in the case")
+            prompts = ""
+        rules = recorded_replies(journal)
         front = {
             "inputs": _inputs(program, state),
             **({"answers": answers} if answers else {}),
             **({"model": state.override} if state.override else {}),
             "run": {"name": run.name, "started_at": state.started_at, "environment": state.environment},
-            "replies": _replies(journal),
+            **({"runs": f"{name}/{RUNS}"} if others else {}),
+            **({"prompts": f"{name}/{PROMPTS}"} if prompts else {}),
+            "replies": rules,
             "expect": expect,
         }
     body = f"Recorded from the run `{run.name}`, which was begun at {state.started_at}.\n"
-    return Recorded(to_frontmatter(front, body), {f"{name}/{path}": text for path, text in files.items()}, notices)
+    text = to_frontmatter(front, body)
+    beside = {**({PROMPTS: prompts} if prompts else {}), **others}
+    if len(text.encode()) > ROOM:  # a longer file is not read
+        several = scripts(rules)
+        replies = {f"replies-{number}.yaml": script for number, script in enumerate(several, 1)}
+        beside |= replies
+        text = to_frontmatter({**front, "replies": [f"{name}/{file}" for file in replies]}, body)
+    artifacts, beside = ({f"{name}/{path}": kept for path, kept in each.items()} for each in (files, beside))
+    return Recorded(text, artifacts, beside, notices)
 
 
 def _notices(run: RunFolder, program: Program, state: State, store: RunStore, project: Path) -> list[str]:
@@ -125,54 +146,25 @@ def _each(answer: Any) -> Any:
     return answer if isinstance(answer, dict) else {"answer": answer}
 
 
-def _replies(journal: Journal) -> list[dict[str, Any]]:
-    """A rule for each reply, and for each failure that stayed one; of one address in the order of the rounds."""
-    rounds = {
-        (entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in journal.entries("sent")
-    }
-    last: dict[tuple[str, str], dict[str, Any]] = {}  # by address and round: what was asked again counts
-    rules_of: tuple[tuple[Kind, Callable[[Body], dict[str, Any]]], ...] = (("failed", _failure), ("reply", _reply))
-    for kind, rule_of in rules_of:
-        for entry in journal.entries(kind):
-            key = (entry.address, rounds.get((entry.address, entry.fingerprint), "1"))
-            last[key] = rule_of(entry.body)
-    by_address: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
-    for (address, number), rule in last.items():
-        by_address[address].append((number, rule))
-    rules: list[dict[str, Any]] = []
-    for address, numbered in by_address.items():
-        numbered.sort(key=lambda pair: [int(part) for part in pair[0].split(".") if part.isdecimal()])
-        once = {"times": 1} if len(numbered) > 1 else {}
-        rules += [{"address": escape(address), **rule, **once} for _, rule in numbered]
-    return rules
+def _equal(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
+    """What is expected of an artifact: its text, or where that is too long for a file of a case, that it is written."""
+    if len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
+        return {"equals": f"{name}/{artifact}"}
+    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes: the case looks only whether it is written")
+    return True
 
 
-def _failure(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"fail": body["kind"], "message": body["message"]}
-
-
-def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
-    text, calls, stop = body["text"], body.get("calls") or [], body.get("stop", "end")
-    rule: dict[str, Any] = {}
-    if calls:
-        rule["calls"] = [{key: call[key] for key in ("id", "name", "arguments")} for call in calls]
-    if text or not calls:
-        data = _data(text)
-        rule |= {"text": text} if data is None else {"data": data}
-        if data is None and last_block(text) is None:
-            rule["record"] = False  # it had none, and gets none
-    if stop != ("tool" if calls else "end"):
-        rule["stop"] = stop
-    return rule
-
-
-def _data(text: str) -> Any:
-    """The JSON object or list that a text is; None for any other."""
-    try:
-        data = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
-    except ValueError:
-        return None
-    return data or None
+def _other_runs(journal: Journal) -> dict[str, str]:
+    """What was read of other runs, by its path below the folder of runs."""
+    files: dict[str, str] = {}
+    for entry in journal.entries("tool"):
+        origin, names, texts = (entry.body.get(key) for key in ("run", "files", "texts"))
+        if origin and names and texts:
+            data = entry.body.get("data")
+            fronts = [data] if isinstance(data, dict) else data or [None] * len(names)
+            for name, text, front in zip(names, texts, fronts, strict=False):
+                files[f"{RUNS}/{origin}/{name}"] = to_frontmatter(front, text) if front is not None else text
+    return files
 
 
 def _path(run: RunFolder) -> list[str]:

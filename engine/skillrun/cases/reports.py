@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from skillrun.cases.comparing import Miss
+from skillrun.cases.comparing import MOST_PROMPTS, Miss
+from skillrun.cases.kept_prompts import PromptDifference
 from skillrun.cases.suite import CaseResult
 from skillrun.language.text.diagnostics import Problem, printable, render_problem
 
 SUITES: Final = "testsuites"
+NOT_AS_RECORDED: Final = ("{} prompt is not as recorded", "{} prompts are not as recorded")
+_STANDS: Final = {"differs": "", "new": ": it was not asked then", "gone": ": it is not asked any more"}
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # no XML 1.0 can hold them
 
 
-def lines_of(result: CaseResult) -> Iterator[str]:
-    """What is wrong with a case and what it misses, each with its place; an empty line behind each."""
+def lines_of(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
+    """What is wrong with a case and what it misses, each with its place; an empty line behind each.
+
+    Of one that misses also the prompts that are not as recorded; with `prompts` of any, and all of them.
+    """
     for problem in result.problems:
         yield from (render_problem(problem), "")
     for miss in result.misses:
         yield from (*_miss_lines(miss), "")
+    if result.prompts and (result.misses or prompts):
+        yield from (*_prompt_lines(result.prompts, len(result.prompts) if prompts else MOST_PROMPTS), "")
+
+
+def _prompt_lines(prompts: Sequence[PromptDifference], most: int) -> Iterator[str]:
+    """The first prompts that are not as recorded, and how many more there are."""
+    yield NOT_AS_RECORDED[0 if len(prompts) == 1 else 1].format(len(prompts))
+    for prompt in prompts[:most]:
+        yield f"  {prompt.address}{_STANDS[prompt.status]}"
+        yield from (f"    {printable(line)}" for line in prompt.difference)
+    if len(prompts) > most:
+        yield f"  … and {len(prompts) - most} more; `--prompts` shows all"
 
 
 def data_of(result: CaseResult) -> dict[str, Any]:
@@ -35,6 +53,7 @@ def data_of(result: CaseResult) -> dict[str, Any]:
         "calls": result.calls,
         "price": result.price,
         "seconds": round(result.seconds, 3),
+        "prompts": [asdict(prompt) for prompt in result.prompts],
         "problems": [asdict(problem) for problem in result.problems],
         "misses": [
             {
@@ -78,7 +97,10 @@ def _add(suite: Element, result: CaseResult) -> None:
     warnings = [problem for problem in result.problems if problem.severity == "warning"]
     if result.status == "misses":
         blocks = ["\n".join(_miss_lines(miss)) for miss in result.misses]
-        _say(case, "failure", result.misses[0].problem, len(blocks), blocks)
+        number = len(blocks)
+        if result.prompts:
+            blocks.append("\n".join(_prompt_lines(result.prompts, MOST_PROMPTS)))
+        _say(case, "failure", result.misses[0].problem, number, blocks)
     elif result.status == "broken":
         errors = [problem for problem in result.problems if problem.severity == "error"]
         _say(case, "error", errors[0], len(errors), [render_problem(problem) for problem in errors])

@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from skillrun.cases.checking import ready_case
 from skillrun.cases.comparing import Miss, misses, untaken
+from skillrun.cases.kept_prompts import PromptDifference, prompt_differences
 from skillrun.cases.reading import CaseFile, read_case
 from skillrun.cases.trial import tried
 from skillrun.language.check.program import Program
@@ -43,7 +44,8 @@ class CheckedWorkflow:
 class CaseResult:
     """What came of a case. `broken` is one whose file has a problem, `not-run` one whose workflow has.
 
-    `problems` are those of the file, warnings included; `warnings` also say what was given and not used.
+    `problems` are those of the file, warnings included, which also say what was given and not used. `prompts` are those
+    that are not as they were recorded.
     """
 
     workflow: str
@@ -52,6 +54,7 @@ class CaseResult:
     status: Status
     problems: tuple[Problem, ...] = ()
     misses: tuple[Miss, ...] = ()
+    prompts: tuple[PromptDifference, ...] = ()
     calls: int = 0
     price: float | None = None
     seconds: float = 0.0
@@ -103,6 +106,7 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
         "misses" if told else "holds",
         (*problems, *untaken(ready.case, trial)),
         told,
+        tuple(prompt_differences(ready.prompts, trial.sent)) if ready.prompts is not None else (),
         len(trial.sent),
         trial.price,
         time.monotonic() - begun,

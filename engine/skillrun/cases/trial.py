@@ -11,6 +11,7 @@ from pathlib import Path
 
 from skillrun.cases.checking import ReadyCase
 from skillrun.cases.definitions import Reply
+from skillrun.cases.kept_prompts import texts_of
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
@@ -69,7 +70,7 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
         override=case.model,
         typed=case.input_names,
     )
-    files = MemoryFiles()
+    files = MemoryFiles(runs=ready.runs)
     files.path = Path(case.run.name)
     try:
         state = initial_state(session, ready.inputs)
@@ -90,7 +91,7 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
 
 def prompt_text(request: Request) -> str:
     """What a model was sent, as one text: its paragraphs, with an empty line between two of them."""
-    return "\n\n".join(block.text for block in _blocks(request))
+    return "\n\n".join(texts_of(request))
 
 
 def prompt_parts(request: Request) -> dict[str, int]:

@@ -13,7 +13,15 @@ from skillrun.cli import completing, options
 from skillrun.cli.call_view import indented, name_of
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.printing import Output
-from skillrun.cli.run_pairs import ArtifactPair, Pair, artifact_pairs, pairs_of_runs, pairs_of_versions, used_by
+from skillrun.cli.run_pairs import (
+    ArtifactPair,
+    Pair,
+    artifact_pairs,
+    artifact_versions,
+    pairs_of_runs,
+    pairs_of_versions,
+    used_by,
+)
 from skillrun.cli.words import counted, money, table, yaml_line
 from skillrun.dev.differences import FieldDifference, text_difference
 from skillrun.language.text.diagnostics import UsageError
@@ -25,7 +33,7 @@ HELP: Final = """Show what differs between the calls and artifacts of RUN and of
 
 Without PHASE a table; with PHASE the differences of its prompts and replies; with STEP, or --full, to their ends.
 With RUN alone, or RUN and PHASE, the last prompt of each call that has had several (in rounds, after edits, in `dev`)
-beside the one before it."""
+beside the one before it, and so each artifact that was written several times."""
 
 
 @click.command(help=HELP)
@@ -79,11 +87,11 @@ class Compared:
         if differing:
             yield from table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
         same = len(self.pairs) - len(differing)
-        if same or not self.pairs:
+        if same or not (self.pairs or self.artifacts):
             yield f"{counted(same, 'call')} {'is' if same == 1 else 'are'} the same"
         others = [each for each in self.artifacts if not each.is_same]
         if self.artifacts:
-            yield ""
+            yield from [""] if self.pairs else ()
             yield "artifacts:"
             yield from (f"  {each.name}: {self._artifact_status(each)}" for each in others)
             if len(others) < len(self.artifacts):
@@ -99,6 +107,9 @@ class Compared:
         elif differing:
             yield ""
             yield f"the differences of a phase: `skillrun diff {self.typed} {differing[0].either.phase}`"
+        elif others:
+            yield ""
+            yield f"the differences: `skillrun diff {self.typed} --full`"
 
     def _alone(self, *, in_before: bool) -> str:
         return f"only in {self.sides[0] if in_before else self.sides[1]}"
@@ -163,7 +174,7 @@ def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
     second = _second(names, before, runs) if names else folder
     if second is None or second == folder:
         place = _place(names if second is None else names[1:])
-        return _versions(before, run, place, version)
+        return _versions(before, folder, run, place, version)
     if version:
         raise UsageError("`--version` is for one run", f"`skillrun diff {run} PHASE STEP --version 1`")
     after, place = calls_of(second), _place(names[1:])
@@ -208,19 +219,22 @@ def _there(calls: RunCalls, place: Place) -> list[Any]:
         return []
 
 
-def _versions(calls: RunCalls, typed: str, place: Place, version: int) -> Compared:
-    """The prompts of one run beside earlier ones at the same addresses. Raises UsageError where there are none."""
-    latest = selected(calls, place) if place.phase else [each for each in calls.conversations if each.is_latest]
+def _versions(calls: RunCalls, folder: Path, typed: str, place: Place, version: int) -> Compared:
+    """The prompts and artifacts of one run beside earlier ones of it. Raises UsageError where there are none."""
+    artifacts = artifact_versions(folder, place.phase.partition("/")[0], version) if not place.step else []
+    latest = _there(calls, place)
+    if place.phase and not (latest or artifacts):
+        selected(calls, place)  # says what there is
     places = {(each.path, each.attempt) for each in latest}
     pairs = pairs_of_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
-    if not pairs:
+    if not pairs and not artifacts:
         where = f"at `{place}` " if place.phase else ""
         hint = f"with another run: `skillrun diff {typed} OTHER`"
         if version and any(each.versions > 1 for each in latest):
             hint = f"there are versions 1 to {max(each.versions for each in latest)}, and the last stands beside them"
         raise UsageError(f"no call {where}in {calls.name} has another prompt to stand beside", hint)
     sides = (f"version {version}" if version else "before", "now")
-    return Compared(sides, typed, place, pairs, [], calls.notes)
+    return Compared(sides, typed, place, pairs, artifacts, calls.notes)
 
 
 def _pair_data(pair: Pair) -> dict[str, Any]:

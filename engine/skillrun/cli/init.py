@@ -18,7 +18,7 @@ from skillrun.language.text.diagnostics import UsageError
 
 EXAMPLE: Final = "hello.md"
 HOOK: Final = ".pre-commit-config.yaml"
-FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/")
+FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
 IGNORED: Final = frozenset(("runs", "/runs", "runs/", "/runs/"))
 
 
@@ -80,5 +80,5 @@ def _next(folder: Path, *, example: bool) -> list[str]:
     place = str(from_here(folder.resolve()))
     steps = [f"cd {quote(place)}"] if place != "." else []
     if example:
-        steps.append("skillrun hello Ada --model scripted:default")
+        steps += ["skillrun hello Ada --model scripted:default", "skillrun test"]
     return [*steps, "skillrun validate", "skillrun new workflow NAME"]

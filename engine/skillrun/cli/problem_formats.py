@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from skillrun import __version__
 from skillrun.language.library.roots import Root
+from skillrun.language.text.codes import CODES
 from skillrun.language.text.diagnostics import Problem, escaped
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -48,9 +49,10 @@ def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, A
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """What readers want to know of a code; its own words say what it is about."""
+    """What readers want to know of a code; its own words say what it is about, and the table what it means."""
     words = {"text": code.replace("-", " ").capitalize()}
-    return {"id": code, "shortDescription": words, "fullDescription": words, "help": {"text": HELP}}
+    meaning = {"text": CODES[code]} if code in CODES else words
+    return {"id": code, "shortDescription": words, "fullDescription": meaning, "help": {"text": HELP}}
 
 
 def _result(problem: Problem, rule: int, roots: Iterable[Root]) -> dict[str, Any]:

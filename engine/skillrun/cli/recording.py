@@ -35,10 +35,11 @@ def record(folder: Path, name: str, out: Output) -> tuple[str, str]:
             raise UsageError(f"{from_here(path)} is there already", "choose another name with `--as`")
     if not place.resolve().is_relative_to(project):
         raise UsageError(f"{from_here(place)} leads out of the project", "make it a folder of the project")
-    for written, text in {**recorded.files, case.name: recorded.text}.items():
+    for written, text in {**recorded.artifacts, **recorded.files, case.name: recorded.text}.items():
         (place / written).parent.mkdir(parents=True, exist_ok=True)
         (place / written).write_text(text, encoding="utf-8")
-    beside = f", and {counted(len(recorded.files), 'artifact')} in {from_here(place / name)}" if recorded.files else ""
+    number = len(recorded.artifacts)
+    beside = f", and {counted(number, 'artifact')} in {from_here(place / name)}" if number else ""
     out.line(f"wrote {from_here(case)}{beside}")
     for notice in recorded.notices:
         out.note(f"warning: {notice}")

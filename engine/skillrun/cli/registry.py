@@ -37,6 +37,7 @@ COMMANDS: Final = MappingProxyType(
         "trust": CommandEntry("skillrun.cli.trust:trust", "What this project's files want, and whether they may."),
         "models": CommandEntry("skillrun.cli.models:models", "What each model name means here."),
         "doctor": CommandEntry("skillrun.cli.doctor:doctor", "What is missing on this machine."),
+        "lsp": CommandEntry("skillrun.cli.lsp:lsp", "The language server that editors start."),
         "completion": CommandEntry("skillrun.cli.completion:completion", "The completion script of a shell."),
     }
 )

@@ -19,6 +19,7 @@ from skillrun.dev.differences import FieldDifference, text_difference, value_dif
 from skillrun.language.replies.values import parse_reply
 from skillrun.runtime.store.conversations import Conversation
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.run_store import RunStore
 
 SAME: Final = "same"
 DIFFERS: Final = "differs"
@@ -181,15 +182,35 @@ def artifact_pairs(folders: Sequence[Path], phase: str = "") -> list[ArtifactPai
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
 
 
+def artifact_versions(folder: Path, phase: str = "", version: int = 0) -> list[ArtifactPair]:
+    """Of each artifact that one run has written several times what it wrote last, beside that number or the one before
+    it; all, or those of a phase. What an older skillrun wrote has no text on record. Raises SkillrunError."""
+    written: dict[str, list[str]] = {}
+    with RunFolder(folder) as run, closing(run.journal_so_far()) as journal:
+        names = _written(run.store(journal), phase)
+        for entry in journal.entries("wrote"):
+            text = entry.body.get("text")
+            if entry.address in names and text is not None and written.get(entry.address, [])[-1:] != [text]:
+                written.setdefault(entry.address, []).append(text)
+    at = version - 1 if version else -2
+    several = {name: texts for name, texts in sorted(written.items()) if max(version, 1) < len(texts)}
+    return [ArtifactPair(name, texts[at], texts[-1]) for name, texts in several.items()]
+
+
 def _artifacts(folder: Path, phase: str) -> dict[str, str]:
     with RunFolder(folder) as run, closing(run.journal_so_far()) as journal:
         store = run.store(journal)
-        names = store.ledger.artifacts()
-        if phase:
-            summary = store.summaries.readable(phase)
-            of_phase: Any = summary.record.get("artifacts") or () if summary is not None else ()
-            names = [name for name in names if name in of_phase]
-        return {name: text for name in names if (text := store.ledger.text(name)) is not None}
+        return {name: text for name in _written(store, phase) if (text := store.ledger.text(name)) is not None}
+
+
+def _written(store: RunStore, phase: str) -> list[str]:
+    """The names of a run's artifacts, all or those of a phase."""
+    names = store.ledger.artifacts()
+    if not phase:
+        return names
+    summary = store.summaries.readable(phase)
+    of_phase: Any = summary.record.get("artifacts") or () if summary is not None else ()
+    return [name for name in names if name in of_phase]
 
 
 def used_by(conversation: Conversation | None) -> tuple[int, int, float | None]:

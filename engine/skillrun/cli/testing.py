@@ -6,12 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from skillrun.cases.reading import FOLDER, CaseFile, case_files, is_meant
-from skillrun.cases.reports import SUITES, data_of, junit, lines_of
+from skillrun.cases.reports import NOT_AS_RECORDED, SUITES, data_of, junit, lines_of
 from skillrun.cases.suite import CaseResult, CheckedWorkflow, run_cases
 from skillrun.cli import completing, options
 from skillrun.cli.here import project_here
@@ -57,26 +57,19 @@ BEGIN: Final = (
     shell_complete=completing.runs,
 )
 @click.option("--as", "name", default="", metavar="CASE", help="What that case is called; the run's name without it.")
+@click.option("--prompts", is_flag=True, help="Show what differs in the prompts of recorded cases that hold, too.")
 @options.runs_folder
 @options.as_json
-def test(
-    workflow: str,
-    names: tuple[str, ...],
-    jobs: int,
-    report: Path | None,
-    recorded: str,
-    name: str,
-    runs: Path,
-    json: bool,
-) -> int:
-    out = Output(json)
+def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
+    out, report = Output(chosen["json"]), chosen["report"]
     _check_report(report)
+    recorded, name = chosen["recorded"], chosen["name"]
     if name and not recorded:
         raise UsageError("`--as` names the case that `--record RUN` makes", "add `--record RUN`, or leave it out")
     if recorded:
         if workflow:
             raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
-        folder = options.run_folder_of(recorded, runs)
+        folder = options.run_folder_of(recorded, chosen["runs"])
         workflow, case = record(folder, name or folder.name, out)
         names = (case,)
     begun = time.monotonic()
@@ -86,9 +79,9 @@ def test(
     results = list(strays)
     for result in strays:
         _tell(result, out)
-    for result in run_cases(files, workflows, project, jobs):
+    for result in run_cases(files, workflows, project, chosen["jobs"]):
         results.append(result)
-        _tell(result, out)
+        _tell(result, out, prompts=chosen["prompts"])
     seconds = time.monotonic() - begun
     if report is not None:
         report.write_bytes(junit(results, seconds))
@@ -164,16 +157,18 @@ def _checked(library: Library, names: Iterable[str], out: Output) -> dict[str, C
     return workflows
 
 
-def _tell(result: CaseResult, out: Output) -> None:
+def _tell(result: CaseResult, out: Output, *, prompts: bool = False) -> None:
     title = f"{result.workflow}/{result.name}"
+    number = len(result.prompts)
+    others = f"; {NOT_AS_RECORDED[0 if number == 1 else 1].format(number)}" if number else ""
     told = {
-        "holds": f"holds ({counted(result.calls, 'call')}, {money(result.price)})",
+        "holds": f"holds ({counted(result.calls, 'call')}, {money(result.price)}{others})",
         "misses": f"misses {counted(len(result.misses), 'expectation')}",
         "broken": "is broken",
         "not-run": f"was not run: `{result.workflow}` has problems",
     }
     out.line(f"{title}: {told[result.status]}")
-    for line in lines_of(result):
+    for line in lines_of(result, prompts=prompts):
         out.line(line)
 
 

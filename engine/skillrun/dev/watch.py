@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.library.library import FOLDERS
+from skillrun.language.library.listing import FOLDERS
 
 SETTLE: Final = 0.05  # seconds without another change; editors write a file in several steps
 _SUFFIXES: Final = (".md", ".yaml")

@@ -64,9 +64,8 @@ class Knowledge:
     fronts: dict[str, Node] = field(default_factory=dict)
     indexed: frozenset[Thing] = frozenset()
 
-    def take(self, library: Library, sightings: Iterable[Sightings]) -> None:
-        """Take over a check: what it has not seen of a file stays as it was."""
-        self.library = library
+    def take(self, sightings: Iterable[Sightings]) -> None:
+        """Take over what a check has seen; what it has not seen of a file stays as it was."""
         self.__dict__.pop("_mentions", None)
         several = list(sightings)
         self.indexed = frozenset(thing for seen in several for thing in seen.indexed)

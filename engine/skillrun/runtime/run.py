@@ -108,6 +108,7 @@ class Run:
     within: PhaseRun | None = None  # the phase of that step
     told_folders: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
     asked: set[str] = field(default_factory=set)  # the addresses of the calls that this evaluation has sent
+    used: dict[str, str] = field(default_factory=dict)  # by address: the last prompt that this evaluation had there
     counted: set[tuple[str, str]] = field(default_factory=set)  # calls that the journal has answered
     refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
     heard: set[str] = field(default_factory=set)  # the models that have answered this evaluation

@@ -32,7 +32,9 @@ from skillrun.runtime.limits import Limits
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.index import AGAIN
+from skillrun.runtime.store.journal import Journal, JournalUnwritable
+from skillrun.runtime.store.lease import RunLost
 from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.seal import is_sealed, own_key
@@ -195,9 +197,18 @@ async def _evaluated(
         await _pin(run)
         return await _interruptible(run_workflow(run, resumed=resumed))
     finally:
+        await _note_again(run)
         error = transcript.close()
         if error is not None:
             run.events.drop(transcript.heard, error)
+
+
+async def _note_again(run: Run) -> None:
+    """Note which calls have gone back to an earlier prompt, as after an edit that was undone: it is the present one."""
+    again = [place for place in run.used.items() if run.journal.present(place[0]) not in ("", place[1])]
+    with contextlib.suppress(JournalUnwritable, RunLost):
+        notes = (run.journal.record("note", f"{address}{AGAIN}", prompt, {}) for address, prompt in again)
+        await asyncio.gather(*notes)
 
 
 async def _tell_lost(run: Run, address: str, fingerprint: str) -> None:

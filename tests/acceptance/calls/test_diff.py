@@ -113,6 +113,48 @@ def test_one_run_has_its_prompts_beside_earlier_ones(run: Path, skillrun: Call, 
     assert "score: 1 → 4" in done.out
 
 
+def test_one_run_has_its_artifacts_beside_what_they_were(library: Path, skillrun: Call) -> None:
+    judge = library / "skills/w/judge.md"
+    back, report = (
+        "  - {when: verdict.data.score < 3, goto: judge, at_most: 1}\n",
+        "  - {id: report, write: verdict.md}\n",
+    )
+    judge.write_text(judge.read_text().replace(back + report, report + back))
+    assert begin(skillrun, library, "it").code == 0
+    done = skillrun("diff", "it")
+    assert "  verdict.md: +1 -1 lines" in done.out.splitlines()
+    (told,) = skillrun("diff", "it", "judge", "--json").json["artifacts"]
+    assert told["difference"][-2:] == ["-The score is 1.", "+The score is 4."]
+    assert "-The score is 1." in skillrun("diff", "it", "judge").out
+    assert skillrun("diff", "it", "judge", "verdict", "--json").json["artifacts"] == []
+
+
+def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(project: Make, skillrun: Call) -> None:
+    folder = project("greeting")
+    draft, send = (folder / "skills" / "greeting" / f"{name}.md" for name in ("draft", "send"))
+    first, sent = draft.read_text(), send.read_text()
+    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            told(process)
+            for path, text in (
+                (draft, first.replace("Greet ", "Kindly greet ")),
+                (draft, first),
+                (send, sent.replace("To ", "For ")),
+                (send, sent),
+            ):
+                path.write_text(text)
+                assert not [line for line in told(process) if "problem" in line]
+            out = skillrun("diff", "dev-greeting", "--full").out
+            assert "  -Kindly greet Ada" in out
+            assert "  -For Ada:" in out
+            assert "  +To Ada:" in out
+            assert skillrun("show", "dev-greeting", "draft", "words", "--json").json["calls"][0]["version"] == 2
+            assert "-For Ada:" in skillrun("diff", "dev-greeting", "send").out, "a phase without calls has artifacts"
+        finally:
+            process.terminate()
+
+
 @pytest.mark.parametrize(
     ("names", "hint"),
     [

@@ -52,16 +52,9 @@ def check_library(
 
     What names mean, and what is known where, is told to `sightings`.
     """
-    checker = Checker(library, commands, sightings)
+    checker = Checker(library, commands, sightings=sightings)
     programs = [checker.workflow(name) for name in library.names("workflows")]
-    for check, names in (
-        (checker.lookups.config, library.names("config")),
-        (checker.lookups.role, library.names("roles")),
-        (checker.skill, library.skills()),
-    ):
-        for name in names:
-            with suppress(GivenUp):
-                check(name)
+    checker.others()
     checker.finish()
     return [program for program in programs if program is not None]
 
@@ -70,16 +63,27 @@ class Checker:
     """One check of a library; each workflow, and each protocol with the config it is called with, is checked once."""
 
     def __init__(
-        self, library: Library, commands: Collection[str] = (), sightings: Sightings | None = None
+        self,
+        library: Library,
+        commands: Collection[str] = (),
+        reached: Collection[str] = (),
+        *,
+        broken: bool = False,
+        sightings: Sightings | None = None,
     ) -> None:
+        """`reached`: the phases and protocols that workflows use that were checked elsewhere, by names below `skills/`.
+
+        `broken`: whether they have errors. What names mean, and what is known where, is told to `sightings`.
+        """
         self.library = library
+        self.broken = broken
         self.problems = library.problems
         self.lookups = Lookups(library, sightings)
         self.commands = commands
         self._programs: dict[str, Program | None] = {}
         self._open: list[str] = []
         self._protocols: dict[tuple[str, Settings], CheckedProtocol | None] = {}
-        self._phases: set[str] = set()
+        self._reached = {*reached}
         self._unused: list[Field] = []
 
     def workflow(self, name: str) -> Program | None:
@@ -98,8 +102,25 @@ class Checker:
     def protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
         """A protocol checked against the config of a workflow that calls it; `callers` are the protocols around it."""
         if (name, settings) not in self._protocols:
+            self._reached.add(f"protocols/{name}")
             self._protocols[name, settings] = self._protocol(name, settings, (*callers, name))
         return self._protocols[name, settings]
+
+    @property
+    def reached(self) -> frozenset[str]:
+        """The phases and protocols that workflows use, by their names below `skills/`."""
+        return frozenset(self._reached)
+
+    def others(self) -> None:
+        """Check the files that no workflow may have reached."""
+        for check, names in (
+            (self.lookups.config, self.library.names("config")),
+            (self.lookups.role, self.library.names("roles")),
+            (self.skill, self.library.skills()),
+        ):
+            for name in names:
+                with suppress(GivenUp):
+                    check(name)
 
     def skill(self, name: str) -> None:
         """Check a file below `skills/` that no workflow may have reached."""
@@ -111,11 +132,11 @@ class Checker:
             return  # it belongs to an Agent Skill
         elif kind == "phase":
             phase = self.library.phase(name)
-            if phase is not None and name not in self._phases and not self.problems.errors:
+            if phase is not None and name not in self._reached and not (self.broken or self.problems.errors):
                 span = Span(phase.document.source, 0)
                 self.problems.report(span, "unused-phase", f"no workflow uses the phase `{name}`", severity="warning")
         elif kind == "protocol" and area == "protocols":
-            if not any(known == own for known, _ in self._protocols):
+            if name not in self._reached:
                 self._protocol(own, UNKNOWN, (own,))
         elif kind == "questions":
             self.library.bank(name)
@@ -131,6 +152,10 @@ class Checker:
         """
         with suppress(GivenUp):
             self._engine_files()
+        self.warn_of_unused()
+
+    def warn_of_unused(self) -> None:
+        """Warn of inputs that nothing reads, where everything could be read."""
         for input_ in self._unused if not self.problems.errors else ():
             self.problems.report(
                 input_.span, "unused-input", f"nothing reads the input `{input_.name}`", severity="warning"
@@ -234,7 +259,7 @@ class Checker:
         return read
 
     def _phase(self, use: PhaseUse) -> Phase | None:
-        self._phases.add(use.skill)
+        self._reached.add(use.skill)
         return self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.place("skill"), "phase") else None
 
 

@@ -6,12 +6,13 @@ merges key by key.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from skillrun.language.files.definitions import (
     SKILL_KINDS,
@@ -35,6 +36,7 @@ from skillrun.language.files.parse import (
     parse_workflow,
 )
 from skillrun.language.library.configuration import without
+from skillrun.language.library.listing import Places, places_of
 from skillrun.language.library.model_names import check_names
 from skillrun.language.library.models_yaml import Layers, merged_models, vetted
 from skillrun.language.library.modes import merge_by_mode
@@ -43,14 +45,14 @@ from skillrun.language.library.roots import Root
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import GivenUp, Problem, Problems
 from skillrun.language.text.document import parse_config, parse_document, parse_foreign
-from skillrun.language.text.opening import leads_out
-from skillrun.language.text.reading import leading_out, read_source
+from skillrun.language.text.reading import read_source, source_of
 from skillrun.language.text.source import MAX_BYTES, MAX_PROSE, Document, Source, plain
 from skillrun.language.types.picoschema import ShapeSpec
 
 T = TypeVar("T")
 
-FOLDERS: Final = ("workflows", "skills", "roles", "config")
+Stamp = tuple[int, ...]
+NOTHING_UNSAVED: Final[Mapping[Path, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -67,29 +69,57 @@ class Config:
     modes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
+class Made(NamedTuple):
+    """What was made of a file, and what is wrong with it."""
+
+    value: Any
+    problems: Problems
+
+
 @dataclass
 class ReadFile:
-    """A file as it was read: what it was then, what has been made of it, and what is wrong with it."""
+    """A file as it was read: what it was then, what has been made of it, and why it cannot be read."""
 
-    stamp: tuple[int, ...]
+    stamp: Stamp
     source: Source | None
-    parsed: dict[str, Any] = field(default_factory=dict)
-    problems: Problems = field(default_factory=Problems)
+    problems: Problems
+    made: dict[str, Made] = field(default_factory=dict)
 
 
 class Library:
     """What the files on the search path say. Every finding about them is in `problems`."""
 
-    def __init__(self, roots: Iterable[Root], earlier: Library | None = None) -> None:
-        """What has not changed since `earlier` read it is taken from there."""
+    def __init__(
+        self, roots: Iterable[Root], earlier: Library | None = None, unsaved: Mapping[Path, str] = NOTHING_UNSAVED
+    ) -> None:
+        """What has not changed since `earlier` read it is taken from there; `unsaved` is read instead of the disk."""
         self.roots = tuple(roots)
+        self.unsaved = unsaved
+        self.pool: dict[Path, ReadFile] = dict(earlier.pool) if earlier is not None else {}
+        self._stamps: dict[Path, Stamp] = {}
+        self.begin()
+        self._places: Places = places_of(self.roots, unsaved, self.problems)
+
+    def begin(self) -> None:
+        """Begin without problems, as if nothing had been read."""
         self.problems = Problems()
         self.files: dict[tuple[str, str], Source] = {}  # by root and path
         self.read: dict[Path, ReadFile] = {}
-        self._places = _places(self.roots, self.problems)
-        self._earlier: Mapping[Path, ReadFile] = earlier.read if earlier is not None else {}
         self._configs: dict[str, Config | None] = {}
         self._found: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
+        self._told: set[tuple[Path, str]] = set()  # whose problems are among these
+
+    def apart(self) -> Library:
+        """A library of the same files, as they are in this one, each read once for both; its problems are its own."""
+        library = copy(self)
+        library.begin()
+        return library
+
+    def holds(self, earlier: Library) -> bool:
+        """Whether all that an earlier library has read, and the names of all files, are the same in this one."""
+        return self._places == earlier._places and all(
+            self._stamp(path) == file.stamp for path, file in earlier.read.items()
+        )
 
     @property
     def project(self) -> Path:
@@ -211,10 +241,9 @@ class Library:
     def _made_of_kind(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
     ) -> T | None:
-        place = self.locate(relative)
+        place, document = self.locate(relative), self._document(relative)
 
         def parsed(_: Source, problems: Problems) -> T | None:
-            document = self._document(relative)
             if document is None or (kind in SKILL_KINDS and not check_kind(document, kind, problems)):
                 return None
             return parse(document, name, problems)
@@ -231,73 +260,53 @@ class Library:
         file = self._file(root, path)
         if file.source is None:
             return None
-        if what not in file.parsed:
+        if what not in file.made:
+            problems = Problems()
             try:
-                file.parsed[what] = make(file.source, file.problems)
+                file.made[what] = Made(make(file.source, problems), problems)
             except GivenUp:
-                file.parsed[what] = None
-            self._collect(file.problems)
-        made: T | None = file.parsed[what]
-        return made
+                file.made[what] = Made(None, problems)
+        made = file.made[what]
+        if (path, what) not in self._told:
+            self._told.add((path, what))
+            self._collect(made.problems)
+        value: T | None = made.value
+        return value
 
     def _file(self, root: Root, path: Path) -> ReadFile:
         if path not in self.read:
             relative = path.relative_to(root.path).as_posix()
-            stamp = _stamp(path)
-            file = self._earlier.get(path)
-            if file is None or file.stamp != stamp:
-                problems = Problems()
-                most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
-                source = read_source(path, root.label + relative, problems, most, root.inside)
-                file = ReadFile(stamp, source, problems=problems)
+            file = self.pool.get(path)
+            if file is None or file.stamp != self._stamp(path):
+                stamp, problems = self._stamp(path), Problems()
+                file = ReadFile(stamp, self._source(root, path, root.label + relative, problems), problems)
+                self.pool[path] = file
             self.read[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source
             self._collect(file.problems)
         return self.read[path]
 
+    def _source(self, root: Root, path: Path, label: str, problems: Problems) -> Source | None:
+        most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
+        if path in self.unsaved:
+            return source_of(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
+        return read_source(path, label, problems, most, root.inside)
+
+    def _stamp(self, path: Path) -> Stamp:
+        """What is another one as soon as the file is; looked at once."""
+        if path not in self._stamps:
+            self._stamps[path] = _stamp(path) if path not in self.unsaved else (hash(self.unsaved[path]),)
+        return self._stamps[path]
+
     def _collect(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
             self.problems.add(problem)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _stamp(path: Path) -> Stamp:
     try:
         stat = path.stat()
     except OSError:
         return ()
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
-def _places(roots: Iterable[Root], problems: Problems) -> dict[str, list[tuple[Root, Path]]]:
-    """Every file that counts by its path below a root, and where it is: the root that wins first."""
-    places: dict[str, list[tuple[Root, Path]]] = {}
-    for root in roots:
-        for relative in _files(root, problems):
-            places.setdefault(relative, []).append((root, root.path / relative))
-    return places
-
-
-def _files(root: Root, problems: Problems) -> Iterator[str]:
-    for folder in FOLDERS:
-        inside = [folder]
-        if folder == "skills":
-            inside = [f"{folder}/{name}" for name, is_dir in _entries(root, folder, problems) if is_dir]
-        suffix = ".yaml" if folder == "config" else ".md"
-        for parent in inside:
-            for name, is_dir in _entries(root, parent, problems):
-                if not is_dir and name.endswith(suffix) and name != "README.md":
-                    yield f"{parent}/{name}"
-
-
-def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
-    """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
-    path = root.path / folder
-    if leads_out(path, root.inside):
-        problems.add(leading_out(root.label + folder))
-        return []
-    try:
-        with os.scandir(path) as entries:
-            return [(entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith(".")]
-    except OSError:
-        return []

@@ -28,6 +28,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     run = phase.run
     fingerprint = request.fingerprint()
     phase.account.prompts.made += 1
+    run.outermost.used[address] = fingerprint
     from_journal = run.answers(address)
     known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:

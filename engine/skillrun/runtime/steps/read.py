@@ -33,7 +33,10 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     async def look() -> ToolBody:
         # What other folders hold may take a while, for which the other branches of a run need not stand still.
         files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
-        return _read(files, shape)
+        body = _read(files, shape)
+        if origin not in ("", "project"):
+            body["run"] = origin
+        return body
 
     return _value(await observe(step, frame, f"{origin}\n{pattern}", look))
 
@@ -113,7 +116,7 @@ def _value(body: ToolBody) -> Mapping[str, object]:
     if texts is None:
         names, texts = [", ".join(names)], [body.get("text", "")]
     documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
-    rest = {name: value for name, value in body.items() if name != "texts"}
+    rest = {name: value for name, value in body.items() if name not in ("texts", "run")}
     return {**rest, "text": "\n\n".join(texts), "documents": documents}
 
 

@@ -117,6 +117,10 @@ class ChainedJournal(ABC):
         """(address, fingerprint) of calls that were sent and of which nothing has come since, oldest first."""
         return list(self._index.unanswered)
 
+    def present(self, address: str) -> str:
+        """The fingerprint of the prompt that was asked at an address last, or taken up again since; empty for none."""
+        return self._index.present.get(address, "")
+
     @property
     def calls(self) -> int:
         """How many calls were sent; one that was tried again counts once."""

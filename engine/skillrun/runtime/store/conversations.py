@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from skillrun.language.types.records import fits
 from skillrun.models.messages import Message, ModelError, Reply, Request, ToolCall
+from skillrun.runtime.store.index import AGAIN
 from skillrun.runtime.store.journal import Journal, JournalEntry
 from skillrun.runtime.store.journal_bodies import SentBody
 
@@ -60,7 +61,8 @@ class Turn:
 class Conversation:
     """The turns of one attempt of a member, from its first prompt on.
 
-    An address may have had several first prompts, in later rounds and after edits: this is number `version` of them.
+    An address may have had several first prompts, in later rounds and after edits: this is number `version` of them, in
+    the order in which they were used last.
     """
 
     address: str
@@ -115,8 +117,13 @@ class Conversation:
 def conversations(journal: Journal) -> tuple[list[Conversation], int]:
     """All of them by when they began, and how many records of requests are none. Raises SkillrunError."""
     sent: dict[tuple[str, str], JournalEntry] = {}
+    used: dict[tuple[str, str], int] = {}  # where the journal says last that a prompt is the present one
     for entry in journal.entries("sent"):
         sent.setdefault((entry.address, entry.fingerprint), entry)
+        used[entry.address, entry.fingerprint] = entry.seq
+    for entry in journal.entries("note"):
+        if entry.address.endswith(AGAIN):
+            used[entry.address.removesuffix(AGAIN), entry.fingerprint] = entry.seq
     answers = _Answers.of(journal)
     begun: dict[tuple[str, str], list[list[Turn]]] = {}
     order: list[tuple[tuple[str, str], int]] = []
@@ -138,7 +145,9 @@ def conversations(journal: Journal) -> tuple[list[Conversation], int]:
     made = []
     for (path, attempt), at in order:
         several = begun[path, attempt]
-        made.append(Conversation(path, int(attempt), _told(several[at]), at + 1, len(several)))
+        last = [used[turns[0].address, turns[0].fingerprint] for turns in several]
+        version = 1 + sum(seq < last[at] for seq in last)
+        made.append(Conversation(path, int(attempt), _told(several[at]), version, len(several)))
     return made, wrong
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from skillrun.runtime.store.rows import NO_CHAIN, TEXT, JournalRow
 
+AGAIN = "/again"
+"""How the address of a note ends that says which of the earlier prompts at an address is the present one again."""
+
 
 class Index:
     """Where the records are, and how far the chain has come."""
@@ -14,6 +17,7 @@ class Index:
         self.of_kind: dict[str, list[int]] = {}
         self.texts: dict[str, int] = {}
         self.unanswered: dict[tuple[str, str], None] = {}
+        self.present: dict[str, str] = {}
         self.calls = 0
         self.packs = False
         self._tried: set[tuple[str, str]] = set()
@@ -27,7 +31,10 @@ class Index:
         self.latest[kind, address, fingerprint] = seq
         self.of_kind.setdefault(kind, []).append(seq)
         call = (address, fingerprint)
-        if kind == "sent":
+        if kind == "note" and address.endswith(AGAIN):
+            self.present[address.removesuffix(AGAIN)] = fingerprint
+        elif kind == "sent":
+            self.present[address] = fingerprint
             self.unanswered[call] = None
             self.calls += call not in self._tried
         elif kind in ("tried", "reply", "failed"):

@@ -83,6 +83,10 @@ class Journal(Protocol):
         """(address, fingerprint) of calls that were sent and of which nothing has come since, oldest first."""
         ...
 
+    def present(self, address: str) -> str:
+        """The fingerprint of the prompt that was asked at an address last, or taken up again since; empty for none."""
+        ...
+
     @property
     def calls(self) -> int:
         """How many calls were sent; one that was tried again counts once."""

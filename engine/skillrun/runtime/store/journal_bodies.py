@@ -112,6 +112,7 @@ class ToolBody(TypedDict, total=False):
     text: str
     files: list[str]
     texts: list[str]
+    run: str
     answers: list[dict[str, object]]
     paths: dict[str, Verdict]
     excerpts: dict[str, str]
@@ -154,6 +155,12 @@ class NoteBody(TypedDict, total=False):
     form: str
 
 
+class WroteBody(TypedDict, total=False):
+    """An artifact as it was written; journals of an older skillrun have its hash alone."""
+
+    text: str
+
+
 BODIES: Final[Mapping[str, type]] = {
     "reply": ReplyBody,
     "failed": FailedBody,
@@ -162,6 +169,7 @@ BODIES: Final[Mapping[str, type]] = {
     "answer": AnswerBody,
     "void": VoidBody,
     "note": NoteBody,
+    "wrote": WroteBody,
 }
 
 

@@ -115,7 +115,7 @@ class Ledger:
         before = self._written.get(name, [])
         if current == new:
             if new not in before:
-                await self._note(name, new)
+                await self._note(name, new, text)
             return "same"
         if current is not None and current not in before:
             if new not in before:
@@ -123,7 +123,7 @@ class Ledger:
             await self.keep(name)
             return "kept"
         if before[-1:] != [new]:
-            await self._note(name, new)
+            await self._note(name, new, text)
         try:
             self._files.write(name, text, last=lambda: self._check_unchanged(name, current))
         except FileChanged:  # by a person, since it was looked at
@@ -139,7 +139,7 @@ class Ledger:
     async def replace(self, name: str, text: str) -> None:
         """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
         self.put_beside(name, text)
-        await self._note(name, sha256_of(text))
+        await self._note(name, sha256_of(text), text)
 
     def put_beside(self, name: str, text: str) -> None:
         """Write a file that belongs to the person from then on."""
@@ -209,10 +209,10 @@ class Ledger:
     def _is_kept(self, name: str, content: bytes) -> bool:
         return self._journal is not None and self._journal.find("note", f"{KEPT}{name}", sha256_of(content)) is not None
 
-    async def _note(self, name: str, sha: str) -> None:
+    async def _note(self, name: str, sha: str, text: str) -> None:
         assert self._journal is not None
         self._written.setdefault(name, []).append(sha)
-        await self._journal.record("wrote", name, sha, {})
+        await self._journal.record("wrote", name, sha, {"text": text})
 
     def _check_unchanged(self, name: str, current: str | None) -> None:
         if self._digest(name) != current:

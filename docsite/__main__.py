@@ -1,0 +1,32 @@
+"""Builds the site of `docs/`: `python -m docsite`, or `make docs`."""
+
+import argparse
+import sys
+
+from docsite.build import BrokenSite, build
+from docsite.foreign import foreign_hosts
+from docsite.staging import TOP
+
+FOLDER = TOP / ".site"
+
+
+def main() -> int:
+    """0 when the site stands, 1 when a link leads nowhere or a page would load something from elsewhere."""
+    argparse.ArgumentParser(
+        prog="python -m docsite", description="Builds the site of docs/ into .site/site."
+    ).parse_args()
+    try:
+        site = build(FOLDER)
+    except BrokenSite as broken:
+        print(broken, file=sys.stderr)
+        return 1
+    foreign = foreign_hosts(site)
+    for page, address in foreign:
+        print(f"error: {page} loads {address}", file=sys.stderr)
+    if not foreign:
+        print(f"the site is in {site}: open index.html")
+    return 1 if foreign else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

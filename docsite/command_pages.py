@@ -1,0 +1,58 @@
+"""The page of commands and their options, from the command line's own definitions."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+from docsite.tables import page, table
+from skillrun.cli.options import GIVEN
+from skillrun.cli.registry import COMMANDS
+from skillrun.cli.workflow import workflow_command
+
+ANY_WORKFLOW: Final = "plan"  # of its parameters those that are inputs are left out
+
+
+def commands() -> str:
+    """All commands, and what every workflow's command takes."""
+    rows = [[f"[`{name}`](#{name})", entry.help] for name, entry in COMMANDS.items()]
+    parts = [
+        "`skillrun COMMAND --help` says the same. What commands do is told in [Running](../running.md).",
+        table(["command", ""], rows),
+        "## A workflow",
+        "```text\nskillrun WORKFLOW [OPTIONS] INPUT\n```",
+        "Runs a workflow. Its first required input is the argument, its other inputs are options, beside these.",
+        _options(workflow_command(ANY_WORKFLOW)),
+    ]
+    for name, entry in COMMANDS.items():
+        module, _, attribute = entry.place.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        parts.append(f"## {name}")
+        parts += _command(f"skillrun {name}", command)
+    return page("Commands", parts)
+
+
+def _command(called: str, command: click.Command) -> list[str]:
+    context = click.Context(command, info_name=called)
+    usage = " ".join([called, *command.collect_usage_pieces(context)])
+    parts = [f"```text\n{usage}\n```", (command.help or "").replace("\b\n", "").strip()]
+    options = _options(command)
+    parts += [options] if options else []
+    if isinstance(command, click.Group):
+        for name, inner in sorted(command.commands.items()):
+            parts += _command(f"{called} {name}", inner)
+    return parts
+
+
+def _options(command: click.Command) -> str:
+    """The table of a command's options; empty where it has none of its own."""
+    context = click.Context(command)
+    options = [param for param in command.params if isinstance(param, click.Option) and not _is_input(param)]
+    records = [record for param in options if (record := param.get_help_record(context))]
+    return table(["option", ""], [[f"`{written}`", text] for written, text in records]) if records else ""
+
+
+def _is_input(param: click.Parameter) -> bool:
+    return (param.name or "").startswith(GIVEN)

@@ -1,0 +1,179 @@
+"""The pages of `docs/reference/`: what the program's own tables say, for looking up.
+
+They are made of the definitions that the reader, the checker and the command line go by. Explanations stand in the
+manual, and are linked. Writes no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from docsite.command_pages import commands
+from docsite.tables import key_table, page, table
+from skillrun.cases.definitions import (
+    BOUND_KEYS,
+    CASE_KEYS,
+    EXPECT_KEYS,
+    OUTCOME_KEYS,
+    PROMPT_KEYS,
+    RUN_KEYS,
+    TEXT_KEYS,
+)
+from skillrun.language.files import definitions
+from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, VERBS, Keys
+from skillrun.language.library.models_yaml import RATES, RECORDS, TABLES
+from skillrun.language.text.codes import CODES
+from skillrun.models.scripted import KEYS as RULE_KEYS
+
+# What a kind of file is, where it stands, its definition, and where the manual tells of it.
+_FILES: Final = (
+    ("workflow", "`workflows/<name>.md`", definitions.Workflow, "workflows"),
+    ("phase", "`skills/<area>/<name>.md`, `kind: phase`", definitions.Phase, "phases"),
+    ("protocol", "`skills/protocols/<name>.md`, `kind: protocol`", definitions.Protocol, "protocols"),
+    ("role", "`roles/<name>.md`", definitions.Role, "roles-and-members"),
+    ("question bank", "`skills/<area>/<name>.md`, `kind: questions`", definitions.Skill, "question-banks"),
+    (
+        "reference", "`skills/<area>/<name>.md`, `kind: reference`", definitions.Skill,
+        "templates-references-and-agent-skills",
+    ),
+    (
+        "template", "`skills/<area>/<name>.md`, `kind: template`", definitions.TextFile,
+        "templates-references-and-agent-skills",
+    ),
+    (
+        "Agent Skill", "`skills/<name>/SKILL.md`", definitions.AgentSkill,
+        "templates-references-and-agent-skills",
+    ),
+)  # fmt: skip
+# Parts of such files: their definition or keys, and where the manual tells of them.
+_PARTS: Final = (
+    ("a phase of a workflow", definitions.PhaseUse, "workflows"),
+    ("a check of a workflow", definitions.Check, "workflows"),
+    ("a reference of a phase", definitions.Reference, "phases"),
+)
+
+
+def files() -> str:
+    """The keys of each kind of markdown file, and of what stands in the config."""
+    parts = ["The keys of each kind of file. What they mean together is in [the manual](../language.md)."]
+    for name, place, definition, anchor in _FILES:
+        parts.append(f"## {_capital(name)}\n\n{place} ([more](../language.md#{anchor}))")
+        parts.append(_definition_table(definition))
+    parts.append("## Parts of them")
+    for name, part, anchor in _PARTS:
+        parts.append(f"### {_capital(name)}\n\n([more](../language.md#{anchor}))")
+        parts.append(_definition_table(part))
+    parts.append("## Config\n\n`config/<name>.yaml` is yours to name, but for these ([more](../language.md#config)).")
+    parts.append("### An entry of `breakers`\n\n([more](../language.md#breakers))\n\n" + key_table(BREAKER_KEYS))
+    parts.append("### An entry of `features`\n\n([more](../language.md#features))\n\n" + key_table(FEATURE_KEYS))
+    return page("Files and their keys", parts)
+
+
+def steps() -> str:
+    """The verbs, with the keys beside each and the fields that its id gives."""
+    verbs = [[f"[`{name}`](#{name})", verb.main.doc, _fields(verb.gives)] for name, verb in VERBS.items()]
+    parts = [
+        "A step has one verb, and keys beside it. What they do is in [the manual](../language.md#steps).",
+        table(["verb", "its value", "its id gives"], verbs),
+        "## Every step",
+        key_table(definitions.STEP_KEYS),
+        "## A row of `decide`",
+        key_table(definitions.ROW_KEYS),
+        "## Verbs",
+    ]
+    for name, verb in VERBS.items():
+        section = " It needs a section with the step's id." if verb.section else ""
+        gives = f" Its id gives {_fields(verb.gives)}." if verb.gives else ""
+        parts.append(f"### {name}\n\n`{name}` takes {verb.main.doc}.{section}{gives} ([more](../language.md#{name}))")
+        parts.append(key_table({name: verb.main, **verb.keys}, {name}))
+    return page("Steps and verbs", parts)
+
+
+def models() -> str:
+    """The keys of `config/models.yaml`."""
+    parts = [
+        "`config/models.yaml` has `tiers`, `elsewhere`, `prefer`, `aliases`, and these ([more](../running.md#models)).",
+    ]
+    for name, keys in TABLES.items():
+        parts.append(f"## An entry of `{name}`\n\n{key_table(keys, literal=True)}")
+        if name == "models":
+            parts.append(f"### `long`\n\n{key_table(RATES, literal=True)}")
+    parts += [f"## `{name}`\n\n{key_table(keys, literal=True)}" for name, keys in RECORDS.items()]
+    return page("Models", parts)
+
+
+def cases() -> str:
+    """The keys of a case, and of a rule of a script."""
+    tables: tuple[tuple[str, Keys], ...] = (
+        ("A case", CASE_KEYS),
+        ("`run`", RUN_KEYS),
+        ("`expect`", EXPECT_KEYS),
+        ("`outcome`", OUTCOME_KEYS),
+        ("An artifact", TEXT_KEYS),
+        ("A prompt", PROMPT_KEYS),
+        ("Bounds", BOUND_KEYS),
+        ("A rule of `replies`, and of `--script`", RULE_KEYS),
+    )
+    parts = ["A case is `tests/<workflow>/<case>.md`. How one is written is in [Testing a workflow](../testing.md)."]
+    parts += [f"## {title}\n\n{key_table(keys, literal=True)}" for title, keys in tables]
+    return page("Cases and scripts", parts)
+
+
+def problems() -> str:
+    """What each code of the checker means."""
+    rows = [[f"`{code}`", meaning] for code, meaning in sorted(CODES.items())]
+    parts = [
+        "What `skillrun validate` reports has a code: `path:line:column: error[code]: what is wrong`.",
+        "The message says what is wrong there; here is what all problems of a code have in common.",
+        table(["code", "says that"], rows),
+    ]
+    return page("Problems", parts)
+
+
+def index() -> str:
+    """What there is to look up, and where."""
+    rows = [
+        ["[Files and their keys](files.md)", "what may stand in a workflow, phase, protocol, role, config"],
+        ["[Steps and verbs](steps.md)", "what a step may do, its keys, what its id gives"],
+        ["[Filters, functions and tests](../language.md#filters-functions-and-tests)", "what templates may call"],
+        ["[Names](../language.md#names)", "what templates may read"],
+        ["[Types](../language.md#inputs-state-and-outputs), [shapes](../language.md#shapes)", "of inputs and replies"],
+        ["[Commands](commands.md)", "all commands and their options"],
+        ["[Problems](problems.md)", "the codes of the checker"],
+        ["[Models](models.md)", "the keys of `config/models.yaml`"],
+        ["[Cases and scripts](cases.md)", "the keys of a case and of scripted replies"],
+        ["[Environment variables](../running.md#environment-variables)", "what is read from the environment"],
+        ["[Exit codes](../running.md#exit-codes)", "how a command ends"],
+        ["[JSON](../running.md#json)", "what `--json` gives"],
+        ["[`config/skillrun.yaml`](../../config/skillrun.yaml)", "budgets and limits, with their comments"],
+    ]
+    return page("Reference", ["For looking up. What things are for is in the pages that each links.", table([], rows)])
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "README.md": index,
+    "files.md": files,
+    "steps.md": steps,
+    "commands.md": commands,
+    "problems.md": problems,
+    "models.md": models,
+    "cases.md": cases,
+}
+"""The pages of `docs/reference/`, by their file names."""
+
+
+def _definition_table(definition: Any) -> str:
+    """The keys of a definition, with the defaults of its fields."""
+    defaults = {field.name: field.default for field in fields(definition) if isinstance(field.default, str)}
+    keys = {field.name: field.metadata["key"] for field in fields(definition) if field.metadata}
+    return key_table(keys, {"kind"}, defaults)
+
+
+def _fields(names: Iterable[str]) -> str:
+    return ", ".join(f"`.{name}`" for name in names)
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,117 @@
+"""What the tests of the language server share: a server as a process, and an editor that speaks with it."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import pytest_lsp
+from lsprotocol import types
+from pygls.protocol import default_converter
+from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "valid"
+PATIENCE = 30  # seconds until a test gives up
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of a server: a home without anything."""
+    home = tempfile.mkdtemp(prefix="home-")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    return {**kept, "HOME": home}
+
+
+class Client(LanguageClient):
+    """A client that keeps what the server has told last of each file, with the version that it is about."""
+
+    def __init__(self) -> None:
+        super().__init__(converter_factory=default_converter)
+        self.told: dict[str, types.PublishDiagnosticsParams] = {}
+        self.news = asyncio.Event()
+        register_lsp_features(self, {**DEFAULT_CLIENT_FEATURES, types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS: _published})
+
+
+def _published(client: Client, params: types.PublishDiagnosticsParams) -> None:
+    client.told[params.uri] = params
+    client.news.set()
+
+
+@dataclass
+class Editor:
+    """An editor with a project open in it."""
+
+    client: Client
+    folder: Path
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def uri(self, name: str) -> str:
+        return (self.folder / name).as_uri()
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    async def open(self, name: str, text: str | None = None) -> Sequence[types.Diagnostic]:
+        """Open a file, with its text or another one; its problems."""
+        uri = self.uri(name)
+        self.versions[uri] = 1
+        text = self.text(name) if text is None else text
+        document = types.TextDocumentItem(uri, "markdown", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+        return await self.problems(name)
+
+    async def type(self, name: str, text: str) -> Sequence[types.Diagnostic]:
+        """Give an open file another text; its problems."""
+        self.give(name, text)
+        return await self.problems(name)
+
+    def give(self, name: str, text: str) -> None:
+        uri = self.uri(name)
+        self.versions[uri] += 1
+        document = types.VersionedTextDocumentIdentifier(self.versions[uri], uri)
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+
+    def close(self, uri: str) -> None:
+        document = types.TextDocumentIdentifier(uri)
+        self.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+
+    async def problems(self, name: str) -> Sequence[types.Diagnostic]:
+        """What the server says of the newest text of an open file."""
+        uri = self.uri(name)
+        return await self.heard(uri, lambda params: params.version == self.versions[uri])
+
+    async def heard(
+        self, uri: str, enough: Callable[[types.PublishDiagnosticsParams], bool]
+    ) -> Sequence[types.Diagnostic]:
+        async with asyncio.timeout(PATIENCE):
+            while uri not in self.client.told or not enough(self.client.told[uri]):
+                self.client.news.clear()
+                await self.client.news.wait()
+        return self.client.told[uri].diagnostics
+
+
+@pytest_lsp.fixture(  # type: ignore[untyped-decorator]
+    scope="module",
+    config=ClientServerConfig([sys.executable, "-m", "skillrun", "lsp"], Client, server_env=surroundings()),
+)
+async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
+    """A server for all tests of a module, begun as VS Code begins it."""
+    await lsp_client.initialize_session(types.InitializeParams(client_capabilities("visual-studio-code")))
+    yield
+    await lsp_client.shutdown_session()
+
+
+@pytest.fixture
+def editor(client: Client, tmp_path: Path) -> Iterator[Editor]:
+    """A project of an example library, open in the editor; its files are closed in the end."""
+    editor = Editor(client, tmp_path / "project")
+    shutil.copytree(EXAMPLES / "workshop", editor.folder)
+    yield editor
+    for uri in editor.versions:
+        editor.close(uri)

@@ -1,0 +1,51 @@
+"""The site of `docs/`, as `make docs` builds it: links lead somewhere, and nothing is loaded from other hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docsite import staging
+from docsite.build import BrokenSite, build
+from docsite.foreign import foreign_hosts
+
+pytestmark = pytest.mark.row("A4")
+
+
+def test_the_site_is_built_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+    site = build(tmp_path / "site")
+    assert foreign_hosts(site) == []
+    for page in staging.pages().values():
+        name = page.replace("README.md", "index.md").removesuffix(".md")
+        assert (site / f"{name}.html").is_file()
+
+
+def test_links_and_anchors_that_lead_nowhere_end_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = tmp_path / "top"
+    (top / "docs" / "decisions").mkdir(parents=True)
+    (top / "README.md").write_text("# A\n\n[one](docs/b.md#here) [two](docs/b.md#nowhere) [three](docs/c.md)\n")
+    (top / "docs" / "b.md").write_text("# B\n\n## Here\n")
+    monkeypatch.setattr(staging, "TOP", top)
+    monkeypatch.setattr(staging, "FROM_TOP", {"README.md": "index.md"})
+    config = tmp_path / "zensical.toml"
+    config.write_text('[project]\nsite_name = "skillrun"\n')
+    with pytest.raises(BrokenSite, match="2 issues found") as broken:
+        build(tmp_path / "site", config)
+    assert "[three](docs/c.md)" in str(broken.value)
+    assert "[two](b.md#nowhere)" in str(broken.value)
+
+
+def test_what_pages_load_from_elsewhere_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<script src="https://cdn.test/x.js"></script><a href="https://fine.test">x</a>')
+    (tmp_path / "b.css").write_text("@import url(//fonts.test/f.css); a { background: url(data:image/png;base64,AA) }")
+    assert foreign_hosts(tmp_path) == [("a.html", "https://cdn.test/x.js"), ("b.css", "//fonts.test/f.css")]
+
+
+def test_links_and_fences_are_those_of_the_site(tmp_path: Path) -> None:
+    staging.stage(tmp_path)
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "docs").glob("*.md")}
+    assert "(language.md)" in pages["index.md"]
+    assert "(docs/" not in pages["index.md"].replace("`", "")
+    assert "(files/config/skillrun.yaml.txt)" in pages["language.md"]
+    assert '```markdown title="workflows/triage.md"' in pages["language.md"]

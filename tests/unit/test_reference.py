@@ -1,0 +1,63 @@
+"""`docs/reference/`: its pages are what the program's tables say, and the table of codes has all that are reported.
+
+`SKILLRUN_UPDATE_DOCS=1` writes the pages anew, to be read in the diff.
+"""
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import skillrun
+from docsite.reference import PAGES
+from skillrun.language.text.codes import CODES
+
+TOP = Path(__file__).parents[2]
+REFERENCE = TOP / "docs" / "reference"
+UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_DOCS"))  # read here: the environment of a test has no such variable
+CODE = re.compile(r"[a-z]+(-[a-z]+)*")
+REPORTS = re.compile(r"report|_report|give_up|Problem|Wrong|warn")
+
+
+@pytest.mark.row("A7")
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_reference_is_what_the_tables_say(name: str) -> None:
+    text = PAGES[name]()
+    if UPDATE:
+        REFERENCE.mkdir(exist_ok=True)
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+    assert (REFERENCE / name).read_text(encoding="utf-8") == text
+
+
+def test_nothing_else_stands_in_the_reference() -> None:
+    assert {path.name for path in REFERENCE.iterdir()} == set(PAGES)
+
+
+def _reported() -> Iterator[str]:
+    """The codes that the program reports where they are written out, and those of the invalid examples."""
+    for path in Path(skillrun.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if REPORTS.fullmatch(name):
+                texts = [part.value for part in node.args[:4] if isinstance(part, ast.Constant)]
+                yield from [text for text in texts if isinstance(text, str) and CODE.fullmatch(text)][:1]
+    for path in (TOP / "tests" / "examples" / "invalid").glob("*/expected.txt"):
+        yield from re.findall(r"(?:error|warning)\[([a-z-]+)\]:", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.row("A7")
+def test_every_code_that_is_reported_is_explained() -> None:
+    reported = set(_reported())
+    assert len(reported) > 80
+    assert sorted(reported - CODES.keys()) == []
+
+
+def test_every_code_that_is_explained_is_reported() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in Path(skillrun.__file__).parent.rglob("*.py")]
+    written = {code for text in texts for code in re.findall(r'"([a-z]+(?:-[a-z]+)*)"(?!: )', text)}
+    assert sorted(CODES.keys() - written - set(_reported())) == []
