@@ -1,4 +1,4 @@
-"""Which names there are for a place: roles, protocols, phases, breakers, models and what else the language refers to.
+"""Which names may stand at a place: a table of what each key takes, and the names of the workflow around.
 
 Everything comes from the library and from what the checker has noted; what is written already is not looked at.
 """
@@ -6,73 +6,27 @@ Everything comes from the library and from what the checker has noted; what is w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from skillrun.editor.around import Around, Candidate, entries
 from skillrun.editor.descriptions import type_in_words
-from skillrun.editor.knowledge import Knowledge
-from skillrun.editor.places import Place
-from skillrun.editor.slots import Slot
-from skillrun.language.files.definitions import SKILL_KINDS, Workflow
+from skillrun.editor.library_names import (
+    agent_skills,
+    artifacts,
+    configs,
+    members,
+    model_part,
+    models,
+    protocols,
+    shapes,
+    skills,
+    workflows,
+)
+from skillrun.language.files.definitions import SKILL_KINDS
 from skillrun.language.files.verbs import SUMMARY_KEYS, TOOLS
 from skillrun.language.library.lookups import Lookups
-from skillrun.language.library.sightings import View
-from skillrun.language.templates.expressions import Value
 from skillrun.language.types.fields import TYPES, Field
 from skillrun.language.types.types import identifier
-
-
-class Candidate(NamedTuple):
-    """A name that may stand here, what it is, and a line about it."""
-
-    name: str
-    kind: str
-    about: str = ""
-
-
-@dataclass(frozen=True)
-class Around:
-    """What a place is in: the file by its path in the project, what may stand there, and what is known there."""
-
-    knowledge: Knowledge
-    relative: str
-    place: Place
-    slot: Slot
-    view: View | None
-
-    @property
-    def workflow(self) -> Workflow | None:
-        """The workflow that the file is, that uses it, or that it is a case of."""
-        folder, _, rest = self.relative.partition("/")
-        if folder in ("workflows", "tests"):
-            return self.knowledge.workflow(rest.partition("/")[0].removesuffix(".md"))
-        owner = self.view.owner if self.view is not None else ""
-        if owner.startswith("workflows/"):
-            return self.knowledge.workflow(owner.removeprefix("workflows/").removesuffix(".md"))
-        if folder == "skills":
-            return next(_users(self.knowledge, self.relative), None)
-        return None
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The data of the config that counts here."""
-        folder, _, rest = self.relative.partition("/")
-        name = rest.removesuffix(".yaml") if folder == "config" else ""
-        if not name and self.view is not None:
-            name = self.view.config
-        workflow = self.workflow
-        name = name or (workflow.config if workflow is not None else None) or ""
-        config = self.knowledge.library.config(name) if name else None
-        return config.data if config is not None else {}
-
-
-def _users(knowledge: Knowledge, relative: str) -> Iterator[Workflow]:
-    """The workflows that use a phase's file; of a new one the workflow whose folder it is in."""
-    skill = relative.removeprefix("skills/").removesuffix(".md")
-    area = skill.partition("/")[0]
-    several = [workflow for name in knowledge.library.names("workflows") if (workflow := knowledge.workflow(name))]
-    yield from (each for each in several if any(use.skill == skill for use in each.phases.values()))
-    yield from (each for each in several if each.name == area)
 
 
 def candidates(around: Around) -> list[Candidate]:
@@ -87,104 +41,6 @@ def candidates(around: Around) -> list[Candidate]:
         return [Candidate(value, "value") for value in ("true", "false")]
     give = _VALUES.get(f"{slot.verb}.{slot.name}") or _VALUES.get(slot.name)
     return list(give(around)) if give is not None else []
-
-
-# members and models
-
-
-def members(around: Around) -> Iterator[Candidate]:
-    """Roles, in each of their variants; behind an `@` models."""
-    written = around.place.before
-    head, at, _ = written.rpartition("@")
-    if at:
-        yield from (each._replace(name=f"{head}@{each.name}") for each in models(around))
-        return
-    library = around.knowledge.library
-    for name in library.names("roles"):
-        role = library.role(name)
-        yield Candidate(name, "role", role.description if role is not None else "")
-        for variant, lens in role.variants.items() if role is not None else ():
-            yield Candidate(f"{name}:{variant}", "variant", lens)
-
-
-def models(around: Around) -> Iterator[Candidate]:
-    """Tiers, aliases, intents and listed models."""
-    config = around.knowledge.library.config("models")
-    data = config.data if config is not None else {}
-    for part in ("tiers", "aliases"):
-        for name, meaning in _entries(data, part).items():
-            yield Candidate(name, "model", f"{part[:-1].removesuffix('e')}: {meaning}" if part == "tiers" else f"alias: {meaning}")
-    for name in _entries(data, "intents"):
-        yield Candidate(name, "model", "the newest of its kind")
-    for name in _entries(data, "models"):
-        yield Candidate(name, "model", "a listed model")
-
-
-def _model_part(part: str) -> Callable[[Around], Iterator[Candidate]]:
-    def give(around: Around) -> Iterator[Candidate]:
-        config = around.knowledge.library.config("models")
-        yield from (Candidate(name, "model") for name in _entries(config.data if config else {}, part))
-
-    return give
-
-
-def _entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    entries = data.get(part)
-    return entries if isinstance(entries, Mapping) else {}
-
-
-# files
-
-
-def protocols(around: Around) -> Iterator[Candidate]:
-    """Every protocol with its line."""
-    library = around.knowledge.library
-    for name in library.names("skills/protocols"):
-        protocol = library.protocol(name)
-        yield Candidate(name, "protocol", protocol.description if protocol is not None else "")
-
-
-def workflows(around: Around) -> Iterator[Candidate]:
-    """Every workflow with its line."""
-    for name in around.knowledge.library.names("workflows"):
-        workflow = around.knowledge.workflow(name)
-        yield Candidate(name, "workflow", workflow.description if workflow is not None else "")
-
-
-def skills(*kinds: str, agent: bool = False) -> Callable[[Around], Iterator[Candidate]]:
-    """Files below `skills/` of some kinds, by `area/name`; Agent Skills where they may stand here."""
-
-    def give(around: Around) -> Iterator[Candidate]:
-        library = around.knowledge.library
-        for name in library.skills():
-            if "/" in name:
-                kind = library.kind(name)
-                if kind in kinds:
-                    document = library.skill(name)
-                    node = document.front.get("description") if document is not None else None
-                    yield Candidate(name, "file", str(getattr(node, "value", "")))
-            elif agent and (skill := library.agent_skill(name)) is not None:
-                yield Candidate(name, "skill", skill.description)
-
-    return give
-
-
-def _shapes(around: Around) -> Iterator[Candidate]:
-    """Templates that have a shape; inside of a shape its types."""
-    if around.slot.within and around.slot.name != "record":
-        yield from (Candidate(name, "value") for name in ("string", "integer", "number", "boolean", "any"))
-        return
-    library = around.knowledge.library
-    for candidate in skills("template")(around):
-        text = library.text(candidate.name)
-        if text is not None and text.output is not None:
-            yield candidate
-
-
-def configs(around: Around) -> Iterator[Candidate]:
-    """Every config but those of the engine."""
-    names = around.knowledge.library.names("config")
-    yield from (Candidate(name, "config") for name in names if name not in ("models", "skillrun", "sizes"))
 
 
 def _references(around: Around) -> Iterator[Candidate]:
@@ -227,22 +83,28 @@ def _phase_files(around: Around) -> Iterator[Candidate]:
 
 def breakers(around: Around) -> Iterator[Candidate]:
     """The breakers of the config."""
-    for name, breaker in _entries(around.config, "breakers").items():
+    for name, breaker in entries(around.config, "breakers").items():
         about = f"{breaker.get('limit')} failures, then {breaker.get('then')}" if isinstance(breaker, Mapping) else ""
         yield Candidate(name, "breaker", about)
 
 
 def _config_part(part: str) -> Callable[[Around], Iterator[Candidate]]:
     def give(around: Around) -> Iterator[Candidate]:
-        for name, entry in _entries(around.config, part).items():
-            yield Candidate(name, part.removesuffix("s"), str(_entries(around.config, part)[name].get("description", "")) if isinstance(entry, Mapping) else "")
+        for name, entry in entries(around.config, part).items():
+            yield Candidate(
+                name,
+                part.removesuffix("s"),
+                str(entries(around.config, part)[name].get("description", "")) if isinstance(entry, Mapping) else "",
+            )
 
     return give
 
 
 def _inputs(fields: Iterable[Field]) -> Iterator[Candidate]:
     for field in fields:
-        yield Candidate(field.name, "input", f"{type_in_words(field.type)}{f': {field.description}' if field.description else ''}")
+        yield Candidate(
+            field.name, "input", f"{type_in_words(field.type)}{f': {field.description}' if field.description else ''}"
+        )
 
 
 def _workflow_inputs(around: Around) -> Iterator[Candidate]:
@@ -271,7 +133,9 @@ def _values_of(fields: Iterable[Field], name: str | int) -> Iterator[Candidate]:
             if field.item.kind == "boolean":
                 yield from (Candidate(value, "value") for value in ("true", "false"))
             values = field.item.values or ()
-            yield from (Candidate(str(value), "value", field.description) for value in values if isinstance(value, str | int))
+            yield from (
+                Candidate(str(value), "value", field.description) for value in values if isinstance(value, str | int)
+            )
 
 
 def _with_values(around: Around) -> Iterator[Candidate]:
@@ -297,7 +161,11 @@ def _seats(around: Around) -> Iterator[Candidate]:
 def _variables(around: Around) -> Iterator[Candidate]:
     workflow = around.workflow
     for field in workflow.state if workflow is not None else ():
-        yield Candidate(field.name, "variable", f"{type_in_words(field.type)}{f': {field.description}' if field.description else ''}")
+        yield Candidate(
+            field.name,
+            "variable",
+            f"{type_in_words(field.type)}{f': {field.description}' if field.description else ''}",
+        )
 
 
 def _variable_values(around: Around) -> Iterator[Candidate]:
@@ -323,23 +191,6 @@ def _outputs(around: Around) -> Iterator[Candidate]:
         yield from (Candidate(name, "output", "goes into the summary") for name in SUMMARY_KEYS)
 
 
-def artifacts(around: Around) -> Iterator[Candidate]:
-    """The files that the phases of the workflow write under names that are written out."""
-    workflow, library = around.workflow, around.knowledge.library
-    for use in workflow.phases.values() if workflow is not None else ():
-        phase = library.phase(use.skill) if library.locate(f"skills/{use.skill}.md") is not None else None
-        for step in phase.walk() if phase is not None else ():
-            path = literal(step.artifact)
-            if path:
-                yield Candidate(path, "file", f"written by `{use.name}`")
-
-
-def literal(value: Value | None) -> str:
-    """The text of a value that is written out."""
-    given = value.literal if value is not None else None
-    return given if isinstance(given, str) else ""
-
-
 def _flags(around: Around) -> Iterator[Candidate]:
     if not around.slot.within:
         yield from phases(around)
@@ -349,16 +200,7 @@ def _plain(*names: str, kind: str = "value") -> Callable[[Around], Iterator[Cand
     return lambda _around: (Candidate(name, kind) for name in names)
 
 
-def _breaker_or_number(around: Around) -> Iterator[Candidate]:
-    yield from breakers(around)
-
-
-def agent_skills(around: Around) -> Iterator[Candidate]:
-    """The Agent Skills that there are."""
-    yield from skills(agent=True)(around)
-
-
-def wrong_or_members(around: Around) -> Iterator[Candidate]:
+def _members_of_config(around: Around) -> Iterator[Candidate]:
     """Members, where a config's list or mapping has one already."""
     lookups = Lookups(around.knowledge.library)
     data: Any = around.config
@@ -378,13 +220,13 @@ _VALUES: Final[Mapping[str, Callable[[Around], Iterator[Candidate]]]] = {
     "after": phases,
     "path": phases,
     "retry": breakers,
-    "at_most": _breaker_or_number,
+    "at_most": breakers,
     "skill": _references,
     "references": _references,
     "template": skills("template"),
-    "output": _shapes,
-    "shape": _shapes,
-    "record": _shapes,
+    "output": shapes,
+    "shape": shapes,
+    "record": shapes,
     "config": configs,
     "model": models,
     "strong": models,
@@ -392,9 +234,9 @@ _VALUES: Final[Mapping[str, Callable[[Around], Iterator[Candidate]]]] = {
     "tiers": models,
     "aliases": models,
     "fallback": models,
-    "elsewhere": _model_part("tiers"),
-    "prefer": _model_part("providers"),
-    "provider": _model_part("providers"),
+    "elsewhere": model_part("tiers"),
+    "prefer": model_part("providers"),
+    "provider": model_part("providers"),
     "tools": _plain(*TOOLS),
     "skills": agent_skills,
     "kind": _plain(*SKILL_KINDS),
@@ -409,7 +251,7 @@ _VALUES: Final[Mapping[str, Callable[[Around], Iterator[Candidate]]]] = {
     "outcome": _plain("completed", "failed", "waiting"),
     "status": _plain("completed", "failed", "waiting"),
     "artifacts": artifacts,
-    "": wrong_or_members,
+    "": _members_of_config,
 }
 _KEYS: Final[Mapping[str, Callable[[Around], Iterator[Candidate]]]] = {
     "panel.panel": _seats,

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skillrun.editor.candidates import Around, Candidate, artifacts, candidates, members, models, skills
+from skillrun.editor.around import Around, Candidate
+from skillrun.editor.candidates import candidates
 from skillrun.editor.descriptions import NAMES, builtin_in_words, key_in_words, type_in_words
 from skillrun.editor.expressions import Asking, asking, names_behind, type_of
 from skillrun.editor.knowledge import Knowledge, moved
+from skillrun.editor.library_names import artifacts, members, models, skills
 from skillrun.editor.places import Place, place_at
 from skillrun.editor.slots import Slot, kind_of, slot_at
+from skillrun.language.files.definitions import Score
 from skillrun.language.files.parse import ACCEPTANCE, PREAMBLE
 from skillrun.language.files.verbs import VERBS
 from skillrun.language.templates.builtin import REFUSED
@@ -156,13 +159,14 @@ def _headings(cursor: Cursor, text: str) -> Iterator[Candidate]:
     library = around.knowledge.library
     there = {heading.name for heading in headings_of(text, 0)[0]} - {around.place.section}
     name = around.relative.removeprefix("skills/").removesuffix(".md")
+    score: Score | None = None
     if cursor.kind == "workflow":
         yield Candidate(PREAMBLE.capitalize(), "heading", "goes in front of every prompt")
     if cursor.kind == "phase":
         yield Candidate(ACCEPTANCE.capitalize(), "heading", "goes into every prompt of the phase")
         score = library.phase(name)
-    else:
-        score = library.protocol(name.removeprefix("protocols/")) if cursor.kind == "protocol" else None
+    elif cursor.kind == "protocol":
+        score = library.protocol(name.removeprefix("protocols/"))
     for step in score.walk() if score is not None else ():
         if step.id and step.has_section and step.id not in there:
             yield Candidate(step.id, "step", f"the section of `{step.verb}`")

@@ -1,4 +1,4 @@
-"""Types, filters and files in the words of the manual, as markdown: for hover and for what stands beside a suggestion."""
+"""Types, keys and filters in the words of the manual, as markdown: for hover, and beside suggestions."""
 
 from __future__ import annotations
 

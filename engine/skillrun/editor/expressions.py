@@ -28,7 +28,9 @@ _TEST: Final = re.compile(r"\bis\s+(?:not\s+)?\Z")
 _COMPARED: Final = re.compile(r"(==|!=|\bnot\s+in|\bin)\s*[\[(]?[^\])=]*\Z")
 _CALL: Final = re.compile(r"([A-Za-z_]\w*)\Z")
 _KEYWORD: Final = re.compile(r"([A-Za-z_]\w*)\s*=\s*\Z")
-_SPLIT: Final = re.compile(r"\b(?:if|else|elif|and|or|not|in|set\s+\w+\s*=|for\s+\w+(?:\s*,\s*\w+)?\s+in)\s|==|!=|<=|>=|[<>~+*/,=:]")
+_SPLIT: Final = re.compile(
+    r"\b(?:if|else|elif|and|or|not|in|set\s+\w+\s*=|for\s+\w+(?:\s*,\s*\w+)?\s+in)\s|==|!=|<=|>=|[<>~+*/,=:]"
+)
 _CLOSES: Final = {")": "(", "]": "[", "}": "{"}
 
 

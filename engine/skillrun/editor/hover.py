@@ -6,7 +6,7 @@ Says it as markdown; finds nothing itself that the other modules do not know.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -87,41 +87,41 @@ def _in_expression(cursor: Cursor, word: str) -> str:
 
 
 def _of_thing(knowledge: Knowledge, thing: Thing, *, typed: bool) -> str:
-    """What a thing is, as its file says."""
-    library, name = knowledge.library, thing.name
-    match thing.kind:
-        case "role" | "variant":
-            role = library.role(thing.home.removeprefix("roles/").removesuffix(".md"))
-            if role is None:
-                return ""
-            if thing.kind == "variant":
-                return f"**{role.name}:{name}** – {role.variants.get(name, '')}"
-            variants = "".join(f"\n- `{variant}`: {lens}" for variant, lens in role.variants.items())
-            return f"**{name}** – {role.description}\n\nmodel `{role.model}`{variants}"
-        case "protocol":
-            protocol = library.protocol(name)
-            seats = ", ".join(f"`{seat}`" for seat in protocol.seats.names) if protocol is not None else ""
-            told = f"**{name}** – {protocol.description}" if protocol is not None else ""
-            return f"{told}\n\nseats {seats}" if seats else told
-        case "workflow":
-            workflow = knowledge.workflow(name)
-            return f"**{name}** – {workflow.description}" if workflow is not None else ""
-        case "file" | "skill":
-            front = knowledge.front(thing.home)
-            node = front.get("description") if front is not None else None
-            return f"**{name}** – {getattr(node, 'value', '')}" if node is not None else ""
-        case "phase":
-            return _phase(knowledge, thing)
-        case "input" | "state":
-            field = _field(knowledge, thing)
-            if field is None:
-                return ""
-            return field.description if typed else f"`{field.name}`: {type_in_words(field.type)}\n\n{field.description}"
-        case "key":
-            return _value_of_key(knowledge, thing)
-        case "local" if not typed:
-            return _what_it_gives(knowledge, thing)
-    return ""
+    """What a thing is, as its file says; `typed`: its type is told already."""
+    if thing.kind in ("input", "state"):
+        field = _field(knowledge, thing)
+        if field is None or typed:
+            return field.description if field is not None else ""
+        return f"`{field.name}`: {type_in_words(field.type)}\n\n{field.description}"
+    if thing.kind == "local" and typed:
+        return ""
+    tell = _TOLD.get(thing.kind)
+    return tell(knowledge, thing) if tell is not None else ""
+
+
+def _role(knowledge: Knowledge, thing: Thing) -> str:
+    role = knowledge.library.role(thing.home.removeprefix("roles/").removesuffix(".md"))
+    if role is None:
+        return ""
+    if thing.kind == "variant":
+        return f"**{role.name}:{thing.name}** – {role.variants.get(thing.name, '')}"
+    variants = "".join(f"\n- `{variant}`: {lens}" for variant, lens in role.variants.items())
+    return f"**{role.name}** – {role.description}\n\nmodel `{role.model}`{variants}"
+
+
+def _protocol(knowledge: Knowledge, thing: Thing) -> str:
+    protocol = knowledge.library.protocol(thing.name)
+    if protocol is None:
+        return ""
+    seats = ", ".join(f"`{seat}`" for seat in protocol.seats.names)
+    return f"{_file(knowledge, thing)}\n\nseats {seats}" if seats else _file(knowledge, thing)
+
+
+def _file(knowledge: Knowledge, thing: Thing) -> str:
+    """The name of a file and its line."""
+    front = knowledge.front(thing.home)
+    node = front.get("description") if front is not None else None
+    return f"**{thing.name}** – {getattr(node, 'value', '')}" if node is not None else ""
 
 
 def _phase(knowledge: Knowledge, thing: Thing) -> str:
@@ -165,7 +165,7 @@ def _value_of_key(knowledge: Knowledge, thing: Thing) -> str:
 
 def _what_it_gives(knowledge: Knowledge, thing: Thing) -> str:
     """The type of what a step's id, or a name that is set, gives: as the last place that can read it sees it."""
-    views = [view for file in knowledge.files.values() for view in file.views if view.home == thing.home]
+    views = [view for file in knowledge.files.values() for view in file.views if view.homes.steps == thing.home]
     type_ = next((view.names[thing.name] for view in reversed(views) if thing.name in view.names), None)
     if type_ is None:
         return ""
@@ -191,3 +191,14 @@ def _place(knowledge: Knowledge, place: Stretch) -> str:
     return f"{path}{line}"
 
 
+_TOLD: Final[Mapping[str, Callable[[Knowledge, Thing], str]]] = {
+    "role": _role,
+    "variant": _role,
+    "protocol": _protocol,
+    "workflow": _file,
+    "file": _file,
+    "skill": _file,
+    "phase": _phase,
+    "key": _value_of_key,
+    "local": _what_it_gives,
+}

@@ -1,7 +1,7 @@
 """What is known of a project's names: the last good reading of each file, what each place means, what is known where.
 
-Grows with each check. A file that is broken keeps what was known of it before, so that there is something to go by while
-it is written.
+Grows with each check. A file that is broken keeps what was known of it before, so that there is something to go by
+while it is written.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class Place:
 
     `path` leads through the frontmatter to what stands here: keys, and the places of items; of a key that is written
     it leads to the mapping around. `around` has for each mapping on the way its keys with what is plain of their
-    values. `before` is the text of the value, section or heading up to the cursor, `start` and `end` are the ends of the word there.
+    values. `before` is the text of the value, section or heading up to the cursor; `start` and `end` are the ends of
+    the word there.
     """
 
     part: Part
@@ -74,7 +75,7 @@ def place_at(text: str, offset: int, *, yaml_only: bool = False) -> Place | None
 
 
 def frontmatter_of(text: str) -> tuple[int, int, int]:
-    """Where the frontmatter begins and ends, and where the body begins; one that has no end goes on to that of the text."""
+    """Where the frontmatter begins and ends, and where the body begins; without an end it is the rest of the text."""
     opening = _OPENING.match(text)
     if opening is None:
         return 0, 0, 0
@@ -157,7 +158,7 @@ class _Frame:
 
 
 def _walked(text: str) -> _Found | None:
-    """Where the mark stands, by what libyaml makes of the text until it breaks; with nothing found, what the top has."""
+    """Where the mark stands, by what libyaml makes of the text until it breaks; else at least what the top has."""
     parser = CSafeLoader(text)
     stack: list[_Frame] = []
     tops: list[Keys] = []

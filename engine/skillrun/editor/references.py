@@ -75,7 +75,7 @@ def references(knowledge: Knowledge, thing: Thing, *, declaring: bool = True) ->
     return sorted(named | declared if declaring else named - declared)
 
 
-def of_file(knowledge: Knowledge, relative: str) -> Thing | None:
+def of_file(relative: str) -> Thing | None:
     """The thing that a file of the library is as a whole."""
     folder, _, rest = relative.partition("/")
     name = rest.rpartition(".")[0]

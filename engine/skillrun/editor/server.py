@@ -21,6 +21,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from skillrun import __version__
 from skillrun.editor.diagnostics import diagnostic
+from skillrun.editor.features import register
 from skillrun.editor.workspace import Workspace, project_of
 from skillrun.language.check.rechecking import Outdated
 from skillrun.language.text.diagnostics import Problem
@@ -119,6 +120,7 @@ def server(commands: Collection[str]) -> EditorServer:
             workspace.forget(path)
             made.checking(workspace.project).changed.set()
 
+    register(made, made)
     return made
 
 

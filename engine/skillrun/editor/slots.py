@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -38,7 +39,7 @@ Path = tuple[str | int, ...]
 NO_KEYS: Final[Keys] = MappingProxyType({})
 BEGINNING: Final[Keys] = {**{name: verb.main for name, verb in VERBS.items()}, **STEP_KEYS}
 """What a step may begin with: the verbs, and what every step may have."""
-_ANY_STEP: Final[Keys] = {name: key for keys in reversed(VERB_KEYS.values()) for name, key in keys.items()}
+_ANY_STEP: Final[Keys] = {name: key for keys in VERB_KEYS.values() for name, key in keys.items()}
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,7 @@ def slot_at(kind: str, path: Path, around: tuple[Around, ...]) -> Slot:
     slot = _TOPS.get(kind, Slot())
     mappings = iter(around)
     for step in path:
-        if isinstance(step, int):
-            slot = _item(slot, step)
-        else:
-            slot = _value(_opened(slot, next(mappings, {})), step)
+        slot = _item(slot, step) if isinstance(step, int) else _value(_opened(slot, next(mappings, {})), step)
     innermost = next(mappings, None)
     return slot if innermost is None else _opened(slot, innermost)
 
@@ -128,8 +126,8 @@ _SLOTS: Final[Mapping[str, Callable[[], Slot]]] = {
     "expect.calls": lambda: Slot(BOUND_KEYS, named=Slot(BOUND_KEYS)),
     "config.breakers": lambda: _records(BREAKER_KEYS),
     "config.features": lambda: _records(FEATURE_KEYS),
-    **{f"models.{name}": (lambda keys=keys: _records(keys)) for name, keys in TABLES.items()},
-    **{f"models.{name}": (lambda keys=keys: Slot(keys)) for name, keys in RECORDS.items()},
+    **{f"models.{name}": partial(_records, keys) for name, keys in TABLES.items()},
+    **{f"models.{name}": partial(Slot, keys) for name, keys in RECORDS.items()},
 }
 """What stands behind a key, by what it takes, or by the key above it and itself."""
 

@@ -26,7 +26,7 @@ from skillrun.language.files.verbs import LOOKUP, TOOLS
 from skillrun.language.library.library import Library
 from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.library.secrets import check_secret_names
-from skillrun.language.library.sightings import Sightings
+from skillrun.language.library.sightings import Homes, Sightings
 from skillrun.language.library.sizes import check_measured
 from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.text.source import Span
@@ -165,7 +165,7 @@ class Checker:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                scope = Scope(self, UNKNOWN, dict(names), self.problems, home=f"skills/system/{name}.md")
+                scope = Scope(self, UNKNOWN, dict(names), self.problems, homes=Homes(f"skills/system/{name}.md"))
                 scope.printed(text.template)
                 if text.material is not None:
                     check_material(scope, text.material, scope.value(text.material))
@@ -199,8 +199,7 @@ class Checker:
             protocols=inside,
             headings=protocol.headings,
             reads=set(read),
-            home=home,
-            owner=home,
+            homes=Homes(home, home, settings.name),
         )
         check_steps(scope, protocol.steps)
         scope.look_around(protocol.document.front.value_place("outputs"), "outputs")

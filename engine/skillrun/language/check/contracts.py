@@ -13,7 +13,7 @@ from skillrun.language.check.scope import Reached, Scope
 from skillrun.language.files.definitions import Protocol, Step
 from skillrun.language.library.configuration import places_of_second
 from skillrun.language.library.lookups import Settings
-from skillrun.language.library.sightings import home_of
+from skillrun.language.library.sightings import Homes, home_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import suggest
@@ -161,7 +161,7 @@ def declared(
 ) -> Type:
     """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
-    scope = Scope(reached, settings, names, reached.problems, owner=home_of(document.source))
+    scope = Scope(reached, settings, names, reached.problems, homes=Homes("", home_of(document.source), settings.name))
     scope.look_around(document.front.place(label), label)
     choices = {
         field.name: scope.infer(field.item.choices) for field in fields if isinstance(field.item.choices, Template)

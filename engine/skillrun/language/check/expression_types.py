@@ -70,7 +70,7 @@ class Expressions(Known):
     """Infers the types of expressions.
 
     `reads` are the names read, each with its first field and with as many as are written; `*` where one is read as a
-    whole. `calls` are the functions and filters with what they are given, `accesses` the names and fields that are read.
+    whole. `calls` are the functions and filters with what they are given, `accesses` names and fields with their place.
     """
 
     reads: set[str] = field(default_factory=set)

@@ -16,15 +16,24 @@ from skillrun.language.check.inference import Inference
 from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
 from skillrun.language.check.program import CheckedProtocol, Entered, Program
 from skillrun.language.files.definitions import Prompt, Workflow
-from skillrun.language.files.verbs import RESERVED
 from skillrun.language.library.lookups import Lookups, Settings
-from skillrun.language.library.sightings import Sightings, Thing, View
+from skillrun.language.library.sightings import Homes, Sightings, View
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.templates.gives import constant
 from skillrun.language.templates.vocabulary import BUILTINS
 from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
-from skillrun.language.types.types import NOTHING, Facts, Path, Type, identifier, known, list_of, merged, of_value, record
+from skillrun.language.types.types import (
+    NOTHING,
+    Facts,
+    Type,
+    identifier,
+    known,
+    list_of,
+    merged,
+    of_value,
+    record,
+)
 
 T = TypeVar("T")
 
@@ -76,9 +85,8 @@ class Scope:
     `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
     and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
     steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
-    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands, and
-    `givers` the files whose outputs the fields of a step, or the outputs of a phase, are. `home` is the file whose steps these are, `owner`
-    the one whose inputs and state are read.
+    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands;
+    `homes` are the files whose names are read.
     """
 
     reached: Reached
@@ -100,9 +108,7 @@ class Scope:
     protocols: tuple[str, ...] = ()
     around: tuple[Template, ...] = ()
     headings: frozenset[str] = frozenset()
-    home: str = ""
-    owner: str = ""
-    givers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    homes: Homes = field(default_factory=Homes)
 
     @property
     def lookups(self) -> Lookups:
@@ -208,49 +214,19 @@ class Scope:
         """Note what is known from a place on."""
         if self.lookups.sightings is not None and span is not None:
             names = {**self.names, **(extra or {})}
-            config = self.settings.name
-            view = View(span.source, span.offset, span.offset, names, step, self.home, self.owner, config)
-            self.lookups.sightings.view(view)
+            self.lookups.sightings.view(View(span.source, span.offset, span.offset, names, self.homes, step))
 
     def _sight(self, sightings: Sightings, inference: Inference) -> None:
         """Note what the names of a template mean, and what is known in it."""
         text = inference.template.text
         start, end = text.at(0).offset, text.at(len(text.value)).offset
-        view = View(text.source, start, end, inference.names, None, self.home, self.owner, self.settings.name)
-        sightings.view(view)
+        sightings.view(View(text.source, start, end, inference.names, self.homes))
         for node, key, label, shift in inference.accesses:
-            for thing in self._meant(key, label):
+            for thing in self.homes.meant(key, label, self.local.keys() | self.inside.keys()):
                 if not key:
                     sightings.indexed.add(thing)
                     continue
                 sightings.mention(text.at(node.lineno + shift), key, thing)
-
-    def _meant(self, key: str, label: Path | None) -> Iterator[Thing]:
-        """What a name, or the field of the record with a label, means: one thing, or as many as may give it."""
-        name = identifier(key)
-        match label:
-            case None if name not in RESERVED:
-                yield Thing("local", self.home, name)
-            case ("inputs",):
-                yield Thing("input", self.owner, name)
-            case ("seats",):
-                yield Thing("seat", self.owner, name)
-            case ("state",):
-                yield Thing("state", self.owner, name)
-            case ("features",):
-                yield Thing("key", f"config/{self.settings.name}.yaml", f"features.{name}")
-            case ("config", *path):
-                yield Thing("key", f"config/{self.settings.name}.yaml", ".".join(map(identifier, (*path, name))))
-            case ("phases",) | ("past", "phases"):
-                yield Thing("phase", self.owner, name)
-            case ("phases", phase, "outputs" | "artifacts" as part):
-                yield from (Thing(part.removesuffix("s"), home, name) for home in self.givers.get(f"phases.{phase}", ()))
-            case (step,) if step in self.givers:
-                yield from (Thing("output", home, name) for home in self.givers[step])
-            case ("pass", "previous") | (_, "done" | "failed") if name in self.local or name in self.inside:
-                yield Thing("local", self.home, name)
-            case (step, "data" | "record", *path):
-                yield Thing("field", self.home, ".".join(map(identifier, (step, *path, name))))
 
     def _explain(self, path: str) -> str:
         if path in self.inside:

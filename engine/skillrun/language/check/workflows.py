@@ -23,6 +23,7 @@ from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step
 from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes
 from skillrun.language.library.lookups import Settings
+from skillrun.language.library.sightings import Homes
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.text.diagnostics import Problems, did_you_mean
@@ -57,7 +58,6 @@ class WorkflowCheck:
             check_modes(layer, modes or (), self.problems)
         self.top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
-        self._givers = {f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in workflow.phases.values()}
         breakers = settings.part("breakers").items()
         self._skipped = frozenset(
             name for name, breaker in breakers if isinstance(breaker, dict) and breaker.get("then") == "skip"
@@ -82,6 +82,13 @@ class WorkflowCheck:
     def path(self) -> str:
         """That of its file, below the library."""
         return f"workflows/{self.workflow.name}.md"
+
+    def _homes(self, steps: str = "") -> Homes:
+        """The files whose names are read in a file of steps, or in the workflow's own."""
+        givers: dict[str, tuple[str, ...]] = {
+            f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in self.workflow.phases.values()
+        }
+        return Homes(steps, self.path, self.settings.name, givers)
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -140,9 +147,7 @@ class WorkflowCheck:
             local=phase.local,
             headings=phase.headings,
             around=tuple(template for template in (phase.acceptance, self.workflow.preamble) if template is not None),
-            home=f"skills/{use.skill}.md",
-            owner=self.path,
-            givers=dict(self._givers),
+            homes=self._homes(f"skills/{use.skill}.md"),
         )
         if use.retry is not None:
             self.reached.lookups.breaker(use.retry, use.place("retry"), self.settings)
@@ -198,7 +203,7 @@ class WorkflowCheck:
         phases = self._visible(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
         names = {**self._base, "phases": absent}
-        scope = Scope(self.reached, self.settings, names, self.problems, owner=self.path, givers=self._givers)
+        scope = Scope(self.reached, self.settings, names, self.problems, homes=self._homes())
         scope.look_around(self.workflow.document.front.value_place("material"), "material")
         material = self.workflow.material
         if material is not None:
@@ -223,7 +228,7 @@ class WorkflowCheck:
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
-        scope = Scope(self.reached, self.settings, self._base, self.problems, owner=self.path, givers=self._givers)
+        scope = Scope(self.reached, self.settings, self._base, self.problems, homes=self._homes())
         scope.look_around(Span(workflow.document.source, 0), "")
         if workflow.preamble is not None:
             scope.prompt(workflow.preamble)
@@ -232,8 +237,8 @@ class WorkflowCheck:
             check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
-            scope_of_hint = Scope(self.reached, self.settings, before, self.problems, reads=self._read, owner=self.path)
-            scope_of_hint.value(workflow.hint)
+            early = Scope(self.reached, self.settings, before, self.problems, reads=self._read, homes=self._homes())
+            early.value(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
         scope.look_around(workflow.document.front.value_place("outputs"), "outputs")
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):

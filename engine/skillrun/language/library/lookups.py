@@ -116,7 +116,9 @@ class Lookups:
         """A config with its switches checked; unknown where it is not there or cannot be read."""
         if name not in self._settings:
             config = self.library.config(name)
-            self._settings[name] = UNKNOWN if config is None else Settings(config.data, config.layers, config.modes, name)
+            self._settings[name] = (
+                UNKNOWN if config is None else Settings(config.data, config.layers, config.modes, name)
+            )
             for layer in config.layers if config is not None else ():
                 check_switches(layer, config.data if config is not None else {}, self.problems)
         return self._settings[name]

@@ -6,18 +6,19 @@ Filled in by the lookups and the checks while they resolve names; decides nothin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from skillrun.language.files.verbs import RESERVED
 from skillrun.language.text.source import Source, Span
-from skillrun.language.types.types import Type, identifier
+from skillrun.language.types.types import Path, Type, identifier
 
 
 class Thing(NamedTuple):
     """What a name can mean: its kind, the path of the file that has it below the library, and its name there.
 
-    Names of what expressions can read are as expressions write them; those of config are paths, such as `breakers.judges`.
+    Names of what expressions can read are as expressions write them; those of config are paths: `breakers.judges`.
     """
 
     kind: str
@@ -34,21 +35,61 @@ class Mention(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Homes:
+    """Which files the names at a place belong to.
+
+    `steps` is the file whose steps stand here, `owner` the one whose inputs and state are read, `config` the name of
+    the config; `givers` are the files whose outputs a step's fields, or those of a phase (`phases.<name>`), are.
+    """
+
+    steps: str = ""
+    owner: str = ""
+    config: str = ""
+    givers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def meant(self, key: str, label: Path | None, local: Collection[str]) -> Iterator[Thing]:
+        """What a name means, or the field of the record with a label: one thing, or as many as may give it.
+
+        `local` are the names that steps bind.
+        """
+        name = identifier(key)
+        match label:
+            case None if name not in RESERVED:
+                yield Thing("local", self.steps, name)
+            case ("inputs",) | ("state",):
+                yield Thing(label[0].removesuffix("s"), self.owner, name)
+            case ("seats",):
+                yield Thing("seat", self.owner, name)
+            case ("features",):
+                yield Thing("key", f"config/{self.config}.yaml", f"features.{name}")
+            case ("config", *path):
+                yield Thing("key", f"config/{self.config}.yaml", ".".join(map(identifier, (*path, name))))
+            case ("phases",) | ("past", "phases"):
+                yield Thing("phase", self.owner, name)
+            case ("phases", phase, "outputs" | "artifacts" as part):
+                kind = part.removesuffix("s")
+                yield from (Thing(kind, home, name) for home in self.givers.get(f"phases.{phase}", ()))
+            case (step,) if step in self.givers:
+                yield from (Thing("output", home, name) for home in self.givers[step])
+            case ("pass", "previous") | (_, "done" | "failed") if name in local:
+                yield Thing("local", self.steps, name)
+            case (step, "data" | "record", *path):
+                yield Thing("field", self.steps, ".".join(map(identifier, (step, *path, name))))
+
+
+@dataclass(frozen=True)
 class View:
     """What is known in a stretch of a file: a template, or a step with what stands in it.
 
-    `step` is the id of the step, `home` the file whose steps these are, `owner` the one whose inputs and state are read,
-    `config` the name of the config.
+    `homes` are the files whose names are read, `step` is the id of the step.
     """
 
     source: Source
     start: int
     end: int
     names: Mapping[str, Type]
+    homes: Homes
     step: str | None = None
-    home: str = ""
-    owner: str = ""
-    config: str = ""
 
 
 @dataclass
@@ -63,7 +104,7 @@ class Sightings:
     indexed: set[Thing] = field(default_factory=set)
 
     def mention(self, span: Span, name: str, thing: Thing) -> None:
-        """Note that a name stands at a place, perhaps in quotes; where something else stands there, nothing is noted."""
+        """Note that a name stands at a place, perhaps in quotes; where something else stands there, note nothing."""
         text, start = span.source.text, span.offset
         start += text[start : start + 1] in ("'", '"')
         for written in (name, identifier(name)):

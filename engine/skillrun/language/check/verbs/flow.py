@@ -62,7 +62,7 @@ def check_goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
         scope.report(step.span, "goto", f"`goto` does not stand inside `{scope.loop}`", hint)
     earlier = place.earlier | {place.phase}
     if step.main is not None:
-        scope.lookups.mention(step.main.span, "phase", scope.owner, target)
+        scope.lookups.mention(step.main.span, "phase", scope.homes.owner, target)
     if step.main is not None and target in place.workflow.phases and target not in earlier:
         message = f"`{target}` is not earlier than `{place.phase}`"
         scope.report(step.main.span, "goto", message, "go back to a phase that this one follows, or to itself")
@@ -116,7 +116,7 @@ def check_run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if program is None:
         return ANY
     scope.entered[step.span] = (program,)
-    scope.givers[step.id or step.text] = (f"workflows/{step.text}.md",)
+    scope.homes.givers[step.id or step.text] = (f"workflows/{step.text}.md",)
     mention_given(scope, step, program.workflow.inputs, f"workflows/{step.text}.md")
     inputs = {identifier(field.name): field for field in program.workflow.inputs}
     check_given(scope, step, inputs, f"the workflow `{step.text}`", beside.get("with", ANY))

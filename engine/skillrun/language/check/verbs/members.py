@@ -62,7 +62,8 @@ def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, checked.protocol)
     scope.entered[step.span] = tuple(entered)
-    scope.givers[step.id or "the panel"] = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in entered)
+    homes = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in entered)
+    scope.homes.givers[step.id or "the panel"] = homes
     protocols = [checked.protocol for checked in entered]
     reading = [checked.protocol.name for checked in entered if checked.reads_task]
     _warn_of_names(scope, protocols)

@@ -66,7 +66,7 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     }
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None:
-        scope.lookups.mention(prompt.name_span, "local", scope.home, identifier(prompt.name))
+        scope.lookups.mention(prompt.name_span, "local", scope.homes.steps, identifier(prompt.name))
     if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
         (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
     if "material" in beside:
@@ -99,7 +99,7 @@ def _claim_id(scope: Scope, step: Step) -> bool:
     if step.id is None:
         return True
     span = step.place("id")
-    scope.lookups.mention(span, "local", scope.home, identifier(step.id))
+    scope.lookups.mention(span, "local", scope.homes.steps, identifier(step.id))
     taken = scope.ids.setdefault(identifier(step.id), span)
     if taken is not span:
         hint = f"it stands in line {taken.line}"

@@ -21,7 +21,7 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
     entries, keys = (step.main.entries or {}, step.main.keys) if step.main is not None else ({}, {})
     for written, value in entries.items():
         type_, name = scope.value(value), identifier(written)
-        kind, home = ("state", scope.owner) if name in state else ("local", scope.home)
+        kind, home = ("state", scope.homes.owner) if name in state else ("local", scope.homes.steps)
         scope.lookups.mention(keys[written], kind, home, name)
         if scope.outside is not None and (name in state or name in scope.outside):
             what = f"state.{written}" if name in state else written
