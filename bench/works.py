@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench import cases, libraries, process
 from bench.environment import program
+from bench.keystroke import FILES
 from bench.process import Subject
 
 OURS = "skillrun"
@@ -132,6 +133,10 @@ def hundred_cases(subject: Subject) -> dict[str, float]:
 def save(subject: Subject) -> dict[str, float]:
     with process.scratch() as folder:
         return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
+
+
+def keystroke(subject: Subject) -> dict[str, float]:
+    return process.said_by([*subject.command, subject.variant])
 
 
 def records(subject: Subject) -> dict[str, float]:
@@ -262,6 +267,17 @@ WORKS = (
         (SKILLRUN,),
         (Figure("time", "ms", (Target(200),)),),
         save,
+    ),
+    Work(
+        "keystroke",
+        "a keystroke in an editor until `skillrun lsp` tells its problems, 100 generated files beside the shipped ones",
+        tuple(Subject(name, (sys.executable, "-m", "bench.keystroke"), name) for name in FILES),
+        (
+            Figure("median", "ms of 20", tuple(Target(150, name) for name in FILES)),
+            Figure("slowest", "ms of 20"),
+            Figure("first", "ms from the start of the server to the first problems"),
+        ),
+        keystroke,
     ),
     Work(
         "records",

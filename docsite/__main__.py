@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from docsite.build import BrokenSite, build
+from docsite.build import build
 from docsite.foreign import foreign_hosts
-from docsite.staging import TOP
+from docsite.staging import TOP, BrokenSite
 
 FOLDER = TOP / ".site"
 

@@ -6,12 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docsite.staging import CONFIG, stage
+from docsite.staging import CONFIG, BrokenSite, stage
 from skillrun.language.text.diagnostics import printable
-
-
-class BrokenSite(Exception):
-    """What the generator says of links that lead nowhere."""
 
 
 def build(folder: Path, config: Path = CONFIG) -> Path:

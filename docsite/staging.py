@@ -31,8 +31,16 @@ _LINK: Final = re.compile(r"(?P<before>\]\()(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]
 _CODE: Final = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
 
+class BrokenSite(Exception):
+    """What is wrong with links of pages."""
+
+
 def stage(folder: Path, config: Path = CONFIG) -> None:
-    """Fill the folder with the generator's config and with `docs/`, the pages as the site has them."""
+    """Fill the folder with the generator's config and with `docs/`, the pages as the site has them.
+
+    Raises BrokenSite for links to what is neither a page nor a file.
+    """
+    lost: list[str] = []
     shutil.rmtree(folder, ignore_errors=True)
     places = pages()
     (folder / "docs" / DECISIONS).parent.mkdir(parents=True)
@@ -40,7 +48,11 @@ def stage(folder: Path, config: Path = CONFIG) -> None:
         target = folder / "docs" / place
         target.parent.mkdir(parents=True, exist_ok=True)
         text = (TOP / source).read_text(encoding="utf-8")
-        target.write_text(_Page(source, place, places, folder / "docs").text(text), encoding="utf-8")
+        page = _Page(source, place, places, folder / "docs")
+        target.write_text(page.text(text), encoding="utf-8")
+        lost += page.lost
+    if lost:
+        raise BrokenSite("\n".join(lost))
     (folder / "docs" / DECISIONS).write_text(decisions(), encoding="utf-8")
     shutil.copy(config, folder / CONFIG.name)
 
@@ -92,6 +104,7 @@ class _Page:
         self.place = PurePosixPath(place)
         self.places = places
         self.docs = docs
+        self.lost: list[str] = []
 
     def text(self, text: str) -> str:
         """The page with the site's links and fences."""
@@ -110,7 +123,9 @@ class _Page:
         if place is None and (TOP / named).is_file():
             place = self.file(named)
         if place is None:
-            return match[0]  # what leads nowhere is for the generator to report
+            if not named.endswith(".md"):  # those the generator reports, with their lines
+                self.lost.append(f"{self.source}: {match['path']} leads to no page or file")
+            return match[0]
         relative = os.path.relpath(place, self.place.parent)
         return f"{match['before']}{relative}{match['anchor'] or ''}{match['after']}"
 

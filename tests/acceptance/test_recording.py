@@ -86,7 +86,7 @@ def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillr
     (noted / "runs" / "first" / "note.md").write_text("mine\n")
     done = skillrun("test", "--record", "first")
     assert done.code == 0
-    assert "`first` is a run of another version: skills/notes/note.md have changed since" in done.err
+    assert "`first` is a run of another version: skills/notes/note.md has changed since" in done.err
     assert "note.md was changed by hand in `first`" in done.err
     assert not (noted / "tests" / "notes" / "first" / "note.md").exists()
     assert "notes/first: holds (3 calls, $0.0000; 3 prompts are not as recorded)\n" in done.out.replace(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docsite import staging
-from docsite.build import BrokenSite, build
+from docsite.build import build
 from docsite.foreign import foreign_hosts
 
 pytestmark = pytest.mark.row("A4")
@@ -30,10 +30,14 @@ def test_links_and_anchors_that_lead_nowhere_end_the_build(tmp_path: Path, monke
     monkeypatch.setattr(staging, "FROM_TOP", {"README.md": "index.md"})
     config = tmp_path / "zensical.toml"
     config.write_text('[project]\nsite_name = "skillrun"\n')
-    with pytest.raises(BrokenSite, match="2 issues found") as broken:
+    with pytest.raises(staging.BrokenSite, match="2 issues found") as broken:
         build(tmp_path / "site", config)
     assert "[three](docs/c.md)" in str(broken.value)
     assert "[two](b.md#nowhere)" in str(broken.value)
+
+    (top / "docs" / "b.md").write_text("[a folder](nothing/)\n")
+    with pytest.raises(staging.BrokenSite, match=r"docs/b\.md: nothing/ leads to no page or file"):
+        build(tmp_path / "site", config)
 
 
 def test_what_pages_load_from_elsewhere_is_named(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_page_says_what_comes_of_its_case(review: Call, skillrun: Call) -> N
     [(name, text)] = _FILE.findall(page)
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text(text)
-    held, missed = _CONSOLE.findall(page)
+    held, missed, _ = _CONSOLE.findall(page)
     done = skillrun("test")
     assert done.code == 0, done.out
     figures = re.compile(r"\d+\.\d+")  # seconds, and dollars by today's prices

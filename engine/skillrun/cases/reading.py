@@ -63,6 +63,15 @@ def case_files(project: Path) -> Iterator[CaseFile]:
             yield CaseFile(path.parent.name, path.stem, path, path.relative_to(project).as_posix())
 
 
+def is_case_file(path: Path) -> bool:
+    """Whether a file is where cases stand, by its path below the project."""
+    match path.parts:
+        case (top, folder, name):
+            hidden = folder.startswith(".") or name.startswith(".")
+            return top == FOLDER and not hidden and path.suffix == ".md" and name != "README.md"
+    return False
+
+
 def is_meant(document: Document | None) -> bool:
     """Whether a markdown file of a folder that no workflow is named like is meant as a case."""
     return document is not None and any(name in document.front.entries for name in ("expect", "replies"))

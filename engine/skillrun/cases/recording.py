@@ -96,7 +96,8 @@ def _notices(run: RunFolder, program: Program, state: State, store: RunStore, pr
     if changed:
         named = ", ".join(changed[:MOST_NAMED])
         more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
-        notices.append(f"`{run.name}` is a run of another version: {named}{more} have changed since")
+        have = "has" if len(changed) == 1 else "have"
+        notices.append(f"`{run.name}` is a run of another version: {named}{more} {have} changed since")
     if state.project and Path(state.project) != project.resolve():
         notices.append(f"`{run.name}` was a run in {state.project}; the case reads files of this project")
     edited = store.changed_by_hand()

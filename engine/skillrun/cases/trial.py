@@ -6,7 +6,7 @@ Owns the circumstances of such a run, which are the same on every machine. What 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillrun.cases.checking import ReadyCase
@@ -58,18 +58,21 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
     gateway = ScriptedGateway([reply.rule for reply in case.replies], catalogue.price)
     prepared = Prepared(case.answers)
     person = Person(prepared, None, attended=False)
-    listener = _Listener()
     session = Session(
-        program,
-        catalogue,
-        gateway,
-        person,
-        [listener.heard],
-        environ,
-        ready.project,
-        override=case.model,
-        typed=case.input_names,
+        program, catalogue, gateway, person, [], environ, ready.project, override=case.model, typed=case.input_names
     )
+    trial = await followed(ready, session)
+    trial.sent = gateway.sent
+    rules = zip(case.replies, gateway.rules, strict=True)
+    trial.untaken = [reply for reply, rule in rules if not rule.taken and rule.times != 0]
+    trial.unasked = prepared.unused()
+    return trial
+
+
+async def followed(ready: ReadyCase, session: Session) -> Trial:
+    """The run of a case in some circumstances, in memory, to where it ends; what was sent, its gateway knows."""
+    case, listener = ready.case, _Listener()
+    session = replace(session, listeners=[*session.listeners, listener.heard])
     files = MemoryFiles(runs=ready.runs)
     files.path = Path(case.run.name)
     try:
@@ -78,14 +81,11 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
         outcome = await rehearse(session, ready.inputs, files=files, state=state)
     except SkillrunError as error:  # it could not be begun
         outcome = Outcome("failed", str(error))
-    trial = Trial(outcome, listener.path, gateway.sent, listener.price)
+    trial = Trial(outcome, listener.path, [], listener.price)
     store = RunStore(files)
-    names = {name: store.summaries.readable(name) for name in program.workflow.phases}
+    names = {name: store.summaries.readable(name) for name in session.program.workflow.phases}
     trial.summaries = {name: summary for name, summary in names.items() if summary is not None}
     trial.artifacts = {name: files.read(name).decode("utf-8", "replace") for name in _artifacts(files)}
-    rules = zip(case.replies, gateway.rules, strict=True)
-    trial.untaken = [reply for reply, rule in rules if not rule.taken and rule.times != 0]
-    trial.unasked = prepared.unused()
     return trial
 
 

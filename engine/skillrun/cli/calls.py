@@ -95,7 +95,7 @@ def selected(calls: RunCalls, place: Place) -> list[Conversation]:
     in_phase = [each for each in calls.conversations if each.phase == at.phase]
     if not in_phase:
         _refuse_phase(calls, at.phase)
-    there = [each for each in in_phase if _is_at(each, at.step) and _is_member(each, at.member)]
+    there = [each for each in in_phase if _is_at(each, at.step) and is_named(each.member, at.member)]
     if not there:
         names = list(dict.fromkeys(each.path.partition("/")[2] for each in in_phase))
         text = "/".join(filter(None, (at.step, at.member)))
@@ -148,8 +148,7 @@ def _is_segment(segment: str, wanted: str) -> bool:
     return wanted in (segment, bare := unmarked(segment), FRESH.sub("", bare), FRESH.sub("", segment))
 
 
-def _is_member(conversation: Conversation, member: str) -> bool:
-    """Whether the member is meant: by the id, the role, or the variant."""
-    own = conversation.member
+def is_named(own: str, member: str) -> bool:
+    """Whether a member, as its id is written, is meant: by the id, the role, the variant or the model."""
     who, _, model = own.partition("@")
     return not member or member in (own, who, model, *who.split(":"))

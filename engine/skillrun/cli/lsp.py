@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from skillrun.cli.bugs import bug_report
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
@@ -22,10 +23,10 @@ def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
         hint = "`skillrun lsp --help` says how editors start it"
         raise UsageError("an editor starts this, and nobody can type what it wants to read", hint)
     try:
-        from skillrun.editor.server import serve
+        from skillrun.editor.serving import serve
     except ModuleNotFoundError as missing:
         if missing.name not in ("pygls", "lsprotocol"):
             raise
         raise SkillrunError("the language server needs pygls", "pip install 'skillrun[editor]'") from None
-    serve(COMMANDS)
+    serve(COMMANDS, lambda error: "; ".join(bug_report(error)))
     return 0

@@ -155,7 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(error, OSError) and error.strerror:
             place = f"{error.filename}: " if error.filename else ""
             return _refused(f"{place}{error.strerror}", "look at its permissions and the room on the disk", 1)
-        return _bug(error)
+        from skillrun.cli.bugs import bug_report
+
+        return _refused(*bug_report(error), BUG)
 
 
 def _refused(message: str, next_step: str, code: int) -> int:
@@ -163,27 +165,3 @@ def _refused(message: str, next_step: str, code: int) -> int:
     if next_step:
         Output().note(f"hint: {next_step}")
     return code
-
-
-def _bug(error: Exception) -> int:
-    import tempfile
-    import traceback
-
-    from skillrun.models.redaction import Redactor
-
-    redactor = Redactor.of_environment(os.environ)
-    trace = redactor.known("".join(traceback.format_exception(error)))
-    summary = redactor.known(traceback.format_exception_only(error)[0].strip().split("\n")[0])
-    how = "please report it"
-    try:
-        log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (it is closed below, and kept)
-            "w", encoding="utf-8", errors="backslashreplace", prefix="skillrun-", suffix=".log", delete=False
-        )
-        with log:
-            log.write(trace)
-    except OSError as full:
-        Output().note(trace)
-        how += f" with what stands above; it could not be written to a file ({full.strerror})"
-    else:
-        how += f" and attach {log.name}"
-    return _refused(f"this is a bug in skillrun ({summary})", how, BUG)

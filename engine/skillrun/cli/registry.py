@@ -28,7 +28,9 @@ COMMANDS: Final = MappingProxyType(
         "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Which shipped files have changed since."),
         "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save.", "workflows"),
         "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
-        "test": CommandEntry("skillrun.cli.testing:test", "Run workflows' cases on the scripted model.", "workflows"),
+        "test": CommandEntry(
+            "skillrun.cli.testing:test", "Run workflows' cases; put two versions side by side.", "workflows"
+        ),
         "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
         "graph": CommandEntry("skillrun.cli.graph:graph", "The phases of a workflow and what they need.", "workflows"),
         "render": CommandEntry("skillrun.cli.render:render", "A prompt exactly as it would be sent.", "workflows"),

@@ -22,6 +22,7 @@ from skillrun.language.library.sizes import Size, measured, step_of
 from skillrun.language.replies.attached import last_block
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.types import identifier
+from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
@@ -193,7 +194,7 @@ async def rehearsed(
         if request.tools and address in asked:
             size = expected.at(address)
             turns[asked[address]] += size.turns
-            more = _with_tools(loaded, request, size)
+            more = with_tools(loaded.catalogue, request, size)
             phases[asked[address]] += more
             calls.append((address, more))
     steps = set(map(step_of, asked))
@@ -213,13 +214,13 @@ def _by_each(calls: Iterable[tuple[str, Spent]]) -> dict[str, tuple[int, Spent]]
     return {place: (len(ids), spent[place]) for place, ids in items.items()}
 
 
-def _with_tools(loaded: Loaded, request: Request, size: Size) -> Spent:
+def with_tools(catalogue: Catalogue, request: Request, size: Size) -> Spent:
     """What the turns with tools before a reply read: each of them all before it."""
     turns, result = size.turns, size.found
     given = sum(estimate_tokens(block.text) for block in request.system)
     given += sum(estimate_tokens(block.text) for message in request.messages for block in message.blocks)
     usage = Usage(turns * given + result * turns * (turns + 1) // 2)
-    return Spent(0, usage, loaded.catalogue.price(request.model, usage))
+    return Spent(0, usage, catalogue.price(request.model, usage))
 
 
 async def estimated(

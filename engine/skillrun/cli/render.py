@@ -12,7 +12,7 @@ import click
 
 from skillrun.cli import completing, options
 from skillrun.cli.call_view import blocks_of, prompt_lines
-from skillrun.cli.calls import Place, calls_of, selected
+from skillrun.cli.calls import Place, calls_of, is_named, selected
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import load
 from skillrun.cli.printing import Output
@@ -109,7 +109,7 @@ def _would_be_sent(workflow: str, place: Place, given: tuple[str, ...], model: s
     inputs, _ = checked_inputs(loaded.program, typed, project_here())
     rehearsal = asyncio.run(rehearsed(loaded, inputs, model, typed=typed))
     sent = {address: request for address, request in rehearsal.sent if address.startswith(f"{workflow}/{phase}/")}
-    addresses = [address for address in sent if all(_has(address, name) for name in (step, member) if name)]
+    addresses = [address for address in sent if _has(address, step) and _has_member(address, member)]
     if not sent:
         why = f"{rehearsal.outcome.status}{because(rehearsal.outcome.reason)}"
         raise SkillrunError(
@@ -139,7 +139,12 @@ def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
 
 def _has(address: str, name: str) -> bool:
     """Whether a segment of the address is `name`, whatever the pass of a loop and the item of an `each`."""
-    return any(name in (segment, unmarked(segment)) for segment in address.split("/"))
+    return not name or any(name in (segment, unmarked(segment)) for segment in address.split("/"))
+
+
+def _has_member(address: str, member: str) -> bool:
+    """Whether a segment of the address is the member, by its id, role, variant or model."""
+    return any(is_named(unmarked(segment), member) for segment in address.split("/")[2:-1])
 
 
 def _shown(address: str, request: Request) -> Iterator[str]:

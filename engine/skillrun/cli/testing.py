@@ -14,6 +14,7 @@ from skillrun.cases.reading import FOLDER, CaseFile, case_files, is_meant
 from skillrun.cases.reports import NOT_AS_RECORDED, SUITES, data_of, junit, lines_of
 from skillrun.cases.suite import CaseResult, CheckedWorkflow, run_cases
 from skillrun.cli import completing, options
+from skillrun.cli.compare import compare, compared_options, comparing
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import look_for, open_catalogue, open_library
 from skillrun.cli.printing import Output
@@ -58,6 +59,7 @@ BEGIN: Final = (
 )
 @click.option("--as", "name", default="", metavar="CASE", help="What that case is called; the run's name without it.")
 @click.option("--prompts", is_flag=True, help="Show what differs in the prompts of recorded cases that hold, too.")
+@compared_options
 @options.runs_folder
 @options.as_json
 def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
@@ -72,9 +74,12 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
         folder = options.run_folder_of(recorded, chosen["runs"])
         workflow, case = record(folder, name or folder.name, out)
         names = (case,)
+    typed = comparing(workflow, chosen)
     begun = time.monotonic()
     library, project = open_library(), project_here().resolve()
     files, strays = _chosen(library, project, workflow, names)
+    if typed is not None:
+        return compare(typed, library, files, out)
     workflows = _checked(library, dict.fromkeys(file.workflow for file in files), out)
     results = list(strays)
     for result in strays:

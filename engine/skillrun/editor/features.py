@@ -15,8 +15,8 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
+from skillrun.editor.client_positions import client_range, own_position
 from skillrun.editor.completion import Suggestion, complete
-from skillrun.editor.diagnostics import client_range, own_position
 from skillrun.editor.hover import hover
 from skillrun.editor.knowledge import Stretch, moved
 from skillrun.editor.positions import offset_at, range_between

@@ -13,7 +13,8 @@ from skillrun.editor.declarations import declared_in, places_of, stretch_of
 from skillrun.editor.knowledge import Knowledge, Stretch, moved
 from skillrun.language.library.sightings import Mention, Thing
 from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Mapping, Node, Scalar, Sequence
+from skillrun.language.text.document import parse_document
+from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Source
 from skillrun.language.types.types import identifier
 
 
@@ -111,7 +112,11 @@ def _of_case(knowledge: Knowledge, path: Path) -> Iterator[Mention]:
 
 
 def _named_by(knowledge: Knowledge, file: CaseFile) -> Iterator[Mention]:
-    document = file.document(Problems.unheard(), knowledge.library.project)
+    problems, unsaved = Problems.unheard(), knowledge.library.unsaved.get(file.path)
+    if unsaved is None:
+        document = file.document(problems, knowledge.library.project)
+    else:
+        document = parse_document(Source(file.path, file.label, unsaved), problems)
     if document is None:
         return
     home = f"workflows/{file.workflow}.md"

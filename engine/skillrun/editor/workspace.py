@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Final
 
+from skillrun.editor.checked_cases import CheckedCases
 from skillrun.editor.knowledge import Knowledge
 from skillrun.language.check.program import Program
 from skillrun.language.check.rechecking import CheckedLibrary, recheck
@@ -17,7 +19,7 @@ from skillrun.language.library.roots import enclosing_project, search_path
 from skillrun.language.text.diagnostics import Problem
 from skillrun.language.text.source import normalised
 
-DEPTHS = (2, 3)  # of a file of a library below its project
+DEPTHS: Final = (2, 3)  # of a file of a library below its project
 
 
 class Workspace:
@@ -27,15 +29,20 @@ class Workspace:
     from while a file is broken.
     """
 
-    def __init__(self, project: Path, commands: Collection[str] = ()) -> None:
-        """`project` is its folder with all links followed; `commands` are names that no workflow can take."""
+    def __init__(self, project: Path, commands: Collection[str] = (), beside: Workspace | None = None) -> None:
+        """`project` is its folder with all links followed; `commands` are names that no workflow can take.
+
+        Files that the one `beside` it has read, such as the shipped ones, are not read again.
+        """
         self.project = project
         self.commands = commands
         self.unsaved: dict[Path, str] = {}
         self.checked: CheckedLibrary | None = None
         self.programs: dict[str, Program] = {}
+        self._cases = CheckedCases(project)
         self._changes = 0
-        self._opened = (-1, Library(search_path(project)))  # after so many changes
+        read = beside.library if beside is not None else None
+        self._opened = (-1, Library(search_path(project), read))  # after so many changes
         self._read = (-1, self._opened[1])
         self._knowledge = Knowledge(self._opened[1])
         self._known: CheckedLibrary | None = None  # the check that it knows
@@ -106,10 +113,11 @@ class Workspace:
 
         May be called in a thread of its own, once at a time.
         """
-        self.checked = recheck(self._newest(), self.commands, self.checked, outdated)
-        self.programs |= self.checked.programs
+        library = self._newest()
+        checked = self.checked = recheck(library, self.commands, self.checked, outdated)
+        self.programs |= checked.programs
         problems: dict[Path, list[Problem]] = {}
-        for problem in self.checked.problems:
+        for problem in (*checked.problems, *self._cases.problems(checked.parts, library.unsaved)):
             problems.setdefault(self.path_of(problem.path), []).append(problem)
         return problems
 

@@ -34,7 +34,16 @@ class Client(LanguageClient):
         super().__init__(converter_factory=default_converter)
         self.told: dict[str, types.PublishDiagnosticsParams] = {}
         self.news = asyncio.Event()
-        register_lsp_features(self, {**DEFAULT_CLIENT_FEATURES, types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS: _published})
+        self.registered: list[str] = []
+        own = {
+            types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS: _published,
+            types.CLIENT_REGISTER_CAPABILITY: _registered,
+        }
+        register_lsp_features(self, {**DEFAULT_CLIENT_FEATURES, **own})
+
+
+def _registered(client: Client, params: types.RegistrationParams) -> None:
+    client.registered += [each.method for each in params.registrations]
 
 
 def _published(client: Client, params: types.PublishDiagnosticsParams) -> None:
@@ -55,6 +64,11 @@ class Editor:
 
     def text(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file past the editor."""
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text(text, encoding="utf-8")
 
     async def open(self, name: str, text: str | None = None) -> Sequence[types.Diagnostic]:
         """Open a file, with its text or another one; its problems."""
@@ -81,6 +95,13 @@ class Editor:
         document = types.TextDocumentIdentifier(uri)
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
 
+    async def actions(self, name: str, problem: types.Diagnostic) -> list[types.CodeAction]:
+        """What the server offers to do about a problem."""
+        document, context = types.TextDocumentIdentifier(self.uri(name)), types.CodeActionContext([problem])
+        params = types.CodeActionParams(document, problem.range, context)
+        actions = await self.client.text_document_code_action_async(params)
+        return [action for action in actions or () if isinstance(action, types.CodeAction)]
+
     async def problems(self, name: str) -> Sequence[types.Diagnostic]:
         """What the server says of the newest text of an open file."""
         uri = self.uri(name)
@@ -96,22 +117,33 @@ class Editor:
         return self.client.told[uri].diagnostics
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project that is open in the editor."""
+    return tmp_path_factory.mktemp("editor") / "project"
+
+
 @pytest_lsp.fixture(  # type: ignore[untyped-decorator]
     scope="module",
     config=ClientServerConfig([sys.executable, "-m", "skillrun", "lsp"], Client, server_env=surroundings()),
 )
-async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
+async def client(lsp_client: LanguageClient, folder: Path) -> AsyncIterator[None]:
     """A server for all tests of a module, begun as VS Code begins it."""
-    await lsp_client.initialize_session(types.InitializeParams(client_capabilities("visual-studio-code")))
+    shutil.copytree(EXAMPLES / "workshop", folder)
+    params = types.InitializeParams(client_capabilities("visual-studio-code"))
+    params.workspace_folders = [types.WorkspaceFolder(folder.as_uri(), folder.name)]
+    await lsp_client.initialize_session(params)
     yield
     await lsp_client.shutdown_session()
 
 
 @pytest.fixture
-def editor(client: Client, tmp_path: Path) -> Iterator[Editor]:
-    """A project of an example library, open in the editor; its files are closed in the end."""
-    editor = Editor(client, tmp_path / "project")
-    shutil.copytree(EXAMPLES / "workshop", editor.folder)
+def editor(client: Client, folder: Path) -> Iterator[Editor]:
+    """The editor with a project of an example library as it was; in the end its files are closed."""
+    shutil.rmtree(folder)
+    shutil.copytree(EXAMPLES / "workshop", folder)
+    client.told.clear()
+    editor = Editor(client, folder)
     yield editor
     for uri in editor.versions:
         editor.close(uri)

@@ -111,7 +111,9 @@ async def test_a_rename_is_refused_with_its_reason(editor: Editor, old: str, new
 
 
 async def test_nothing_is_renamed_while_the_project_has_errors(editor: Editor) -> None:
-    text, position = marked(editor.text(PHASE).replace("id: found", "id: fo¦und").replace("agent: [guide]", "agent: [g]"))
+    text, position = marked(
+        editor.text(PHASE).replace("id: found", "id: fo¦und").replace("agent: [guide]", "agent: [g]")
+    )
     await editor.open(PHASE, text)
     params = types.RenameParams(types.TextDocumentIdentifier(editor.uri(PHASE)), position, "x")
     with pytest.raises(JsonRpcException, match="the project has errors"):

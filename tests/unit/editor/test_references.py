@@ -8,7 +8,7 @@ import pytest
 from skillrun.editor.declarations import declared_in
 from skillrun.editor.knowledge import Stretch
 from skillrun.editor.references import definitions, of_file, references, things_at
-from skillrun.editor.renames import Renaming, RenameRefused, rename
+from skillrun.editor.renames import RenameRefused, Renaming, rename
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path

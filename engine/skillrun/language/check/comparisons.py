@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from skillrun.language.text.diagnostics import Severity, close_to, suggest
+from skillrun.language.text.diagnostics import Severity, Suggestion, close_to, suggest
 from skillrun.language.types.types import Type
 
 KINDS: Final[Mapping[str, str]] = {
@@ -101,7 +101,7 @@ def _unknown(left: Type, right: Type, name: str) -> Doubt | None:
             return Doubt("never", f"`{name}` is never `{value}`", suggest(value, known))
         close = close_to(value, known)
         message = f"`{name}` is never `{value}` with this config"
-        return Doubt("never", message, f"did you mean `{close}`?", "warning") if close else None
+        return Doubt("never", message, Suggestion.of(value, close), "warning") if close else None
     if not isinstance(value, int | float) or isinstance(value, bool) or left.kind != "number" or left.tunable:
         return None
     if left.values and value not in left.values:

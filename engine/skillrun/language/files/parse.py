@@ -24,7 +24,7 @@ from skillrun.language.files.definitions import (
 from skillrun.language.files.reader import Reader
 from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.templates.expressions import Template, compile_string
-from skillrun.language.text.diagnostics import Problems, allowed, close_to, did_you_mean, suggest
+from skillrun.language.text.diagnostics import Problems, Suggestion, allowed, close_to, did_you_mean, suggest
 from skillrun.language.text.document import check_sections
 from skillrun.language.text.source import Document, Section, Span, plain
 
@@ -59,7 +59,7 @@ def parse_phase(document: Document, name: str, problems: Problems) -> Phase:
     for key in SUMMARY_KEYS:
         if key not in outputs and (slip := close_to(key, outputs)):
             span = document.front.place("outputs", slip) or document.front.span
-            problems.report(span, "near-miss", f"`{slip}` is an output of its own", f"did you mean `{key}`?")
+            problems.report(span, "near-miss", f"`{slip}` is an output of its own", Suggestion.of(slip, key))
     return Phase(**fields, acceptance=_section(document, ACCEPTANCE, problems))
 
 

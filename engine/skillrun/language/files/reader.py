@@ -28,7 +28,15 @@ from skillrun.language.files.definitions import (
 from skillrun.language.files.verbs import RESERVED, VERBS, Key, Keys
 from skillrun.language.templates.expressions import Template, Value, compile_bare, read_value
 from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
-from skillrun.language.text.diagnostics import Problems, SkillrunError, allowed, close_to, did_you_mean, suggest
+from skillrun.language.text.diagnostics import (
+    Problems,
+    SkillrunError,
+    Suggestion,
+    allowed,
+    close_to,
+    did_you_mean,
+    suggest,
+)
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.language.types.fields import Field, input_type
 from skillrun.language.types.picoschema import ShapeSpec, parse_shape
@@ -76,7 +84,7 @@ class Reader:
             elif not foreign:
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", suggest(name, keys))
             elif close := close_to(name, lacking):
-                hint = f"did you mean `{close}`?"
+                hint = Suggestion.of(name, close)
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, key in keys.items():
             if key.required and name not in node.entries:

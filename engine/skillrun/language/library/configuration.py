@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from skillrun.language.files.reader import Reader
 from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
-from skillrun.language.text.diagnostics import Problems, close_to, suggest
+from skillrun.language.text.diagnostics import Problems, Suggestion, close_to, suggest
 from skillrun.language.text.source import Mapping, MappingEntry, Node, Sequence, Span, plain, sequences
 
 ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
@@ -83,7 +83,7 @@ def may_stand(
     if plain(entry.value) is None:
         problems.report(entry.key.span, "empty", f"`{where}` has no value")
     elif near:
-        message, hint = f"the shipped config has no `{where}`", f"did you mean `{near}`?"
+        message, hint = f"the shipped config has no `{where}`", Suggestion.of(name, near)
         problems.report(entry.key.span, "unknown-key", message, hint, "warning")
     return _fits(next(iter(base.values())), entry.value, problems, where)
 

@@ -6,7 +6,7 @@ merges key by key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -108,6 +108,8 @@ class Library:
         self._configs: dict[str, Config | None] = {}
         self._found: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
         self._told: set[tuple[Path, str]] = set()  # whose problems are among these
+        self._looked_up: dict[str, tuple[Path, ...]] = {}  # by path below a root, whether there is anything or not
+        self._listed: dict[str, list[str]] = {}  # the names in each folder that was listed
 
     def apart(self) -> Library:
         """A library of the same files, as they are in this one, each read once for both; its problems are its own."""
@@ -116,9 +118,11 @@ class Library:
         return library
 
     def holds(self, earlier: Library) -> bool:
-        """Whether all that an earlier library has read, and the names of all files, are the same in this one."""
-        return self._places == earlier._places and all(
-            self._stamp(path) == file.stamp for path, file in earlier.read.items()
+        """Whether all that an earlier library has read, looked up and listed is the same in this one."""
+        return (
+            all(self._paths(relative) == paths for relative, paths in earlier._looked_up.items())
+            and all(self._list(folder) == names for folder, names in earlier._listed.items())
+            and all(self._stamp(path) == file.stamp for path, file in earlier.read.items())
         )
 
     @property
@@ -127,7 +131,14 @@ class Library:
         return self.roots[0].path
 
     def locate(self, relative: str) -> tuple[Root, Path] | None:
-        return next(iter(self._places.get(relative, ())), None)
+        return next(iter(self._look_up(relative)), None)
+
+    def _look_up(self, relative: str) -> Sequence[tuple[Root, Path]]:
+        self._looked_up[relative] = self._paths(relative)
+        return self._places.get(relative, ())
+
+    def _paths(self, relative: str) -> tuple[Path, ...]:
+        return tuple(path for _, path in self._places.get(relative, ()))
 
     def own(self, part: str) -> list[str]:
         """The files of the project that count, in a part of it: a folder, or a file; all of them for `.`."""
@@ -136,11 +147,15 @@ class Library:
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder of any root, sorted."""
-        return self._names.get(folder, [])
+        self._listed[folder] = self._list(folder)
+        return self._listed[folder]
 
     def skills(self) -> list[str]:
         """Every `area/name` below `skills/`, and the Agent Skills by their folder's name."""
-        return self._skills
+        return self.names("skills")
+
+    def _list(self, folder: str) -> list[str]:
+        return self._skills if folder == "skills" else self._names.get(folder, [])
 
     @cached_property
     def _skills(self) -> list[str]:
@@ -189,7 +204,7 @@ class Library:
     def config(self, name: str) -> Config | None:
         """`config/<name>.yaml` of every root, merged; None where no root has it."""
         if name not in self._configs:
-            places = self._places.get(f"config/{name}.yaml", ())
+            places = self._look_up(f"config/{name}.yaml")
             made = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
             named = tuple((root, layer) for root, layer in made if layer is not None)
             self._configs[name] = self._merged(name, named) if named else None

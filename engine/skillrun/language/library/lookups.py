@@ -169,7 +169,7 @@ class Lookups:
         self.mention(span, "file", f"skills/{name}.md", name)
         if library.locate(f"skills/{name}.md") is None:
             near = [skill for skill in library.skills() if "/" in skill and library.kind(skill) == kind]
-            hint = f"{close} Or make `skills/{name}.md`" if (close := did_you_mean(name, near)) else ""
+            hint = did_you_mean(name, near, f" Or make `skills/{name}.md`")
             self.unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
             return False
         actual = library.kind(name)

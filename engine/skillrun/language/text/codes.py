@@ -54,6 +54,7 @@ CODES: Final = MappingProxyType(
         "path": "an artifact cannot have this path",
         "pattern": "a regular expression is not one that RE2 reads",
         "placeholder": "`{name}`, `<name>` or `$name` is only text: `{{ … }}` is the value",
+        "prompts": "the file of prompts that a case was recorded with cannot be used",
         "provider": "a model is asked for at another provider than its own",
         "quote": "a quote is opened or closed alone",
         "range": "a range is none, or is empty",

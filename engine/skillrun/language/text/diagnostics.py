@@ -9,7 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
@@ -39,9 +39,33 @@ _GAP: Final = re.compile(r"[ \t\xa0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u
 _HIDDEN: Final = re.compile(f"{_UNSEEN.pattern}|[\\t\\n]|{_LINE_END.pattern}")
 
 
+class Suggestion(str):
+    """A hint that says what was meant instead of what is written."""
+
+    __slots__ = ("meant", "written")
+    meant: str
+    written: str
+
+    @staticmethod
+    def of(written: str, meant: str, more: str = "") -> Suggestion:
+        suggestion = Suggestion(f"did you mean `{meant}`?{more}")
+        suggestion.written, suggestion.meant = written, meant
+        return suggestion
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What would mend a line: this text for what is written there from the column on, which counts from 1."""
+
+    line: int
+    column: int
+    written: str
+    text: str
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake at one place; line and column count from 1."""
+    """One mistake at one place; line and column count from 1. `mending` is there where a name was meant that is."""
 
     path: str
     line: int
@@ -51,6 +75,7 @@ class Problem:
     hint: str = ""
     severity: Severity = "error"
     source_line: str = ""
+    mending: Replacement | None = field(default=None, compare=False)
 
 
 class GivenUp(Exception):
@@ -82,7 +107,8 @@ class Problems:
                 return
             if self._warnings[span.path] == self.most:
                 code, message, hint = "too-many", f"there are more than {self.most - 1} warnings", ""
-        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line))
+        mending = _mending(hint, line, column, source_line) if isinstance(hint, Suggestion) else None
+        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line, mending))
         if self._errors[span.path] >= self.most:
             message = f"there are more than {self.most} problems"
             self.add(Problem(span.path, line, column, "too-many", message, "", "error", source_line))
@@ -138,8 +164,8 @@ def render_problem(problem: Problem) -> str:
     return "\n".join(escaped(line) for line in lines)
 
 
-def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """ "did you mean `x`?" with the option nearest to the name, or nothing when none is near."""
+def did_you_mean(name: str, options: Iterable[str], more: str = "") -> str:
+    """A Suggestion of the option that is nearest to the name, and what else is said, or nothing when none is near."""
     if not name or len(name) > LONGEST_NAME:
         return ""
     candidates = {_folded(option): option for option in islice(options, MOST_COMPARED)}
@@ -149,7 +175,23 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
 
         matches = get_close_matches(_folded(name), candidates, n=1)
         nearest = candidates[matches[0]] if matches else None
-    return f"did you mean `{nearest}`?" if nearest is not None and nearest != name else ""
+    return Suggestion.of(name, nearest, more) if nearest is not None and nearest != name else ""
+
+
+def _mending(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
+    """The replacement of the name that is written at a place of a line, or behind it; None where it is not there.
+
+    Of a name such as `area/name` it may be the last part alone that is written.
+    """
+    names = [(suggestion.written, suggestion.meant)]
+    (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
+    if area and area == other:
+        names.append((last, meant))
+    for written, text in names:
+        pattern = re.compile(rf"(?<![\w-]){re.escape(written)}(?![\w-])", re.IGNORECASE)
+        if match := pattern.search(source_line, column - 1):
+            return Replacement(line, match.start() + 1, match[0], text)
+    return None
 
 
 def allowed(options: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillrun.language.templates.expressions import Template, compile_string
-from skillrun.language.text.diagnostics import Problems, allowed, did_you_mean
+from skillrun.language.text.diagnostics import Problems, Suggestion, allowed, did_you_mean
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Span, Text
 from skillrun.language.types.converting import schema_of
 from skillrun.language.types.schemas import Shape
@@ -162,7 +162,7 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | 
         return None
     lower, upper = (float(each) if "." in each else int(each) for each in limits.groups())
     if lower > upper:
-        hint = f"did you mean `{limits['upper']}..{limits['lower']}`?"
+        hint = Suggestion.of(limits[0], f"{limits['upper']}..{limits['lower']}")
         problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
         return None
     return TYPES[kind]._replace(bounds=(lower, upper), about=description)

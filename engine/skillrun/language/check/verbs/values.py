@@ -8,7 +8,7 @@ from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.results import Types, check_among
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.reader import OWN_NAMES
-from skillrun.language.text.diagnostics import close_to
+from skillrun.language.text.diagnostics import Suggestion, close_to
 from skillrun.language.types.types import NOTHING, TEXT, Facts, Type, identifier, merged, record
 
 
@@ -37,7 +37,7 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
         else:
             if name not in scope.names and (close := close_to(name, state)):
                 message = f"`{written}` is not declared in `state`, but it is close to a name that is"
-                scope.report(keys[written], "near-miss", message, f"did you mean `{close}`?")
+                scope.report(keys[written], "near-miss", message, Suggestion.of(written, close))
             scope.bind_local(name, type_)
 
 

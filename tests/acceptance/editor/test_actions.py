@@ -1,0 +1,77 @@
+"""What an editor offers: to write the name that was meant, and the parts of a file beside it."""
+
+import pytest
+from lsprotocol import types
+
+from tests.acceptance.editor.conftest import Editor
+
+pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="module")]
+
+IDEAS = "skills/workshop/ideas.md"
+
+
+def applied(text: str, edit: types.TextEdit) -> str:
+    """The text after an edit within a line of plain letters."""
+    lines = text.split("\n")
+    start, end = edit.range.start, edit.range.end
+    line = lines[start.line]
+    lines[start.line] = line[: start.character] + edit.new_text + line[end.character :]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("inputs.topic", "inputs.topci"),
+        ("  - {id: how, ask:", "  - {id: how, aks:"),
+        ("agent: guide}", "agent: giude}"),
+        ("protocol: hello}  #", "protocol: helo}  #"),
+        ("kind: phase", "kind: phsae"),
+        ("found.data | first", "found.data | frist"),
+        ("## title", "## titel"),
+        ("inputs.nights in [1, 3]", "inputs.nigths in [1, 3]"),
+    ],
+)
+async def test_a_name_that_was_meant_can_be_written(editor: Editor, right: str, wrong: str) -> None:
+    text = editor.text(IDEAS)
+    assert right in text
+    typed = text.replace(right, wrong, 1)
+    problems = await editor.open(IDEAS, typed)
+    mended = []
+    for problem in problems:
+        for action in await editor.actions(IDEAS, problem):
+            assert action.kind == types.CodeActionKind.QuickFix
+            assert action.edit is not None
+            assert action.edit.changes is not None
+            [edit] = action.edit.changes[editor.uri(IDEAS)]
+            mended.append(applied(typed, edit))
+    assert text in mended
+
+
+async def test_a_problem_without_a_name_that_is_near_offers_nothing(editor: Editor) -> None:
+    [problem] = await editor.open(IDEAS, editor.text(IDEAS).replace("inputs.topic", "inputs.nosuchthing"))
+    assert not await editor.actions(IDEAS, problem)
+
+
+async def test_what_has_changed_since_is_not_replaced(editor: Editor) -> None:
+    text = editor.text(IDEAS).replace("inputs.topic", "inputs.topci")
+    [problem] = await editor.open(IDEAS, text)
+    editor.give(IDEAS, text.replace("inputs.topci", "inputs.other"))
+    assert not await editor.actions(IDEAS, problem)
+
+
+async def test_the_parts_of_a_file_are_listed(editor: Editor) -> None:
+    await editor.open(IDEAS)
+    document = types.TextDocumentIdentifier(editor.uri(IDEAS))
+    symbols = await editor.client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
+    assert symbols is not None
+    by_name = {symbol.name: symbol for symbol in symbols if isinstance(symbol, types.DocumentSymbol)}
+    assert list(by_name) == ["kind", "description", "steps", "found", "title", "ideas"]
+    steps = by_name["steps"].children or []
+    assert [(step.name, step.detail) for step in steps][:3] == [("found", "agent"), ("set", None), ("round", "panel")]
+    assert [step.name for step in steps[4].children or []] == ["title"]
+    lines = editor.text(IDEAS).split("\n")
+    place = steps[0].selection_range
+    assert lines[place.start.line][place.start.character : place.end.character] == "found"
+    await editor.type(IDEAS, "---\nkind: phase\nsteps: [\n## found\nThink.\n")
+    assert await editor.client.text_document_document_symbol_async(types.DocumentSymbolParams(document)) is not None

@@ -1,0 +1,182 @@
+"""What no editor should send, and what happens to files behind its back: told in words, nothing lost, no trace."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+
+from tests.acceptance.editor.conftest import EXAMPLES, PATIENCE, Client, Editor, surroundings
+
+pytestmark = [pytest.mark.row("A5")]
+on_a_server = pytest.mark.asyncio(loop_scope="module")
+
+IDEAS = "skills/workshop/ideas.md"
+SERVER = (sys.executable, "-m", "skillrun", "lsp")
+# Ends a process that starts another one or opens a connection, and says so in its exit code.
+GUARDED = """
+import os, sys
+BARRED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect")
+sys.addaudithook(lambda event, _: os._exit(99) if event in BARRED else None)
+from skillrun.cli.main import main
+sys.exit(main(["lsp"]))
+"""
+
+
+@on_a_server
+async def test_a_file_of_10_mb_is_told_of(editor: Editor) -> None:
+    [problem] = await editor.open(IDEAS, "x" * 10_000_000)
+    assert problem.code == "too-large"
+    assert not await editor.type(IDEAS, editor.text(IDEAS))
+
+
+@on_a_server
+async def test_a_file_in_no_project_is_logged_and_left_alone(editor: Editor, client: Client, tmp_path: Path) -> None:
+    stray = tmp_path / "notes.md"
+    document = types.TextDocumentItem(stray.as_uri(), "markdown", 1, "---\nstepz: 1\n---\n")
+    client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+    symbols = types.DocumentSymbolParams(types.TextDocumentIdentifier(stray.as_uri()))
+    assert not await client.text_document_document_symbol_async(symbols)
+    unsaved = types.DocumentSymbolParams(types.TextDocumentIdentifier("untitled:Untitled-1"))
+    assert not await client.text_document_document_symbol_async(unsaved)
+    assert any("notes.md is in no project" in entry.message for entry in client.log_messages)
+    await editor.open(IDEAS)
+    assert stray.as_uri() not in client.told
+    assert not client.messages
+
+
+@on_a_server
+async def test_a_file_of_the_project_that_is_no_part_of_it_has_no_problems(editor: Editor) -> None:
+    assert not await editor.open("docs/notes.md", "---\nstepz: [\n---\n")
+
+
+@on_a_server
+async def test_a_file_that_is_deleted_while_it_is_open_counts_until_it_is_closed(editor: Editor) -> None:
+    choice = "skills/workshop/choice.md"
+    await editor.open(choice)
+    await editor.open("workflows/workshop.md")
+    (editor.folder / choice).unlink()
+    assert not await editor.type("workflows/workshop.md", editor.text("workflows/workshop.md") + "\n")
+    editor.close(editor.uri(choice))
+    problems = await editor.heard(editor.uri("workflows/workshop.md"), lambda params: bool(params.diagnostics))
+    assert {problem.code for problem in problems} == {"unknown-phase"}
+
+
+@on_a_server
+async def test_a_folder_that_is_renamed_is_seen(editor: Editor, client: Client) -> None:
+    assert types.WORKSPACE_DID_CHANGE_WATCHED_FILES in client.registered
+    workflow = "workflows/workshop.md"
+    await editor.open(workflow)
+    (editor.folder / "skills/workshop").rename(editor.folder / "skills/studio")
+    change = types.FileEvent(editor.uri("skills/workshop"), types.FileChangeType.Deleted)
+    client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([change]))
+    problems = await editor.heard(editor.uri(workflow), lambda params: bool(params.diagnostics))
+    assert {problem.code for problem in problems} == {"unknown-phase"}
+
+
+@on_a_server
+async def test_a_file_on_the_disk_that_is_no_utf8_is_told_of(editor: Editor, client: Client) -> None:
+    (editor.folder / "roles/guide.md").write_bytes(b"---\nname: guide\n---\nCaf\xe9.\n")
+    await editor.open(IDEAS)
+    problems = await editor.heard(editor.uri("roles/guide.md"), lambda params: bool(params.diagnostics))
+    assert {problem.code for problem in problems} == {"encoding"}
+    assert problems[0].range.start.line == 3
+
+
+class Raw:
+    """A client that sends whatever it likes."""
+
+    def __init__(self, *command: str, cwd: Path | None = None) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command or SERVER, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=surroundings()
+        )
+
+    def send(self, body: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+
+    def say(self, method: str, params: object, id_: int | None = None) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        self.send(json.dumps(message if id_ is None else {**message, "id": id_}).encode())
+
+    def begin(self, folder: Path) -> None:
+        folders = [{"uri": folder.as_uri(), "name": "project"}]
+        self.say("initialize", {"processId": None, "capabilities": {}, "workspaceFolders": folders}, 1)
+        self.say("initialized", {})
+
+    def hear(self) -> dict[str, object]:
+        """The next message of the server."""
+        assert self.process.stdout is not None
+        length = 0
+        while (line := self.process.stdout.readline()).strip():
+            name, _, value = line.decode().partition(":")
+            length = int(value) if name == "Content-Length" else length
+        return dict(json.loads(self.process.stdout.read(length)))
+
+    def hear_until(self, method: str) -> dict[str, object]:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            message = self.hear()
+            if message.get("method") == method:
+                return message
+        raise TimeoutError(method)
+
+    def end(self) -> tuple[int, str, bytes]:
+        """Hang up; the exit code, and what was written to stderr and is left on stdout."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, err.decode(), out
+
+
+@pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", ', b"[1, 2]", b'"hello"', b'{"caf\xe9": 1}', b'{"id": 3}'])
+def test_what_is_no_message_is_told_of_and_left_out(tmp_path: Path, body: bytes) -> None:
+    shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
+    raw = Raw()
+    raw.begin(tmp_path / "project")
+    raw.send(body)
+    message = raw.hear_until("window/showMessage")
+    assert "could not read what the editor sent" in json.dumps(message)
+    raw.say("shutdown", None, 2)
+    raw.say("exit", None)
+    code, err, _ = raw.end()
+    assert code == 0
+    assert "Traceback" not in err
+
+
+def test_a_client_that_dies_takes_the_server_with_it(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
+    raw = Raw()
+    raw.begin(tmp_path / "project")
+    code, err, _ = raw.end()
+    assert code == 0
+    assert "Traceback" not in err
+
+
+def test_nothing_of_a_project_is_run_and_no_connection_is_opened(tmp_path: Path) -> None:
+    """The process ends with another exit code as soon as it tries to."""
+    project = tmp_path / "project"
+    shutil.copytree(EXAMPLES / "workshop", project)
+    (project / "config/models.yaml").write_text(
+        "providers: {mine: {kind: openai, base_url: 'http://example.org', key: HOME}}\ntiers: {fast: 'mine:x'}\n"
+    )
+    raw = Raw(sys.executable, "-c", GUARDED)
+    raw.begin(project)
+    raw.hear_until("textDocument/publishDiagnostics")
+    raw.say("shutdown", None, 2)
+    raw.say("exit", None)
+    assert raw.end()[0] == 0
+
+
+def test_what_is_printed_to_stdout_is_the_protocol_alone(tmp_path: Path) -> None:
+    raw = Raw(sys.executable, "-c", "import sys\nfrom skillrun.cli.main import main\nmain(['lsp'])\nprint('bye')")
+    raw.begin(tmp_path)
+    raw.say("shutdown", None, 2)
+    raw.say("exit", None)
+    code, _, out = raw.end()
+    assert code == 0
+    assert b"bye" not in out

@@ -1,0 +1,37 @@
+"""`skillrun lsp` as a command: what it says to who types it, and without its library."""
+
+import sys
+
+import pytest
+
+from tests.acceptance.conftest import Call
+
+pytestmark = pytest.mark.row("A5")
+
+
+def test_help_says_how_editors_start_it(skillrun: Call) -> None:
+    done = skillrun("lsp", "--help")
+    assert done.code == 0
+    assert "Editors start this themselves, without arguments" in " ".join(done.out.split())
+
+
+def test_who_types_it_is_told_that_an_editor_starts_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    done = skillrun("lsp")
+    assert done.code == 2
+    assert "an editor starts this" in done.err
+    assert done.out == ""
+
+
+def test_without_pygls_it_says_in_a_line_how_to_install_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("skillrun.editor", "pygls", "lsprotocol"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "lsprotocol", None)
+    done = skillrun("lsp")
+    assert done.code == 1
+    assert done.err == "error: the language server needs pygls\nhint: pip install 'skillrun[editor]'\n"
+
+
+def test_no_other_command_loads_it(process: Call) -> None:
+    code = "import sys; from skillrun.cli.main import main; main(['list']); print('pygls' in sys.modules)"
+    assert process(program=("-c", code)).out.split()[-1] == "False"
