@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,12 +62,14 @@ class Knowledge:
     workflows: dict[str, Workflow] = field(default_factory=dict)
     fronts: dict[str, Node] = field(default_factory=dict)
     indexed: frozenset[Thing] = frozenset()
+    _named: tuple[Mapping[Path, Sighted], dict[Thing, list[Mention]]] = ({}, {})  # of which files, and where
 
     def take(self, sightings: Iterable[Sightings]) -> None:
-        """Take over what a check has seen; what it has not seen of a file stays as it was."""
-        self.__dict__.pop("_mentions", None)
+        """Take over what a check has seen; what it has not seen of a file stays as it was.
+
+        May be called in another thread: who asks at that time is told what was known before.
+        """
         several = list(sightings)
-        self.indexed = frozenset(thing for seen in several for thing in seen.indexed)
         mentions: dict[Source, dict[Mention, None]] = defaultdict(dict)
         views: dict[Source, list[View]] = defaultdict(list)
         for seen in several:
@@ -76,12 +77,15 @@ class Knowledge:
                 mentions[source].update(places)
             for source, known in seen.views.items():
                 views[source] += known
+        files = dict(self.files)
         for source in {*mentions, *views}:
-            self.files[source.path] = Sighted(
+            files[source.path] = Sighted(
                 source,
                 tuple(sorted(mentions[source], key=lambda mention: mention.span.offset)),
                 tuple(sorted(views[source], key=lambda view: view.start)),
             )
+        self.indexed = frozenset(thing for seen in several for thing in seen.indexed)
+        self.files = files
 
     def sighted(self, path: Path) -> Sighted | None:
         """What has been seen of a file."""
@@ -89,15 +93,14 @@ class Knowledge:
 
     def mentions(self, thing: Thing) -> list[Mention]:
         """Every place that names a thing."""
-        return self._mentions.get(thing, [])
-
-    @cached_property
-    def _mentions(self) -> Mapping[Thing, list[Mention]]:
-        by_thing: dict[Thing, list[Mention]] = defaultdict(list)
-        for file in self.files.values():
-            for mention in file.mentions:
-                by_thing[mention.thing].append(mention)
-        return by_thing
+        files, by_thing = self._named
+        if files is not self.files:
+            files, by_thing = self.files, defaultdict(list)
+            for file in files.values():
+                for mention in file.mentions:
+                    by_thing[mention.thing].append(mention)
+            self._named = files, by_thing
+        return by_thing.get(thing, [])
 
     def front(self, home: str) -> Node | None:
         """The frontmatter of a file of the library that counts, or what a config file of the strongest root holds."""

@@ -45,7 +45,6 @@ class Workspace:
         self._opened = (-1, Library(search_path(project), read))  # after so many changes
         self._read = (-1, self._opened[1])
         self._knowledge = Knowledge(self._opened[1])
-        self._known: CheckedLibrary | None = None  # the check that it knows
 
     @property
     def library(self) -> Library:
@@ -58,10 +57,6 @@ class Workspace:
     @property
     def knowledge(self) -> Knowledge:
         """What is known of names: by the files as they are now, and by the newest check."""
-        checked = self.checked
-        if checked is not None and checked is not self._known:
-            self._known = checked
-            self._knowledge.take(part.sightings for part in checked.parts.values())
         self._knowledge.library = self.library
         return self._knowledge
 
@@ -116,6 +111,7 @@ class Workspace:
         library = self._newest()
         checked = self.checked = recheck(library, self.commands, self.checked, outdated)
         self.programs |= checked.programs
+        self._knowledge.take(part.sightings for part in checked.parts.values())
         problems: dict[Path, list[Problem]] = {}
         for problem in (*checked.problems, *self._cases.problems(checked.parts, library.unsaved)):
             problems.setdefault(self.path_of(problem.path), []).append(problem)

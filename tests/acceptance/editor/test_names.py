@@ -1,5 +1,7 @@
 """An editor completes, explains, finds and renames names while a file is being written, over the protocol."""
 
+from collections.abc import Sequence
+
 import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
@@ -66,8 +68,9 @@ async def test_a_name_leads_to_its_declaration_and_to_all_that_name_it(editor: E
     text, position = marked(editor.text(PHASE).replace("agent: [guide]", "agent: [gui¦de]"))
     await editor.open(PHASE, text)
     document = types.TextDocumentIdentifier(editor.uri(PHASE))
-    [role] = await editor.client.text_document_definition_async(types.DefinitionParams(document, position)) or []
-    assert role.uri == editor.uri("roles/guide.md")
+    roles = await editor.client.text_document_definition_async(types.DefinitionParams(document, position))
+    assert isinstance(roles, Sequence)
+    assert [role.uri for role in roles if isinstance(role, types.Location)] == [editor.uri("roles/guide.md")]
     context = types.ReferenceContext(include_declaration=True)
     places = await editor.client.text_document_references_async(types.ReferenceParams(context, document, position))
     lines = editor.text(PHASE).split("\n")

@@ -124,7 +124,7 @@ def problems_after(renaming: Renaming, desk: Desk, to: Path) -> list[str]:
 
 def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, tmp_path: Path) -> None:
     """Every declaration of every file, under a name with a `-` in it, which expressions write as `_`."""
-    renamed = []
+    renamed: list[str] = []
     files = [path for path in sorted(desk.folder.rglob("*.*")) if path.suffix in (".md", ".yaml")]
     for path in files:
         name = path.relative_to(desk.folder).as_posix()
