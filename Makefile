@@ -12,7 +12,7 @@ DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format docs bench chaos fuzz clean
+.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format docs vscode bench chaos fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -46,6 +46,9 @@ format: .venv/.installed-dev ## put the code into ruff's format, and mend what r
 
 docs: .venv/.installed-dev ## build the site of docs/ into .site/site; a link that leads nowhere fails
 	$(BIN)/python -m docsite
+
+vscode: ## build editors/vscode/skillrun.vsix, the extension for VS Code; needs Node 20 and npm
+	npm --prefix editors/vscode run vsix
 
 bench: .venv/.installed ## measure against the peers and print a table
 	$(BIN)/python -m bench

@@ -1,12 +1,13 @@
 """What is measured: each work, who does it, the figures it gives, and the targets that skillrun is held to."""
 
+import asyncio
 import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import cases, libraries, process
+from bench import cases, libraries, plans, process
 from bench.environment import program
 from bench.keystroke import FILES
 from bench.process import Subject
@@ -130,6 +131,16 @@ def hundred_cases(subject: Subject) -> dict[str, float]:
         return {"time": process.seconds_of([*subject.command], folder)}
 
 
+def report(subject: Subject) -> dict[str, float]:
+    """The report of a plan on the scripted model; a call more makes it larger by what it says and was asked."""
+    with process.scratch() as folder:
+        said = asyncio.run(plans.plan("complete", subject.seed, folder, embedded=False))
+        target = folder / "report.html"
+        command = [*subject.command, str(folder / "runs" / "run"), "--output", str(target)]
+        seconds = process.seconds_of(command, folder)
+        return {"calls": said["calls"], "time": seconds, "size": target.stat().st_size / 1e6}
+
+
 def save(subject: Subject) -> dict[str, float]:
     with process.scratch() as folder:
         return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
@@ -139,7 +150,8 @@ def keystroke(subject: Subject) -> dict[str, float]:
     return process.said_by([*subject.command, subject.variant])
 
 
-def records(subject: Subject) -> dict[str, float]:
+def said(subject: Subject) -> dict[str, float]:
+    """What a program of its own prints for a variant."""
     return process.said_by([*subject.command, subject.variant])
 
 
@@ -262,11 +274,32 @@ WORKS = (
         hundred_cases,
     ),
     Work(
+        "report",
+        "`skillrun report` on a plan in complete mode, with documents of 450 words",
+        (Subject(OURS, command("skillrun", "report").command),),
+        (Figure("calls", ""), Figure("time", "s", (Target(3),)), Figure("size", "MB", (Target(2),))),
+        report,
+    ),
+    Work(
         "dev",
         "a save in `skillrun dev`, 40 calls in the journal, nothing to ask",
         (SKILLRUN,),
         (Figure("time", "ms", (Target(200),)),),
         save,
+    ),
+    Work(
+        "save",
+        "from a save to the result that `skillrun dev` shows: a process, 40 calls in the journal, nothing to ask",
+        (
+            Subject("a chain of 40 calls", (sys.executable, "-m", "bench.saves"), "chain"),
+            Subject("`plan`, standard mode, 4 rounds", (sys.executable, "-m", "bench.saves"), "plan"),
+        ),
+        (
+            Figure("time", "ms", (Target(100, "a chain of 40 calls"),)),
+            Figure("processor", "ms of the processor's time"),
+        ),
+        said,
+        repetitions=3,
     ),
     Work(
         "keystroke",
@@ -287,7 +320,7 @@ WORKS = (
             Subject("pydantic models", (sys.executable, "-m", "bench.records"), "pydantic"),
         ),
         (Figure("loading", "ms of processor time"), Figure("a reply", "µs of processor time")),
-        records,
+        said,
     ),
     Work(
         "plan",

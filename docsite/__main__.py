@@ -24,7 +24,7 @@ def main() -> int:
     for page, address in foreign:
         print(f"error: {page} loads {address}", file=sys.stderr)
     if not foreign:
-        print(f"the site is in {site}: open index.html")
+        print(f"the site is in {site}: open index.html; its search wants a server: python3 -m http.server -d {site}")
     return 1 if foreign else 0
 
 

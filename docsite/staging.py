@@ -26,7 +26,7 @@ LEFT_OUT: Final = ("docs/judged/*/**", "docs/finished/*/**")
 """Plans, code and runs as they came: they are no pages. Those of them that a page leads to are files of the site."""
 DECISIONS: Final = "decisions/index.md"
 
-_FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w+) (?P<rest>\S.*)$")
+_FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w+)(?P<rest>.*)$")
 _LINK: Final = re.compile(r"(?P<before>\]\()(?P<path>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?P<after>\))")
 _CODE: Final = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
@@ -139,13 +139,17 @@ class _Page:
 
 
 def _fence(line: str) -> str:
-    """A line; of a fence, the file that it is becomes its title, and other words go."""
+    """A line; of a fence, the file that it is becomes its title, and other words go.
+
+    What a terminal shows gets no button that copies it: it would copy what is typed together with what is shown.
+    """
     match = _FENCE.match(line)
     if match is None:
         return line
     words = dict(word.partition("=")[::2] for word in match["rest"].split())
     title = words.get("file") or words.get("line")
-    return f"{match['indent']}{match['ticks']}{match['language']}" + (f' title="{title}"' if title else "") + "\n"
+    behind = f'{match["language"]} title="{title}"' if title else match["language"]
+    return f"{match['indent']}{match['ticks']}{' { .console .no-copy }' if behind == 'console' else behind}\n"
 
 
 def _matches(path: Path, pattern: str) -> bool:

@@ -14,9 +14,9 @@ UNTIL = 30.0  # seconds
 class Terminal:
     """A process in a terminal of its own."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, term: str = "xterm-256color") -> None:
         self.screen, inside = pty.openpty()
-        environ = {**os.environ, "TERM": "xterm-256color", "LINES": "40"}
+        environ = {**os.environ, "TERM": term, "LINES": "40"}
         command = [sys.executable, "-m", "skillrun", *arguments]
         self.process = subprocess.Popen(
             command, stdin=inside, stdout=inside, stderr=inside, env=environ, close_fds=True

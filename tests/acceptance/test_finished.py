@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_dev import told
+from tests.acceptance.dev.test_saves import told
 
 Call = Callable[..., Any]
 SHIPPED = Path(__file__).parents[2] / "docs" / "finished"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,3 +56,20 @@ def test_links_and_fences_are_those_of_the_site(tmp_path: Path) -> None:
     assert "(docs/" not in pages["index.md"].replace("`", "")
     assert "(files/config/skillrun.yaml.txt)" in pages["language.md"]
     assert '```markdown title="workflows/triage.md"' in pages["language.md"]
+    assert "``` { .console .no-copy }" in pages["tutorial.md"]
+
+
+def _in_menu(entries: list[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        for place in entry.values():
+            yield from _in_menu(place) if isinstance(place, list) else [place]
+
+
+def test_every_page_is_in_the_menu_or_below_one_that_is() -> None:
+    """Decisions have a page that lists them, and what was judged and finished one that leads to the rest."""
+    menu = set(_in_menu(tomllib.loads(staging.CONFIG.read_text(encoding="utf-8"))["project"]["nav"]))
+    listed = {
+        place for place in staging.pages().values() if place.partition("/")[0] in ("decisions", "judged", "finished")
+    }
+    assert sorted(set(staging.pages().values()) - menu - listed) == []
+    assert sorted(menu - set(staging.pages().values()) - {staging.DECISIONS}) == []

@@ -17,6 +17,8 @@ from skillrun.language.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS
 from skillrun.language.text.diagnostics import Problems, render_problem
 from skillrun.language.text.document import parse_document
 from skillrun.language.text.reading import read_source
+from skillrun.language.types.fields import KEYS as FIELD_KEYS
+from skillrun.language.types.fields import TYPES
 
 TOP = Path(__file__).parents[2]
 README, MANUAL = TOP / "README.md", TOP / "docs" / "language.md"
@@ -74,6 +76,28 @@ def test_the_manual_names_every_verb_key_filter_function_and_test() -> None:
     named = {*VERBS, *kinds, *keys, *fields, *SUMMARY_KEYS, *FILTERS, *FUNCTIONS, *CONTEXT_FUNCTIONS, *TESTS}
     assert sorted(named - code) == []
     assert re.findall(r"^### (.+)$", text, re.MULTILINE) == list(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_table_of_a_verb_has_its_keys_and_no_other(verb: str) -> None:
+    section = (
+        MANUAL.read_text(encoding="utf-8").partition(f"\n### {verb}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+    )
+    table = re.search(r"^\| key \| \|\n\| --- \| --- \|\n((?:\|.*\n)+)", section, re.MULTILINE)
+    if table is not None:
+        assert _first_cells(table[0]) == {verb, *VERBS[verb].keys}
+
+
+def test_the_tables_of_types_and_of_what_a_field_has_are_whole() -> None:
+    text = MANUAL.read_text(encoding="utf-8").partition("\n## Inputs, state and outputs\n")[2].partition("\n## ")[0]
+    types, head, keys = text.partition("| key of the long form | |")
+    assert _first_cells(types) == set(TYPES)
+    assert _first_cells(head + keys) == set(FIELD_KEYS)
+
+
+def _first_cells(text: str) -> set[str]:
+    """The words in inline code that begin the rows of a table."""
+    return _words([code for row in _rows(text) for code in row.split(" | ")[0].split("`")[1::2]])
 
 
 def test_the_manual_has_a_row_for_each_filter_and_function() -> None:

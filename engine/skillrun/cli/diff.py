@@ -10,8 +10,9 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completing, options
-from skillrun.cli.call_view import indented, name_of
+from skillrun.cli.call_view import name_of
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
+from skillrun.cli.difference_lines import cut_lines, field_lines
 from skillrun.cli.printing import Output
 from skillrun.cli.run_pairs import (
     ArtifactPair,
@@ -22,12 +23,9 @@ from skillrun.cli.run_pairs import (
     pairs_of_versions,
     used_by,
 )
-from skillrun.cli.words import counted, money, table, yaml_line
-from skillrun.dev.differences import FieldDifference, text_difference
+from skillrun.cli.words import counted, money, table
 from skillrun.language.text.diagnostics import UsageError
 
-MOST_LINES: Final = 40  # of one difference, where not all is wanted
-LONGEST: Final = 100  # characters of a value that is shown
 HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
 HELP: Final = """Show what differs between the calls and artifacts of RUN and of OTHER, another run.
 
@@ -103,7 +101,7 @@ class Compared:
                 if each.difference and not self.place.step:
                     yield ""
                     yield f"{each.name}:"
-                    yield from _cut(each.difference, full=full)
+                    yield from cut_lines(each.difference, full=full)
         elif differing:
             yield ""
             yield f"the differences of a phase: `skillrun diff {self.typed} {differing[0].either.phase}`"
@@ -142,29 +140,18 @@ class Compared:
         for title, difference in (("prompt", pair.prompt_difference), ("tools", pair.tools_difference)):
             if difference:
                 yield f"{title}:"
-                yield from _cut(difference, full=full)
+                yield from cut_lines(difference, full=full)
         if not pair.prompt_difference:
             yield "prompt: same"
         if pair.reply == "same":
             yield "reply: same"
         elif pair.reply_fields is not None:
             yield "reply:"
-            lines = [line for field in pair.reply_fields for line in self._of_field(field, full=full)]
-            yield from _cut(lines or ["the same values, written otherwise"], full=full)
+            lines = [line for field in pair.reply_fields for line in field_lines(field, full=full)]
+            yield from cut_lines(lines or ["the same values, written otherwise"], full=full)
         else:
             yield "reply:"
-            yield from _cut(pair.reply_difference, full=full)
-
-    def _of_field(self, field: FieldDifference, *, full: bool) -> Iterator[str]:
-        name = field.path or "(all of it)"
-        if not (field.in_before and field.in_after):
-            value = field.before if field.in_before else field.after
-            yield f"{'-' if field.in_before else '+'} {name}: {_glance(value, full=full)}"
-        elif isinstance(field.before, str) and isinstance(field.after, str) and "\n" in field.before + field.after:
-            yield f"{name}:"
-            yield from text_difference(field.before, field.after)
-        else:
-            yield f"{name}: {_glance(field.before, full=full)} → {_glance(field.after, full=full)}"
+            yield from cut_lines(pair.reply_difference, full=full)
 
 
 def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
@@ -270,15 +257,3 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
 
 def _change(before: str, after: str) -> str:
     return after if before == after else f"{before} → {after}"
-
-
-def _glance(value: Any, *, full: bool) -> str:
-    text = " ".join(yaml_line(value).split())
-    return text if full or len(text) <= LONGEST else f"{text[:LONGEST]}…"
-
-
-def _cut(lines: Sequence[str], *, full: bool) -> Iterator[str]:
-    several = lines if full else lines[:MOST_LINES]
-    yield from (line for text in several for line in indented(text))
-    if len(several) < len(lines):
-        yield f"  … {counted(len(lines) - len(several), 'more line')}"

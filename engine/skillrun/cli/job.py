@@ -42,9 +42,9 @@ class Job:
     json: bool
 
 
-def prepare(name: str, values: Mapping[str, Any], out: Output) -> Job:
-    """Check the workflow and what was typed; ends the command with every problem."""
-    loaded = load(name, out)
+def prepare(name: str, values: Mapping[str, Any], out: Output, loaded: Loaded | None = None) -> Job:
+    """Check the workflow, where that was not done, and what was typed; ends the command with every problem."""
+    loaded = loaded or load(name, out)
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
     typed = {
         field.name: _given(field, _value(values[parameter_name(field)]), out)

@@ -18,10 +18,13 @@ COMMANDS: Final = MappingProxyType(
         "runs": CommandEntry("skillrun.cli.runs:runs", "List the runs."),
         "show": CommandEntry("skillrun.cli.show:show", "One run at a glance.", "runs"),
         "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run.", "runs"),
+        "report": CommandEntry("skillrun.cli.report.command:report", "A run as one HTML file.", "runs"),
         "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one.", "runs"),
+        "answers": CommandEntry("skillrun.cli.answers:answers", "Answer what a run waits for.", "runs"),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
         "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
+        "skill": CommandEntry("skillrun.cli.skill:skill", "What an assistant has to know to write workflows."),
         "eject": CommandEntry(
             "skillrun.cli.eject:eject_command", "Copy a shipped file into the project, to change it."
         ),

@@ -78,3 +78,17 @@ def _are_known_by(name: str, items: Sequence[Any]) -> bool:
 
 def _key(item: Any) -> str:
     return json.dumps(item, sort_keys=True, default=str)
+
+
+def json_value(text: str) -> dict[str, Any] | list[Any] | None:
+    """The object or list that a text is, also in a fence; None where it is none."""
+    inside = text.strip()
+    if inside.startswith("```") and inside.endswith("```") and "\n" in inside:
+        inside = inside.partition("\n")[2].removesuffix("```")
+    if not inside.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        value = json.loads(inside)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None

@@ -1,18 +1,25 @@
-"""Which files changed on the search path, after they have settled. Knows nothing of runs."""
+"""Which files changed on the search path, after they have settled; and how the files in a run's folder stand."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from skillrun.language.library.listing import FOLDERS
+from skillrun.runtime.store.artifact_names import SUMMARIES
+from skillrun.runtime.store.state import STATE
 
-SETTLE: Final = 0.05  # seconds without another change; editors write a file in several steps
+AT_ONCE: Final = 0.005  # seconds without another change, for what is written in one go
+SETTLE: Final = 0.05  # the same for what is not whole yet: editors write a file in several steps
 _SUFFIXES: Final = (".md", ".yaml")
+
+Stamps = dict[str, tuple[int, int]]
+"""By name, when a file was changed and how large it is."""
 
 
 class Changes:
@@ -35,14 +42,44 @@ class Changes:
     async def take(self) -> set[Path]:
         """Wait for a change, and until changes stop coming; the files."""
         await self._any.wait()
-        while True:
-            self._any.clear()
-            try:
-                await asyncio.wait_for(self._any.wait(), SETTLE)
-            except TimeoutError:
-                break
+        while await self.more(AT_ONCE):
+            """Wait for the next pause."""
+        return self.taken()
+
+    def taken(self) -> set[Path]:
+        """The files that have changed by now."""
         paths, self._paths = self._paths, set()
+        self._any.clear()
         return paths
+
+    async def more(self, seconds: float) -> bool:
+        """Whether there is another change within so many seconds."""
+        self._any.clear()
+        try:
+            await asyncio.wait_for(self._any.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def put_back(self, paths: Iterable[Path]) -> None:
+        """Have files taken again, with those that have changed since."""
+        self._paths.update(paths)
+        self._any.set()
+
+
+def stamps(folder: Path) -> Stamps:
+    """When each file in a run's folder that a person may edit was changed last, and its size."""
+    found = {}
+    for top, folders, names in os.walk(folder):
+        inside = Path(top).relative_to(folder)
+        folders[:] = [name for name in folders if not name.startswith(".") and name != SUMMARIES]
+        for name in names:
+            if name.startswith(".") or name.endswith("~") or name == STATE:
+                continue
+            with contextlib.suppress(OSError):
+                status = (Path(top) / name).stat(follow_symlinks=False)
+                found[(inside / name).as_posix()] = (status.st_mtime_ns, status.st_size)
+    return found
 
 
 @contextlib.contextmanager

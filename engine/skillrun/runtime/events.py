@@ -130,12 +130,19 @@ class Said(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
-    """`computed`: the words are not the workflow's own, or not all of them."""
+    """`computed`: the words are not the workflow's own, or not all of them.
+
+    `fingerprint` is that of the answers' record, for who answers from outside; `may_skip`: each may be left open;
+    `enough`: the words that end the list.
+    """
 
     address: str
     phase: str
     questions: Sequence[Mapping[str, Any]]
     computed: bool = False
+    fingerprint: str = ""
+    may_skip: bool = False
+    enough: str = ""
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ class Scheduler:
                 continue
             if self.backs and name not in self.unfinished:
                 continue  # going back waits for what runs beside, and begins nothing
-            if all(before in self.done for before in use.after):
+            if self._is_wanted(name) and all(before in self.done for before in use.after):
                 self._open(name)
         if not self.running and self.later and not self.backs:
             name = next(iter(self.later))
@@ -179,6 +179,11 @@ class Scheduler:
     def _save(self) -> None:
         self.run_.state.phase = sorted(self.unfinished)
         self.run_.save()
+
+    def _is_wanted(self, name: str) -> bool:
+        """Whether the phase may begin in this evaluation; those of an inline workflow may."""
+        only = self.run_.session.only
+        return not only or self.run_.inline != "" or name in only
 
     def _parallel(self) -> bool:
         value = self.run_.program.workflow.parallel
@@ -266,6 +271,8 @@ class Scheduler:
         for phase in ended.values():
             return Outcome("waiting", reason, phase.next_step.then_resume(", ") if phase.next_step else RESUME_RUN)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
+        if missing and not any(map(self._is_wanted, missing)):
+            return Outcome("waiting", f"ended before `{missing[0]}`, as was wished", RESUME_RUN)
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
 

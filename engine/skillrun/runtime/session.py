@@ -97,6 +97,12 @@ async def run_again(session: Session, folder: RunFolder, journal: Journal, input
 
     The caller holds the lock and keeps the journal; a folder without a state is a new run.
     """
+    state, log = _from_the_start(session, folder, inputs)
+    return await _evaluated(session, folder, journal, state, log, resumed=True)
+
+
+def _from_the_start(session: Session, folder: RunFolder, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
+    """The state of a run that is evaluated from its first phase, with the end of its log."""
     fresh = initial_state(session, inputs)
     log: list[str] = []
     if folder.has_state:
@@ -105,7 +111,18 @@ async def run_again(session: Session, folder: RunFolder, journal: Journal, input
         if is_sealed(session.program, state, session.project):
             fresh.models = state.models
     fresh.going = {"again": "from the start"}
-    return await _evaluated(session, folder, journal, fresh, log[-100:], resumed=True)
+    return fresh, log[-100:]
+
+
+async def rehearse_again(session: Session, folder: RunFolder, inputs: Mapping[str, object]) -> Outcome:
+    """What `run_again` would do, in memory; also while a process has the run."""
+    files, journal = MemoryFiles(runs=session.runs), folder.journal_so_far()
+    folder.copy_files(files)
+    state, log = _from_the_start(session, folder, inputs)
+    state.budget = {}
+    run = _opened(session, RunStore(files, journal), journal, state, log)
+    await _pin(run)
+    return await run_workflow(run, resumed=True)
 
 
 async def rehearse(
@@ -195,7 +212,8 @@ async def _evaluated(
         for address, fingerprint in lost:
             await _tell_lost(run, address, fingerprint)
         await _pin(run)
-        return await _interruptible(run_workflow(run, resumed=resumed))
+        work = run_workflow(run, resumed=resumed)
+        return await (_interruptible(work) if session.minds_signals else work)
     finally:
         await _note_again(run)
         error = transcript.close()

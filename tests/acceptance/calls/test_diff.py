@@ -14,7 +14,7 @@ import pytest
 
 from tests.acceptance.calls.conftest import REPLIES, begin
 from tests.acceptance.conftest import Call, Done, Make
-from tests.acceptance.test_dev import told
+from tests.acceptance.dev.test_saves import told
 
 pytestmark = pytest.mark.row("A2")
 

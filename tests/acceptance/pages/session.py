@@ -33,7 +33,7 @@ BUG: Final = 3
 _VARIES: Final = (
     (re.compile(r"\b\d+\.\d s\b"), "… s"),
     (re.compile(r"\b[\d,]+ tokens in, [\d,]+ out\b"), "… tokens in, … out"),
-    (re.compile(r"\b\d+ files\b"), "… files"),
+    (re.compile(r"\b\d+ (files|KB)\b"), r"… \1"),
     (re.compile(r"\$0\.00\d+"), "$…"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)"), "…"),
 )

@@ -29,7 +29,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     fingerprint = request.fingerprint()
     phase.account.prompts.made += 1
     run.outermost.used[address] = fingerprint
-    from_journal = run.answers(address)
+    from_journal = not run.session.rerun.wants(address)
     known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:
         reply = Reply.from_dict(known)
@@ -42,7 +42,7 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     refused = run.refused.get(request.model)
     held = await run.limits.let_in(partial(_most, run, request))
     try:
-        run.asked.add(address)
+        run.session.rerun.asked.add(address)
         run.journal.check()
         attempts = OnRecord(phase, address, member, request, held, refused)
         try:
@@ -86,6 +86,7 @@ class OnRecord:
             raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
         run.limits.check_minutes()
         run.journal.check()
+        run.outermost.sends()
         attempt = {"attempt": number} if number > 1 else {}
         try:
             body = {**self.request.to_dict(), **self.phase.later(), **attempt}

@@ -42,6 +42,7 @@ from skillrun.runtime.questions.forms import (
     revised_answers,
     unchanged_answers,
 )
+from skillrun.runtime.questions.inbox import Inbox
 from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.journal_bodies import AnswerBody
 
@@ -109,11 +110,11 @@ async def put_questions(
         return _result(frame, known)
     if offered and not person.attended and not person.prepares(asking):
         return {"answers": []}
-    run.emit(Asked(where, frame.open.name, tuple(questions), computed))
+    run.emit(Asked(where, frame.open.name, tuple(questions), computed, fingerprint, form is not None, enough))
     asking, times = _kept_on_the_way(frame, asking, where, fingerprint)
     before = dict(asking.left.given)
     try:
-        given = await _given(frame, asking, form, leave=leave)
+        given = await _left_or_given(frame, asking, form, where, fingerprint, leave=leave)
     except PreparedUnfit as unfit:
         raise unfit_error(unfit) from None
     if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
@@ -209,6 +210,20 @@ def _timed(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
     own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
     time = times.get(str(at))
     return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
+
+
+async def _left_or_given(
+    frame: Frame, asking: Questions, form: str | None, where: str, fingerprint: str, *, leave: bool
+) -> GivenAnswers:
+    """The answers that somebody leaves in the run's inbox, also while they are asked for here; or else those given."""
+    inbox = Inbox(frame.run.store.files)
+    given = await inbox.unless_left(where, fingerprint, lambda: _given(frame, asking, form, leave=leave))
+    if given is not None:
+        return given
+    answers = inbox.answers(where, fingerprint, asking.questions)
+    frame.run.session.person.earlier(asking)
+    name = frame.run.store.ledger.name(form) if form is not None else None
+    return GivenAnswers(answers, form=form_state(frame.run, name, asking.questions) if name is not None else None)
 
 
 async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bool) -> GivenAnswers:

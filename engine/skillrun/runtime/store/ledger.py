@@ -64,10 +64,13 @@ class Ledger:
         """The one name of an artifact. Raises PathRefused when it would lie outside, or in a file of the engine's."""
         return artifact(name)
 
-    def text(self, name: str) -> str | None:
-        """The text of an artifact; None where there is none, or where it is refused, which is told."""
+    def text(self, name: str, number: int = 0) -> str | None:
+        """The text of an artifact, or with the number of a round that is over the one that it left.
+
+        None where there is none, or where it is refused, which is told.
+        """
         try:
-            content = content_of(self._files, artifact(name))
+            content = content_of(self._files, f"round-{number}/{artifact(name)}" if number else artifact(name))
         except PathRefused as error:
             self._refusals.refuse(error.message)
             return None

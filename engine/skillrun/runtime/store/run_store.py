@@ -21,6 +21,8 @@ from skillrun.runtime.store.summaries import InlineSummaries, Summaries, Summary
 from skillrun.tools.paths import PathRefused
 
 NOT_THERE: Final = "`skillrun runs` lists the runs"
+REPORT: Final = "report.html"
+"""Where people have the run told, if they want that."""
 
 
 class StateFile:
@@ -73,8 +75,8 @@ class RunStore:
         """The names of the files that a pattern matches, sorted: those of this evaluation and those of other people.
 
         Not the engine's own or another run's, and nothing that an earlier evaluation wrote and this one may or may not
-        write again. As in a shell, a wildcard stands for no dot that a name begins with: `._a.md` is an editor's or a
-        system's own.
+        write again; the report that a person has made only where it is named. As in a shell, a wildcard stands for no
+        dot that a name begins with: `._a.md` is an editor's or a system's own.
         """
         current = self._current()
         hidden = pattern.startswith(".") or "/." in pattern
@@ -83,7 +85,7 @@ class RunStore:
             for name in self.files.matching(pattern)
             if name != STATE and not name.startswith(".run/") and (name in current or not self.ledger.is_own(name))
             if hidden or not any(part.startswith(".") for part in name.split("/"))
-            if not self._is_of_another(name)
+            if not self._is_of_another(name) and (name != REPORT or name in current or pattern == REPORT)
         ]
 
     def content(self, name: str) -> bytes:

@@ -1,0 +1,127 @@
+"""`skillrun answers`: answers what a run waits for, from another terminal than the one that has it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from skillrun.cli import completing, options
+from skillrun.cli.answering import answer_here, leave, prepared_answers
+from skillrun.cli.here import project_here
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted, line_of
+from skillrun.language.text.diagnostics import SkillrunError, UsageError
+from skillrun.people.answers import choices_of, on_one_line
+from skillrun.people.person import has_terminal
+from skillrun.people.prepared import read_answers
+from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions, waiting_questions
+from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.run_store import run_argument
+
+PATIENCE: Final = 5.0  # seconds until a process that has the run has taken the answers
+BETWEEN: Final = 0.1
+HELP: Final = """Answer what RUN waits for: here, in the terminal, or with a file.
+
+A process that has the run, such as `skillrun dev`, goes on by itself; otherwise `skillrun resume RUN` does."""
+
+
+@click.command(help=HELP)
+@click.argument("run", shell_complete=completing.runs)
+@options.answers
+@options.runs_folder
+@click.option("--json", "json", is_flag=True, help="The questions that wait, as JSON; nothing is answered.")
+def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
+    out = Output(json)
+    with RunFolder(options.run_folder_of(run, runs)) as folder:
+        waiting = waiting_questions(folder.events())
+        if json:
+            out.data({"run": folder.name, "questions": [_data(each) for each in waiting]})
+            return 0
+        inbox = Inbox(folder.store().files)
+        left = [each for each in waiting if not inbox.has(each.where, each.fingerprint)]
+        if not left:
+            _refuse(folder, answered=bool(waiting))
+        given = asyncio.run(_answered(left, inbox, answers, out))
+        return _follow(folder, given, out) if given else 1
+
+
+def _refuse(folder: RunFolder, *, answered: bool) -> None:
+    """Raises SkillrunError: there is nothing to answer."""
+    typed = folder.called(project_here())
+    if answered:
+        way = f"`skillrun resume {typed}` goes on with them, where nothing has the run"
+        raise SkillrunError(f"what `{folder.name}` asks is answered already", way)
+    state = folder.state()
+    why = f": {state.reason}" if state.reason else ""
+    raise SkillrunError(
+        f"no question of `{folder.name}` waits (it is {state.status}{why})",
+        f"`skillrun show {typed}` tells where it stands",
+    )
+
+
+async def _answered(
+    left: list[WaitingQuestions], inbox: Inbox, file: Path | None, out: Output
+) -> list[WaitingQuestions]:
+    """Those that were answered, from the file or else by asking. Raises SkillrunError where nobody can be asked."""
+    if file is not None:
+        prepared = read_answers(file)
+        given = []
+        for waiting in left:
+            if (answers := prepared_answers(waiting, prepared)) is not None:
+                leave(waiting, answers, inbox)
+                given.append(waiting)
+        for name in prepared.unused():
+            out.note(f"warning: no question that waits has taken the prepared answer `{name}`")
+        if not given:
+            raise SkillrunError(f"{file} answers nothing that waits", f"it asks: {_told(left)}")
+        return given
+    if not has_terminal():
+        raise UsageError(
+            f"nobody can be asked here: {_told(left)}", "type it in a terminal, or give answers with `--answers FILE`"
+        )
+    return [waiting for waiting in left if await answer_here(waiting, inbox, out)]
+
+
+def _told(left: list[WaitingQuestions]) -> str:
+    """The questions as one line: their ids, and what may be answered."""
+    lines = []
+    for question in (question for waiting in left for question in waiting.questions):
+        choices = ", ".join(map(on_one_line, choices_of(question)))
+        lines.append(f"`{question['id']}`: {on_one_line(question.get('text', ''))}{f' ({choices})' if choices else ''}")
+    return "; ".join(lines)
+
+
+def _follow(folder: RunFolder, given: list[WaitingQuestions], out: Output) -> int:
+    """Say what becomes of the answers; what the run has taken is told by the run itself."""
+    typed = run_argument(folder.path, project_here())
+    if not folder.lease.is_held():
+        out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
+        out.line(f"next: `skillrun resume {typed}`")
+        return 0
+    places = {each.where for each in given}
+    until = time.monotonic() + PATIENCE
+    while len(taken := _taken(folder, places)) < len(places) and time.monotonic() < until:
+        time.sleep(BETWEEN)
+    for event in taken:
+        out.line(line_of({**event, "replayed": False}))
+    if len(taken) == len(places):
+        out.line("the run goes on")
+    elif folder.lease.is_held():
+        out.line("the process that has the run has not taken it up yet; it does as soon as it gets there")
+    else:
+        out.line(f"next: `skillrun resume {typed}`")
+    return 0
+
+
+def _taken(folder: RunFolder, places: set[str]) -> list[dict[str, Any]]:
+    """What the run has taken for answers at these places, where it has asked for none since."""
+    last = {event["address"]: event for event in folder.events() if event["event"] in ("Asked", "Answered")}
+    return [last[place] for place in sorted(places) if last[place]["event"] == "Answered"]
+
+
+def _data(waiting: WaitingQuestions) -> dict[str, Any]:
+    return {"address": waiting.where, "phase": waiting.phase, "questions": [dict(each) for each in waiting.questions]}

@@ -1,0 +1,103 @@
+"""`skillrun report`: a run as one HTML file that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from skillrun.cli import completing, options
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted
+
+BEGINS: Final = 2_000  # bytes in which a report says that it is one
+HELP: Final = """Make one HTML file of RUN: what it came to, questions and answers, calls over time, panels as
+conversations, scores, prompts and replies, what it used.
+
+The file is `report.html` in the folder of the run, or FILE. It loads nothing and runs nothing. A run that is going on,
+waits or was cut is told as far as it has come."""
+
+
+@click.command(help=HELP)
+@click.argument("run", shell_complete=completing.runs)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where it is written; an earlier report there is replaced, and nothing else.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
+@options.runs_folder
+@options.as_json
+def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
+    from skillrun.cli.report.material import material_of
+    from skillrun.cli.report.page import page_of
+    from skillrun.runtime.store.run_store import REPORT
+
+    out = Output(json)
+    folder = options.run_folder_of(run, runs)
+    target = output or folder / REPORT
+    replaced = _check_target(target)
+    material = material_of(folder)
+    for text in material.doubts:
+        out.note(f"warning: {text}")
+    page = page_of(material).encode("utf-8", "replace")
+    _write(target, page, shared=material.is_shared)
+    deliverable = material.deliverable.name if material.deliverable is not None else None
+    calls = sum(len(each.turns) for each in material.calls.conversations)
+    out.data(
+        {
+            "run": material.story["run"],
+            "status": material.story["status"],
+            "is_held": material.is_held,
+            "path": str(target),
+            "bytes": len(page),
+            "calls": calls,
+            "deliverable": deliverable,
+            "replaced": replaced,
+            "doubts": list(material.doubts),
+        }
+    )
+    out.line(f"{'replaced' if replaced else 'wrote'} {target}: {counted(calls, 'call')}, {len(page) / 1000:,.0f} KB")
+    if opens and click.launch(str(target)):
+        out.note(f"warning: no browser could be started; open {target} in one")
+    return 0
+
+
+def _check_target(target: Path) -> bool:
+    """Whether there is a report that will be replaced. Raises UsageError where there is something else."""
+    from skillrun.cli.report.page import GENERATOR
+    from skillrun.language.text.diagnostics import UsageError
+
+    try:
+        if not target.is_symlink() and target.is_file():
+            with target.open("rb") as file:
+                if f'content="{GENERATOR}"'.encode() in file.read(BEGINS):
+                    return True
+        if not os.path.lexists(target):
+            if target.parent.is_dir():
+                return False
+            raise UsageError(f"there is no folder {target.parent}", "make it, or name another FILE")
+    except PermissionError as error:
+        raise UsageError(f"{target} cannot be read: {error.strerror}", "another place: `--output FILE`") from error
+    raise UsageError(f"{target} is there, and no report", "it is left alone; another place: `--output FILE`")
+
+
+def _write(target: Path, page: bytes, *, shared: bool) -> None:
+    """Write the file whole or not at all; for its owner alone, as the run's are, unless the run is shared."""
+    descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(page)
+        if shared:
+            mask: Any = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o644 & ~mask)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,186 @@
+"""The keys of `dev`, in a terminal of its own: what each does, and that the terminal is as it was behind it."""
+
+import os
+import signal
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Make
+from tests.acceptance.dev.conftest import SCRIPT, edit
+from tests.acceptance.dev.test_control import priced, scored
+from tests.acceptance.terminal import Terminal
+from tests.servers.wire import serve
+
+pytestmark = pytest.mark.row("A1")
+
+SEQUENCE = "\x1b"
+
+
+class Keyed(Terminal):
+    """`dev` in a terminal; what was seen before is not looked at again."""
+
+    def __init__(self, *arguments: str, term: str = "xterm-256color") -> None:
+        super().__init__("dev", *arguments, term=term)
+
+    def next(self, pattern: str) -> str:
+        seen = self.until(pattern)
+        self.seen = ""
+        return seen
+
+    def press(self, key: str, pattern: str) -> str:
+        self.seen = ""
+        self.type(key)
+        return self.next(pattern)
+
+    def reads_lines(self) -> bool:
+        """Whether the terminal is as a shell wants it: whole lines, shown as they are typed."""
+        flags = termios.tcgetattr(self.screen)[3]
+        return bool(flags & termios.ICANON and flags & termios.ECHO)
+
+
+@pytest.fixture
+def folder(project: Make) -> Path:
+    folder = project("pair")
+    (folder / "script.yaml").write_text(SCRIPT.replace("delay: 2", "delay: 0.4"))
+    return folder
+
+
+@pytest.fixture
+def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
+    """`dev` whose first turn has ended at a question."""
+    script = folder / "editor.sh"
+    script.write_text('#!/bin/sh\necho "by hand" >> "$1"\n')
+    script.chmod(0o700)
+    monkeypatch.setenv("EDITOR", str(script))
+    monkeypatch.delenv("VISUAL", raising=False)
+    terminal = Keyed("pair", "tea", "--script", "script.yaml")
+    terminal.next("waits for answers · ")
+    yield terminal
+    if terminal.process.poll() is None:
+        terminal.process.kill()
+        terminal.end()
+
+
+def test_the_foot_names_the_keys_that_do_something_now(dev: Keyed) -> None:
+    assert not dev.reads_lines()
+    seen = dev.press("?", r"keys: .*quit")
+    for name in ("s step again (right/draft)", "p phase again (right)", "a answer", "e edit (right.md)", "space pause"):
+        assert name in seen
+    assert "d difference" not in seen
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -> None:
+    seen = dev.press("s", "1 reused, 1 asked, 1 artifact changed")
+    assert "again: right/draft" in seen
+    assert "score: 4 → 5" in seen
+    assert "score: 4 → 5" in dev.press("d", "remark: good → better")
+    assert "again: right\r\n" in dev.press("p", "1 reused, 1 asked, 0 artifacts changed")
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Path) -> None:
+    assert "Which one?" in dev.press("a", "2\\) right")
+    dev.type(f"{SEQUENCE}[B\r")
+    assert "choice: wrote choice.md" in dev.next("2 reused, 0 asked, 1 artifact changed")
+    assert (folder / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
+    dev.press("?", r"keys: .*quit")
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_a_question_that_is_left_open_still_waits(dev: Keyed) -> None:
+    dev.press("a", "2\\) right")
+    assert "left open: 1 question of choice" in dev.press("\x03", "waits for answers · ")
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> None:
+    seen = dev.press("e", "2 reused, 0 asked, 1 artifact changed")
+    assert ("edited: right.md" in seen, "+by hand" in seen) == (True, True)
+    assert (folder / "runs" / "dev-pair" / "right.md").read_text() == "Score 4: good\nby hand\n"
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_while_it_is_paused_nothing_is_asked(dev: Keyed, folder: Path) -> None:
+    dev.press(" ", "paused: nothing new is asked")
+    edit(folder / "skills" / "pair" / "right.md", "Write the right", "Kindly write the right")
+    assert "asks 1 call, " in dev.next("asks 1 call, ")
+    time.sleep(0.5)
+    assert "1 asked" in dev.press(" ", "1 reused, 1 asked")
+    dev.type("q")
+    assert dev.end() == 0
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_above_the_limit_a_yes_is_waited_for(folder: Path) -> None:
+    with serve(scored) as wire:
+        priced(folder, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
+        dev = Keyed("pair", "tea", "--ask-above", "0.01")
+        dev.next("y asks it; another save asks what is then to be asked")
+        dev.next("waits for a yes to 2 calls · y ask")
+        time.sleep(0.3)
+        assert wire.asked == []
+        edit(folder / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
+        dev.next("saved: left.md")
+        dev.next("y asks it; another save")
+        dev.next("waits for a yes to 2 calls · y ask")
+        dev.press("y", "0 reused, 2 asked")
+        assert len(wire.asked) == 2
+        dev.type("q")
+        assert dev.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_as_it_was_whatever_ends_it(dev: Keyed, number: signal.Signals) -> None:
+    assert not dev.reads_lines()
+    dev.process.send_signal(number)
+    assert dev.process.wait(20) == 130
+    assert dev.reads_lines()
+    dev.end()
+
+
+def test_while_it_is_stopped_the_terminal_is_as_it_was(dev: Keyed) -> None:
+    dev.process.send_signal(signal.SIGTSTP)
+    os.waitid(os.P_PID, dev.process.pid, os.WSTOPPED)
+    assert dev.reads_lines()
+    dev.process.send_signal(signal.SIGCONT)
+    dev.press("?", r"keys: .*quit")
+    assert not dev.reads_lines()
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path) -> None:
+    (folder / "runs" / "dev-pair" / ".run" / "lock").unlink()
+    assert "was removed or exchanged" in dev.press("s", "was removed or exchanged")
+    assert dev.process.wait(20) == 1
+    assert dev.reads_lines()
+    dev.end()
+
+
+def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    dev = Keyed("pair", "tea", "--script", "script.yaml")
+    seen = dev.next("waits for answers · .*quit")
+    assert "\x1b[2m" not in seen
+    assert "\x1b[2K" in seen
+    dev.type("q")
+    assert dev.end() == 0
+
+
+def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
+    dev = Keyed("pair", "tea", "--script", "script.yaml", term="dumb")
+    seen = dev.next("watching; Ctrl-C ends; keys: .*quit")
+    assert "\x1b" not in seen
+    assert "again: right\r\n" in dev.press("p", "1 reused, 1 asked")
+    dev.type("q")
+    assert dev.end() == 0

@@ -1,0 +1,435 @@
+"""`skillrun report`: what the file has, in which order, where it is written, what it says of a run that is not over."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import stat
+from collections.abc import Callable
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.tools.tree import Tree
+
+Call = Callable[..., Any]
+SCRIPTED: Final = ("--model", "scripted:default")
+FINISHED: Final = Path(__file__).parents[2] / "docs" / "finished"
+
+pytestmark = pytest.mark.row("A6")
+
+
+class Page(HTMLParser):
+    """A report taken apart: its sections in their order, the places in it, and its text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.source = path.read_text(encoding="utf-8")
+        self.places: list[str] = []
+        self.sections: list[str] = []
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.headings: list[int] = []
+        self.text = ""
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.add(tag)
+        if given.get("id"):
+            self.places.append(str(given["id"]))
+            self.sections += [str(given["id"])] if tag == "section" else []
+        if given.get("href"):
+            self.links.append(str(given["href"]))
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def says(self, words: str) -> bool:
+        return " ".join(words.split()) in " ".join(self.text.split())
+
+
+def page_of(skillrun: Call, run: str, *more: str) -> Page:
+    done = skillrun("report", run, "--json", *more)
+    assert done.code == 0, done.err
+    return Page(Path(done.json["path"]))
+
+
+@pytest.fixture
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "finished"
+    shutil.copytree(FINISHED, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def visited(project: Call, skillrun: Call) -> Path:
+    """A completed run of `visit`, in its second round."""
+    folder: Path = project("visit")
+    (folder / "answers.yaml").write_text("where: the lake\n")
+    assert skillrun("visit", "--answers", "answers.yaml", *SCRIPTED).code == 0
+    return folder
+
+
+def written(project: Call, files: dict[str, str]) -> Path:
+    folder: Path = project()
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def small(steps: str, prompts: str, workflow: str = "") -> dict[str, str]:
+    """A workflow `w` of one phase."""
+    return {
+        "workflows/w.md": f"---\nname: w\ninputs: {{request: string, repo?: path}}\n{workflow}phases:\n  one:\n---\n",
+        "skills/w/one.md": f"---\nkind: phase\nsteps:\n{steps}---\n{prompts}",
+        "roles/a.md": "---\nname: a\ntools: [Read]\n---\nYou write.\n",
+        "roles/b.md": "---\nname: b\n---\nYou write.\n",
+    }
+
+
+# what it has
+
+
+def test_the_report_of_a_plan_begins_with_the_plan_and_has_all_the_rest(finished: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "reminders")
+    sections = ["result", "documents", "questions", "timeline", "cost", "scores", "phases", "about", "texts"]
+    assert page.sections[: len(sections) - 3] == sections[:-3]
+    assert [place for place in page.sections if place in sections] == sections
+    first = page.source[page.source.index('id="result"') :]
+    assert re.search(r"<h2[^>]*>plan\.md</h2>", first)
+    assert first.index("The notes are a table outside") < first.index("spec.md")
+    assert page.says("taken by default, nobody was asked")
+    assert page.says("mean 17.33")
+    assert page.says("34")
+    assert page.says("420,152")
+
+
+def test_every_link_inside_leads_to_a_place_that_is_there_once(finished: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "reminders")
+    inside = {link.removeprefix("#") for link in page.links if link.startswith("#")}
+    assert inside <= set(page.places)
+    assert len(set(page.places)) == len(page.places)
+    assert len(inside) > 50
+
+
+def test_headings_skip_no_level(finished: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "reminders")
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+
+
+def test_it_runs_nothing_loads_nothing_and_says_so_in_a_policy(finished: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "reminders")
+    assert not {"script", "img", "iframe", "link", "object", "embed", "form", "base"} & page.tags
+    assert " style=" not in page.source
+    (style,) = re.findall(r"<style>(.*?)</style>", page.source, re.DOTALL)
+    assert "url(" not in style
+    assert "@import" not in style
+    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page.source
+    assert '<meta name="referrer" content="no-referrer">' in page.source
+
+
+def test_what_was_sent_several_times_stands_once(finished: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "reminders")
+    assert page.source.count("You are one of several people who plan a change") == 1
+    assert page.source.count("# The code that the research names") == 1
+    assert len(page.source) < 1_000_000
+
+
+def test_a_panel_is_a_conversation_with_its_prompts_by_parts(finished: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "reminders")
+    start = page.source.index('aria-label="architecture: proposals"')
+    panel = page.source[start : page.source.index("</section>", start)]
+    order = ["software-architect:minimal", "software-architect:clean", "software-architect:pragmatic", "chair"]
+    places = [panel.index(f'<span class="who">{member}</span>') for member in order]
+    assert places == sorted(places)
+    assert panel.index("synthesis") > places[2]
+    for part in ("preamble", "request", "The code", "task", "role"):
+        assert re.search(rf">{part}[ <]", panel)
+
+
+def test_rounds_are_told_apart_and_compared(visited: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "visit")
+    assert page.says("plan, round 2")
+    assert page.says("went back")
+    assert "rounds" in page.sections
+    (name,) = re.findall(r'<span class="name">([^<]+)</span> <span class="aside">round 1 to now', page.source)
+    assert name == "visit.md"
+    assert '<span class="more">' in page.source
+
+
+def test_documents_that_are_outputs_of_the_workflow_come_first_in_their_order(project: Call, skillrun: Call) -> None:
+    steps = "".join(f"  - {{id: {name}, agent: a, writes: {name}.md}}\n" for name in ("one", "two", "three"))
+    prompts = "## one\nOne.\n\n## two\nTwo.\n\n## three\nThree.\n"
+    outputs = "outputs:\n" + "".join(
+        f"  {name}: \"{{{{ phases.one.artifacts['{name}.md'] }}}}\"\n" for name in ("two", "one")
+    )
+    written(project, small(steps, prompts, outputs))
+    assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 0
+    done = skillrun("report", "it", "--json").json
+    assert done["deliverable"] == "two.md"
+    source = Path(done["path"]).read_text()
+    order = [source.index(f">{name}.md</") for name in ("two", "one", "three")]
+    assert order == sorted(order)
+    assert "What the workflow hands over." in source
+
+
+def test_without_such_an_output_it_begins_with_what_was_written_last(visited: Path, skillrun: Call) -> None:
+    page = page_of(skillrun, "visit")
+    assert page.sections[0] == "result"
+    assert page.says("What the run has written last.")
+
+
+# what it is safe from
+
+
+HOSTILE: Final = """# <script>alert(1)</script>
+
+<img src=x onerror=alert(1)> [one](javascript:alert(1)) [two](data:text/html,x) ![three](https://evil.example/a.png)
+<javascript:alert(1)> [four][ref] </script></style></pre></details><svg onload=alert(1)> \u202edesrever\u202c
+
+[ref]: javascript:alert(1)
+
+```"><script>alert(2)</script>
+{{ 7 * 7 }}
+```
+[good](https://example.org/a?b=c) [mail](mailto:ada@example.org) [there](w.md)
+"""
+
+
+def test_what_a_model_writes_stays_text(project: Call, skillrun: Call) -> None:
+    steps = (
+        "  - {id: draft, agent: a, writes: w.md}\n  - {id: seen, agent: b, output: {note: string}}\n"
+        "  - {ask: '{{ seen.data.note }}', id: sure, default: yes}\n"
+    )
+    folder = written(project, small(steps, "## draft\nWrite.\n\n## seen\nSay.\n"))
+    calls = [{"id": "1", "name": "<b>Read", "arguments": {"<i>": "</code><script>alert(3)</script>"}}]
+    rules = [
+        {"address": "*/draft/*/1.1", "calls": calls},
+        {"address": "*/draft/*", "text": HOSTILE},
+        {"address": "*/seen/*", "data": {"note": HOSTILE}},
+    ]
+    (folder / "script.yaml").write_text(json.dumps(rules))
+    arguments = ("--script", "script.yaml", "--name", "it", "--unattended", *SCRIPTED)
+    assert skillrun("w", HOSTILE, *arguments).code == 0
+    page = page_of(skillrun, "it")
+    assert not {"script", "img", "i"} & page.tags
+    assert page.source.count("<style>") == 1
+    outside = {link for link in page.links if not link.startswith("#")}
+    assert outside == {"https://example.org/a?b=c", "mailto:ada@example.org"}
+    assert 'rel="noopener noreferrer"' in page.source
+    assert not re.search(r"<[^>]*\son\w+\s*=", page.source)
+    assert "\u202e" not in page.source
+    assert page.says("<img src=x onerror=alert(1)>")
+    assert page.says("{{ 7 * 7 }}")
+    assert page.says("[image: three https://evil.example/a.png]")
+
+
+def test_what_was_withheld_stays_withheld(project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(
+        project, small("  - {id: draft, agent: a}\n", "## draft\nWrite.\n", 'repository: "{{ inputs.repo }}"\n')
+    )
+    (folder / "code").mkdir()
+    (folder / "code" / ".env").write_text("TOKEN=very-secret-thing\n")
+    calls = [{"id": "1", "name": "Read", "arguments": {"path": ".env"}}]
+    (folder / "script.yaml").write_text(
+        json.dumps([{"address": "*/1.1", "calls": calls}, {"address": "*", "text": "done"}])
+    )
+    assert skillrun("w", "Do", "--repo", "code", "--script", "script.yaml", "--name", "it", *SCRIPTED).code == 0
+    page = page_of(skillrun, "it")
+    assert page.says("withheld")
+    assert "very-secret-thing" not in page.source
+
+
+# how large it is
+
+
+def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larger_is_cut_and_says_so(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = "".join(f"  - {{id: s{number}, agent: a}}\n" for number in range(24))
+    prompts = "".join(f"## s{number}\nSay.\n\n" for number in range(24))
+    folder = written(project, small(steps, prompts, 'repository: "{{ inputs.repo }}"\n'))
+    (folder / "code").mkdir()
+    rules: list[dict[str, Any]] = []
+    for number in range(24):
+        text = "".join(f"line {line} of {number} <&>\n" for line in range(6_000))
+        (folder / "code" / f"f{number}.txt").write_text(text)
+        reads = [{"path": f"f{number}.txt", "offset": offset, "limit": 2000} for offset in (1, 2001, 4001)]
+        calls = [{"id": f"c{at}", "name": "Read", "arguments": read} for at, read in enumerate(reads)]
+        rules.append({"address": f"*/s{number}/*/1.1", "calls": calls})
+    rules.append({"address": "*", "text": "read"})
+    (folder / "script.yaml").write_text(json.dumps(rules))
+    assert skillrun("w", "Do", "--repo", "code", "--script", "script.yaml", "--name", "it", *SCRIPTED).code == 0
+    done = skillrun("report", "it", "--json").json
+    assert done["calls"] == 48
+    assert 1_000_000 < done["bytes"] <= 2_000_000
+    monkeypatch.setattr("skillrun.cli.report.page.LARGEST", 500_000)
+    done = skillrun("report", "it", "--json").json
+    assert done["bytes"] <= 500_000
+    page = Page(Path(done["path"]))
+    assert page.says("So that it is not too large, prompts and what tools gave are cut to")
+    assert re.search(r"… [\d,]+ more characters", page.source)
+
+
+# where it is written
+
+
+def test_it_is_written_into_the_folder_of_the_run_for_its_owner_alone(visited: Path, skillrun: Call) -> None:
+    done = skillrun("report", "visit")
+    assert done.code == 0
+    path = visited / "runs" / "visit" / "report.html"
+    assert f"wrote {path}: 4 calls, " in done.out
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert f"replaced {path}" in skillrun("report", "visit").out
+    assert [file.name for file in path.parent.iterdir() if file.name.startswith(".report")] == []
+
+
+def test_the_report_of_a_shared_run_can_be_read_by_others(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    assert skillrun("greeting", "Ada", "--name", "it", "--share", *SCRIPTED).code == 0
+    path = Path(skillrun("report", "it", "--json").json["path"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_is_no_report_is_left_alone(visited: Path, skillrun: Call) -> None:
+    mine = visited / "mine.html"
+    mine.write_text("<p>mine</p>")
+    done = skillrun("report", "visit", "--output", "mine.html")
+    assert done.code == 2
+    assert "mine.html is there, and no report" in done.err
+    assert mine.read_text() == "<p>mine</p>"
+    link = visited / "link.html"
+    assert skillrun("report", "visit", "--output", "other.html").code == 0
+    link.symlink_to(visited / "other.html")
+    assert skillrun("report", "visit", "--output", "link.html").code == 2
+    assert link.is_symlink()
+
+
+def test_a_folder_that_is_not_there_and_a_run_that_is_not_there_are_told(visited: Path, skillrun: Call) -> None:
+    done = skillrun("report", "visit", "--output", "no/where.html")
+    assert (done.code, "there is no folder no" in done.err) == (2, True)
+    done = skillrun("report", "visitt")
+    assert (done.code, "visit" in done.err) == (2, True)
+
+
+def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) -> None:
+    run = visited / "runs" / "visit"
+
+    def files() -> dict[str, bytes]:
+        paths = (path for path in run.rglob("*") if path.is_file())
+        return {str(path): path.read_bytes() for path in paths if path.name != "report.html"}
+
+    before = files()
+    assert skillrun("report", "visit").code == 0
+    assert files() == before
+    assert skillrun("resume", "visit").code == 0
+
+
+def test_a_run_that_goes_on_does_not_read_its_own_report(project: Call, skillrun: Call) -> None:
+    steps = (
+        "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
+        "  - {id: there, read: '*'}\n  - {id: named, read: report.html}\n"
+    )
+    outputs = "outputs: {there: '{{ there.files }}', named: '{{ named.files }}'}\n"
+    files = small(steps + "", "## draft\nWrite.\n")
+    files["skills/w/one.md"] = files["skills/w/one.md"].replace("---\n## draft", f"{outputs}---\n## draft")
+    folder = written(project, {**files, "answers.yaml": "sure: yes\n"})
+    assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
+    assert skillrun("report", "it").code == 0
+    done = skillrun("resume", "it", "--answers", str(folder / "answers.yaml"), "--json")
+    assert done.code == 0, done.err
+    (phase,) = done.json["phases"]
+    assert phase["outputs"] == {"there": ["w.md"], "named": ["report.html"]}
+
+
+# runs that are not over, or not whole
+
+
+def test_a_run_that_waits_begins_with_what_is_asked(project: Call, skillrun: Call) -> None:
+    steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?, choices: [certainly, hardly]}\n"
+    written(project, small(steps, "## draft\nWrite.\n"))
+    assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
+    page = page_of(skillrun, "it")
+    assert page.sections[:2] == ["questions", "result"]
+    assert page.says("This run waits for a person: 1 question, below.")
+    assert page.says("skillrun resume it goes on.")
+    assert page.says("Is it sure?")
+
+
+def test_a_run_that_is_going_on_shows_what_there_is_and_says_so(project: Call, skillrun: Call) -> None:
+    steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
+    written(project, small(steps, "## draft\nWrite.\n"))
+    assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
+    with FolderLease(Tree(Path("runs/it"))).hold():
+        done = skillrun("report", "it", "--json")
+    assert done.code == 0
+    assert done.json["is_held"]
+    page = Page(Path(done.json["path"]))
+    assert page.says("This run is going on. What stands here is what there was on")
+    assert page.says("going on")
+    assert page.says("1 call")
+
+
+def test_a_run_that_was_cut_off_says_so(visited: Path, skillrun: Call) -> None:
+    state = visited / "runs" / "visit" / "state.md"
+    state.write_text(re.sub(r"(?m)^status: .*$", "status: running", state.read_text()))
+    page = page_of(skillrun, "visit")
+    assert page.says("This run was interrupted. What stands here is what there was; skillrun resume visit goes on.")
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "newer"])
+def test_a_run_whose_journal_cannot_be_read_is_told_by_its_files(damage: str, visited: Path, skillrun: Call) -> None:
+    journal = visited / "runs" / "visit" / ".run" / "journal.db"
+    if damage == "gone":
+        shutil.rmtree(journal.parent)
+    elif damage == "cut":
+        journal.write_bytes(journal.read_bytes()[:2_000])
+    else:
+        import sqlite3
+
+        database = sqlite3.connect(journal)
+        database.execute("PRAGMA user_version = 99")
+        database.commit()
+        database.close()
+    done = skillrun("report", "visit", "--json")
+    assert done.code == 0
+    assert "its prompts and replies cannot be shown: " in done.err
+    if damage == "newer":
+        assert "this skillrun reads version" in done.err
+        assert "Upgrade skillrun" in done.err
+    page = Page(Path(done.json["path"]))
+    assert page.says("its prompts and replies cannot be shown: ")
+    assert page.sections[0] == "result"
+
+
+def test_a_run_of_a_newer_skillrun_is_refused_with_a_clear_word(visited: Path, skillrun: Call) -> None:
+    state = visited / "runs" / "visit" / "state.md"
+    state.write_text(state.read_text().replace("schema_version: 2", "schema_version: 3"))
+    done = skillrun("report", "visit")
+    assert done.code == 1
+    assert "has the schema version 3; this skillrun knows 2" in done.err
+    assert "use the skillrun that wrote it" in done.err
+    assert not (visited / "runs" / "visit" / "report.html").exists()
+
+
+def test_a_run_that_failed_says_why(project: Call, skillrun: Call) -> None:
+    written(project, small("  - {stop: failed, reason: no <b>bread</b>}\n", ""))
+    assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 1
+    page = page_of(skillrun, "it")
+    assert page.says("This run has failed: no <b>bread</b>. skillrun resume it tries again what failed.")
+    assert "result" not in page.sections

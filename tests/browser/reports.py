@@ -1,0 +1,130 @@
+"""Runs of each family of workflows, on the scripted model, and one whose texts are hostile; and the reports of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+FINISHED: Final = Path(__file__).parents[2] / "docs" / "finished"
+SCRIPTED: Final = ("--model", "scripted:default")
+NOISE: Final = ("--unattended", "--model", "scripted:noise-1")
+RUNS: Final[Mapping[str, Sequence[str]]] = {
+    "two-rounds": ("plan", "Add reminders to the shelf", "--mode", "complete", *NOISE),
+    "waiting": ("refine", "A box of seeds that neighbours share", "--no-reports", *SCRIPTED),
+    "deliberation": ("design-session", "Which store keeps the loans?", "--unattended", *SCRIPTED),
+    "issue": ("plan-issue", "The lock leaks", "--unattended", *SCRIPTED),
+    "brainstorm": ("brainstorm", "A box of seeds", *SCRIPTED),
+    "several-plans": ("implementation-plan", "Add reminders", "--planning-mode", "multi-model-deep", *NOISE),
+}
+"""What is typed for a run, by its name; the finished run of the documentation and the hostile one come beside them."""
+HOSTILE: Final = """# <script>document.title = 'taken'</script>
+
+<img src="https://evil.example/a.png" onerror="document.title = 'taken'"> <svg onload="document.title = 'taken'">
+[one](javascript:document.title='taken') [two](data:text/html,<script>1</script>) ![three](https://evil.example/b.png)
+<javascript:document.title='taken'> [four][ref] </script></style></pre></details></main></body>
+<style>* { display: none }</style> <iframe src="https://evil.example/"></iframe> <meta http-equiv="refresh" content="0">
+<link rel="stylesheet" href="https://evil.example/c.css"> \u202edesrever\u202c \u2066isolated\u2069
+
+[ref]: javascript:document.title='taken'
+
+```"><script>document.title = 'taken'</script>
+code </code></pre><script>document.title = 'taken'</script>
+```
+
+| a | <b onmouseover="document.title = 'taken'">b</b> |
+|---|--:|
+| {{ 7 * 7 }} | {% include "/etc/passwd" %} |
+"""
+TYPED: Final[Mapping[str, Sequence[str]]] = {
+    **RUNS,
+    "hostile": ("w", HOSTILE, "--unattended", "--script", "script.yaml", *SCRIPTED),
+}
+WORKFLOW: Final = """---
+name: w
+inputs: {request: string}
+phases:
+  talk:
+---
+"""
+PHASE: Final = """---
+kind: phase
+steps:
+  - {id: panel, agent: [a, b]}
+  - {id: scored, agent: [a, b], output: {note: string, score: integer 0..20}}
+  - {id: draft, agent: a, writes: w.md}
+  - set: {note: "{{ scored.data | map(attribute='note') | join(' ') }}"}
+  - {id: sure, ask: "{{ note }}", choices: ["{{ note }}", other], default: other}
+outputs: {note: "{{ note }}"}
+---
+## panel
+Talk.
+
+## scored
+Score.
+
+## draft
+Write.
+"""
+
+
+class Reports:
+    """The reports in a project of their own, each with its run made when it is wanted first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, Path] = {}
+        shutil.copytree(FINISHED, folder)
+        (folder / "runs" / "reminders" / ".run").chmod(0o755)  # as in a clone
+        _hostile_project(folder)
+
+    def __getitem__(self, name: str) -> Path:
+        if name not in self._made:
+            arguments = TYPED.get(name)
+            if arguments is not None:
+                code, _, err = self._skillrun(*arguments, "--name", name)
+                assert code in (0, 75), err
+            code, out, err = self._skillrun("report", name, "--json")
+            assert code == 0, err
+            self._made[name] = Path(json.loads(out)["path"])
+        return self._made[name]
+
+    def _skillrun(self, *arguments: str) -> tuple[int, str, str]:
+        """In a process of its own: the browser's event loop has this one."""
+        home = self._folder.parent / "home"
+        environment = {"PATH": os.environ["PATH"], "HOME": str(home), "COLUMNS": "120", "TERM": "dumb"}
+        command = [sys.executable, "-m", "skillrun", *arguments]
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+def _hostile_project(folder: Path) -> None:
+    texts = {
+        "workflows/w.md": WORKFLOW,
+        "skills/w/talk.md": PHASE,
+        "roles/a.md": "---\nname: a\n---\nYou write.\n",
+        "roles/b.md": "---\nname: b\n---\nYou write.\n",
+    }
+    calls = [{"id": "1", "name": "<b>Read</b>", "arguments": {"<i>": HOSTILE}}]
+    rules = [
+        {"address": "*/panel/a/1.1", "calls": calls},
+        {"address": "*/scored/*", "data": {"note": HOSTILE, "score": 7}},
+        {"address": "*", "text": HOSTILE},
+    ]
+    for name, text in {**texts, "script.yaml": json.dumps(rules)}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

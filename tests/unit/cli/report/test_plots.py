@@ -1,0 +1,118 @@
+"""Where numbers lie on the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skillrun.cli.report.happenings import CallSpan, happenings
+from skillrun.cli.report.plots import convergence_of, courses_of, timeline, token_bar
+
+SPAN = CallSpan("w/one/a/1.1", "one", 1, "a", "m", 0.0, 1, 10.0)
+
+pytestmark = pytest.mark.row("A6")
+
+
+def test_calls_at_the_same_time_lie_in_lanes_and_one_after_another_in_one() -> None:
+    spans = [SPAN, replace(SPAN, member="b", start=2.0, end=6.0), replace(SPAN, start=11.0, end=20.0)]
+    drawn = timeline(spans, 20.0)
+    assert drawn is not None
+    (row,) = drawn.rows
+    assert [(round(bar.start), round(bar.width), bar.lane) for bar in row.bars] == [
+        (0, 50, 0),
+        (10, 20, 1),
+        (55, 45, 0),
+    ]
+    assert (row.lanes, row.seconds, drawn.pauses) == (2, 20.0, [])
+
+
+def test_a_pause_of_days_takes_a_sliver() -> None:
+    days = 3 * 86_400.0
+    drawn = timeline([SPAN, replace(SPAN, phase="two", start=days, end=days + 30)], days + 30)
+    assert drawn is not None
+    assert drawn.seconds == 40.0
+    ((place, seconds),) = drawn.pauses
+    assert seconds == days - 10
+    first, second = (row.bars[0] for row in drawn.rows)
+    assert first.start + first.width < place < second.start
+    assert second.start + second.width == pytest.approx(100)
+
+
+def test_a_hundred_pauses_still_leave_room_for_calls() -> None:
+    spans = [replace(SPAN, start=1_000.0 * number, end=1_000.0 * number + 1) for number in range(100)]
+    drawn = timeline(spans, 99_001.0)
+    assert drawn is not None
+    (row,) = drawn.rows
+    assert all(bar.start >= 0 and bar.start + bar.width <= 100.001 for bar in row.bars)
+    assert [bar.start for bar in row.bars] == sorted(bar.start for bar in row.bars)
+
+
+def test_a_call_without_an_answer_lasts_until_now() -> None:
+    drawn = timeline([SPAN, replace(SPAN, start=10.0, end=None)], 40.0)
+    assert drawn is not None
+    assert round(drawn.rows[0].bars[1].width) == 75
+
+
+def test_tokens_are_told_apart_by_where_they_came_from() -> None:
+    used = {"input": 100, "cache_read": 60, "cache_write": 10, "output": 20}
+    assert [(piece.kind, round(piece.start), round(piece.width)) for piece in token_bar(used, 240)] == [
+        ("fresh", 0, 12),
+        ("written", 12, 4),
+        ("cached", 17, 25),
+        ("out", 42, 8),
+    ]
+
+
+def test_only_what_convergence_gives_is_drawn_as_such() -> None:
+    measured = {"score": 0.5, "ratio": 0.25, "stability": 0.5, "level": "medium", "agree": 1, "disagree": 3}
+    (card,) = convergence_of({"agreed": measured, "other": {"score": 1}, "text": "x"})
+    (scale,) = card.scales
+    assert (card.title, scale.note) == ("agreed", "medium")
+    assert [(mark.who, mark.place, mark.level) for mark in scale.marks] == [
+        ("score", 50, 0),
+        ("ratio", 25, 0),
+        ("stability", 50, 1),
+    ]
+
+
+def test_a_number_that_changes_from_round_to_round_has_a_course() -> None:
+    phases = [
+        {"phase": "judge", "round": number, "outputs": {"score": value, "same": 1, "sure": True}}
+        for number, value in ((1, 10.0), (2, 14.0), (3, 12.0))
+    ]
+    (course,) = courses_of(phases)
+    assert course.title == "judge › score"
+    assert [(number, value, top) for number, value, _, top in course.points] == [
+        (1, 10.0, 85.0),
+        (2, 14.0, 15.0),
+        (3, 12.0, 50.0),
+    ]
+
+
+def test_replayed_calls_and_answers_are_told_once() -> None:
+    def event(kind: str, second: int, **more: object) -> dict[str, object]:
+        return {"at": f"2026-01-01T00:00:{second:02}+00:00", "event": kind, "phase": "one", **more}
+
+    call = {"address": "w/one/a/x/1.1", "member": "x", "model": "m"}
+    ended = {**call, "replayed": False, "error": ""}
+    question = {"id": "q", "text": "Sure?"}
+    events = [
+        event("PhaseStarted", 1, round=1),
+        event("CallStarted", 2, **call),
+        event("CallEnded", 4, **ended),
+        event("Asked", 5, address="w/one/q", questions=[question], computed=True),
+        event("CallStarted", 6, **call),
+        event("CallEnded", 6, **{**ended, "replayed": True}),
+        event("Asked", 7, address="w/one/q", questions=[question], computed=True),
+        event("Answered", 8, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=False),
+        event("Answered", 9, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=True),
+        event("CallStarted", 10, **{**call, "address": "w/one/b/x/1.1"}),
+    ]
+    told = happenings(events)
+    assert [(span.address, span.number, span.end is None) for span in told.spans] == [
+        ("w/one/a/x/1.1", 1, False),
+        ("w/one/b/x/1.1", 1, True),
+    ]
+    (exchange,) = told.exchanges
+    assert (exchange.computed, exchange.answer) == (True, {**question, "answer": "yes"})

@@ -1,0 +1,51 @@
+"""Which documents a workflow hands over, told from its outputs alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.language.files.handed_over import documents_handed_over
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root, package_library
+
+WORKFLOW = """---
+name: w
+inputs: {request: string, prefix: {type: slug, default: "00"}}
+outputs:
+  second: "{{ phases.two_words.artifacts['two.md'] }}"
+  either: "{{ phases.one.artifacts['gone.md'] or phases.one.artifacts['one.md'] }}"
+  again: "{{ phases.one.artifacts['two.md'] }}"
+  named: "{{ phases.one.artifacts[inputs.prefix ~ '-notes.md'] }}"
+  words: "{{ phases.one.artifacts['one.md'] | length }}"
+  input: "{{ inputs.request }}"
+  state: "{{ phases.one.outputs.level }}"
+  plain: one.md
+phases:
+  one:
+  two-words:
+---
+"""
+
+
+@pytest.mark.row("A6")
+def test_outputs_that_are_artifacts_are_documents_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "w.md").write_text(WORKFLOW)
+    workflow = Library([Root(tmp_path, "", "project")]).workflow("w")
+    assert workflow is not None
+    there = ["one.md", "two.md", "00-notes.md", "other.md"]
+    handed_over = documents_handed_over(workflow, {"request": "one.md", "prefix": "00"}, there)
+    assert handed_over == ["two.md", "one.md", "00-notes.md"]
+    assert documents_handed_over(workflow, {}, ["other.md"]) == []
+
+
+@pytest.mark.row("A6")
+@pytest.mark.parametrize("name", [path.stem for path in sorted((package_library() / "workflows").glob("*.md"))])
+def test_every_shipped_workflow_says_what_it_hands_over(name: str) -> None:
+    library = Library([Root(package_library(), "skillrun:", "library")])
+    workflow = library.workflow(name)
+    assert workflow is not None
+    written = ["plan.md", "PRD.md", "summary.md", "00-brainstorming.md", "decision-record.md", "ImplementationPlan.md"]
+    assert documents_handed_over(workflow, {"prefix": "00"}, [*written, "plan-review.md"])

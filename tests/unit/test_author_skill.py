@@ -1,0 +1,58 @@
+"""The Agent Skill for authors: in the format of such skills, right in what it shows, its tables the program's own.
+
+`SKILLRUN_UPDATE_DOCS=1` writes its references anew, to be read in the diff.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from docsite.author_skill import REFERENCES
+from skillrun.language.files.verbs import RESERVED, VERBS
+from skillrun.language.templates.vocabulary import BUILTINS
+from skillrun.language.text.diagnostics import Problems
+from skillrun.language.text.document import parse_document
+from skillrun.language.text.reading import read_source
+from skillrun.language.text.source import plain
+
+pytestmark = pytest.mark.row("A4")
+SKILL = Path(__file__).parents[2] / "starters" / "skill" / "skillrun-author"
+UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_DOCS"))
+TEXT = (SKILL / "SKILL.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_a_reference_is_what_the_tables_and_the_manual_say(name: str) -> None:
+    text = REFERENCES[name]()
+    if UPDATE:
+        (SKILL / "references" / name).write_text(text, encoding="utf-8")
+    assert (SKILL / "references" / name).read_text(encoding="utf-8") == text
+    assert "](" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL), "it stands alone"
+
+
+def test_it_has_the_format_of_agent_skills() -> None:
+    problems = Problems()
+    source = read_source(SKILL / "SKILL.md", "SKILL.md", problems)
+    assert source is not None
+    document = parse_document(source, problems)
+    assert list(problems) == []
+    assert document is not None
+    front = plain(document.front)
+    assert set(front) <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    assert front["name"] == SKILL.name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", front["name"])
+    assert 0 < len(front["description"]) <= 1024
+    assert 0 < len(front["compatibility"]) <= 500
+    assert len(TEXT.splitlines()) < 500
+    assert len(TEXT) / 4 < 5000, "what is loaded whole is short"
+    named = set(re.findall(r"\(references/([\w-]+\.md)\)", TEXT))
+    assert named == set(REFERENCES) == {path.name for path in (SKILL / "references").iterdir()}
+
+
+def test_it_names_every_verb_and_the_tables_have_every_filter() -> None:
+    assert [verb for verb in VERBS if f"`{verb}`" not in TEXT] == []
+    assert [name for name in RESERVED if f"`{name}`" not in TEXT] == []
+    expressions = REFERENCES["expressions.md"]()
+    assert [name for name in BUILTINS if name not in expressions] == []
