@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import Call, Done
+from tests.acceptance.terminal import Terminal
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked, Wire, serve
 
@@ -190,6 +191,17 @@ def test_a_judge_whom_the_order_sways_decides_nothing(wire: Wire, skillrun: Call
     assert "better: HEAD 0, working tree 0, undecided 6" in done.out
     assert "in 6 pairs the judge was for the same place both times: the order swayed it" in done.out
     assert "too few to tell: 0 decided pairs" in done.out
+
+
+def test_who_is_at_a_terminal_is_asked(wire: Wire) -> None:
+    command = ("test", "hello", "--compare", "HEAD", "--model", "scripted:noise-1", "--samples", "1", "--trust-project")
+    for reply, code, words in (("n", 1, "Nothing was asked."), ("y", 0, "kept in runs/.compared/hello/1.md")):
+        terminal = Terminal(*command)
+        shown = terminal.until(r"Ask this\? \[y/N\]")
+        assert "asks 4 calls: about " in shown
+        terminal.type(f"{reply}\n")
+        assert terminal.end() == code, terminal.seen
+        assert words in terminal.seen
 
 
 def test_few_samples_are_said_to_be_too_few_before_and_after(wire: Wire, skillrun: Call) -> None:

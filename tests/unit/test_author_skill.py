@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docsite.author_skill import REFERENCES
-from skillrun.language.files.verbs import VERBS
+from skillrun.language.files.verbs import RESERVED, VERBS
 from skillrun.language.templates.vocabulary import BUILTINS
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.document import parse_document
@@ -53,5 +53,6 @@ def test_it_has_the_format_of_agent_skills() -> None:
 
 def test_it_names_every_verb_and_the_tables_have_every_filter() -> None:
     assert [verb for verb in VERBS if f"`{verb}`" not in TEXT] == []
+    assert [name for name in RESERVED if f"`{name}`" not in TEXT] == []
     expressions = REFERENCES["expressions.md"]()
     assert [name for name in BUILTINS if name not in expressions] == []

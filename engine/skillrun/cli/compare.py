@@ -45,6 +45,7 @@ from skillrun.models.scripted import Rule
 from skillrun.people.person import has_terminal
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.frontmatter import as_yaml
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.memory import MemoryJournal
@@ -188,12 +189,9 @@ class _Work:
         for line in price_lines(comparison, expense):
             out.line(line)
         if expense.calls and not self._agreed():
-            out.note(f"error: nobody has said yes; {ASKED_NOTHING[0].lower()}{ASKED_NOTHING[1:]}")
-            out.note("hint: `--yes` says it, after you have seen the price")
-            out.data({"status": "refused", **expense.data()})
-            return 2
+            return self._refused(expense)
         place = self.typed.runs / FOLDER
-        with RunFolder.new(place, self.typed.workflow, shared=False) as folder:
+        with RunFolders(place).new(self.typed.workflow, shared=False) as folder:
             with folder.lease.hold(), closing(folder.new_journal()) as journal:
                 try:
                     comparison = asyncio.run(self._made(paths, journal))
@@ -218,9 +216,23 @@ class _Work:
         return 0
 
     def _agreed(self) -> bool:
-        if self.typed.yes:
-            return True
-        return has_terminal() and not self.out.json and click.confirm("Ask this?", default=False, err=True)
+        if self.typed.yes or not self._can_ask:
+            return self.typed.yes
+        return click.confirm("Ask this?", default=False, err=True)
+
+    @property
+    def _can_ask(self) -> bool:
+        return has_terminal() and not self.out.json
+
+    def _refused(self, expense: Expense) -> int:
+        """1 where somebody has said no, 2 where nobody could be asked."""
+        self.out.data({"status": "refused", **expense.data()})
+        if self._can_ask:
+            self.out.line(ASKED_NOTHING)
+            return 1
+        self.out.note("error: nobody is there to say yes, and nothing was asked")
+        self.out.note("hint: `--yes` says it, once you have seen the price")
+        return 2
 
     def _circumstances(self, answered: Answered) -> Circumstances:
         cache = cache_folder() if self.rules is None else None
@@ -263,11 +275,15 @@ class _Work:
         gateway: Gateway = self.loaded.gateway(self.rules, self.out.note)
         circumstances = self._circumstances(Answered(journal, gateway))
         try:
-            samples = await self._sampled(paths, circumstances, lambda each: self.out.line(line_of_sample(each)))
+            samples = await self._sampled(paths, circumstances, self._told)
             judged = await self._judged(samples, circumstances, lambda each: self.out.line(line_of_pair(each)))
         finally:
             await gateway.close()
         return self._comparison(paths, samples, judged)
+
+    def _told(self, sample: Sample) -> None:
+        if sample.status != "interrupted":
+            self.out.line(line_of_sample(sample))
 
     async def _sampled(
         self, paths: dict[str, Paths], circumstances: Circumstances, told: Callable[[Sample], None]

@@ -143,7 +143,8 @@ def price_lines(comparison: Comparison, expense: Expense) -> Iterator[str]:
 def line_of_sample(sample: Sample) -> str:
     """One sample that is there."""
     stands = "" if sample.status == "completed" else f": {sample.status}: {hanging(sample.reason)}"
-    spent = f"{counted(sample.spent.calls, 'call')}, {money(sample.spent.price)}{'' if sample.asked else ', on record'}"
+    known = ", on record" if sample.spent.calls and not sample.asked else ""
+    spent = f"{counted(sample.spent.calls, 'call')}, {money(sample.spent.price)}{known}"
     return f"{sample.case} {sample.number}, {sample.side} ({spent}){stands}"
 
 

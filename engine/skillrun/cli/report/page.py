@@ -26,7 +26,7 @@ from skillrun.language.text.diagnostics import printable
 from skillrun.models.messages import Usage
 from skillrun.people.answers import DEFAULT, PREPARED, choices_of, lines_beside
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.disk.transcript import Record
+from skillrun.runtime.store.heard import Record
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 GENERATOR: Final = "skillrun report"

@@ -42,7 +42,8 @@ THEIR_TEXTS: Final = "others"  # the function that hears no more of a step than 
 RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"})
 """The fields of a phase's summary that are filled in without a model."""
 _EMPTY: Final = dict.fromkeys(
-    ("config", "features"), "the workflow's `config:` names the file in `config/` that has it"
+    ("config", "features"),
+    "the workflow's `config:` names the file in `config/` that has it; for most of what ships, `planning`",
 )
 _STRUCTURED: Final = {  # what has `.data` only where it is asked for, by a field that it always has
     "replies": "give the step an `output:`; without one the reply is in `.text`",
