@@ -24,6 +24,7 @@ from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run, resume_run
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
@@ -127,9 +128,9 @@ async def run(work: Work, phase: str, text: str, members: int = 1) -> Session:
     session = session_of(work, checked(project))
     work.start()
     if work.resume:
-        outcome = await resume_run(session, runs(work), NAME)
+        outcome = await resume_run(session, RunFolders(runs(work)).existing(NAME))
     else:
-        outcome = await begin_run(session, inputs_of(work, session.program, members), runs(work), NAME)
+        outcome = await begin_run(session, inputs_of(work, session.program, members), RunFolders(runs(work)), NAME)
     work.stop()
     completed(outcome)
     return session

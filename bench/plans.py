@@ -33,6 +33,7 @@ from skillrun.runtime.events import CallEnded, Event, WentBack
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 REQUEST = "Add dark mode to the settings page"
 DECISIONS = """expert-review/cycle/choice: [redesign, override]
@@ -108,7 +109,7 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     inputs, _ = checked_inputs(program, given)
     started = time.monotonic()
     try:
-        outcome = await begin_run(session, inputs, folder / "runs", "run")
+        outcome = await begin_run(session, inputs, RunFolders(folder / "runs"), "run")
     finally:
         await gateway.close()
     used = [event.usage for event in events if isinstance(event, CallEnded) and not event.error]

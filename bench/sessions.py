@@ -29,6 +29,7 @@ from skillrun.runtime.events import CallEnded, Event
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.frontmatter import from_frontmatter
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
@@ -105,7 +106,7 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
     inputs, _ = checked_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
     started = time.monotonic()
     try:
-        outcome = await begin_run(setting, inputs, folder / "runs", "run")
+        outcome = await begin_run(setting, inputs, RunFolders(folder / "runs"), "run")
     finally:
         await gateway.close()
     told = [event for event in events if isinstance(event, CallEnded) and not event.error and event.member in MEMBERS]

@@ -150,7 +150,8 @@ def keystroke(subject: Subject) -> dict[str, float]:
     return process.said_by([*subject.command, subject.variant])
 
 
-def records(subject: Subject) -> dict[str, float]:
+def said(subject: Subject) -> dict[str, float]:
+    """What a program of its own prints for a variant."""
     return process.said_by([*subject.command, subject.variant])
 
 
@@ -287,6 +288,20 @@ WORKS = (
         save,
     ),
     Work(
+        "save",
+        "from a save to the result that `skillrun dev` shows: a process, 40 calls in the journal, nothing to ask",
+        (
+            Subject("a chain of 40 calls", (sys.executable, "-m", "bench.saves"), "chain"),
+            Subject("`plan`, standard mode, 4 rounds", (sys.executable, "-m", "bench.saves"), "plan"),
+        ),
+        (
+            Figure("time", "ms", (Target(100, "a chain of 40 calls"),)),
+            Figure("processor", "ms of the processor's time"),
+        ),
+        said,
+        repetitions=3,
+    ),
+    Work(
         "keystroke",
         "a keystroke in an editor until `skillrun lsp` tells its problems, 100 generated files beside the shipped ones",
         tuple(Subject(name, (sys.executable, "-m", "bench.keystroke"), name) for name in FILES),
@@ -305,7 +320,7 @@ WORKS = (
             Subject("pydantic models", (sys.executable, "-m", "bench.records"), "pydantic"),
         ),
         (Figure("loading", "ms of processor time"), Figure("a reply", "µs of processor time")),
-        records,
+        said,
     ),
     Work(
         "plan",

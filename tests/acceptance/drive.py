@@ -30,6 +30,7 @@ from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 NAME = "run"
 MOST = 4  # processes; a run needs one more for each kill
@@ -101,9 +102,9 @@ class Driver:
             override="scripted:x",
         )
         if (runs / NAME / "state.md").exists():
-            return (await session.resume_run(setting, runs, NAME)).exit_code
+            return (await session.resume_run(setting, RunFolders(runs).existing(NAME))).exit_code
         inputs, _ = checked_inputs(self.program, self.job["inputs"])
-        return (await session.begin_run(setting, inputs, runs, NAME)).exit_code
+        return (await session.begin_run(setting, inputs, RunFolders(runs), NAME)).exit_code
 
 
 def in_flight(runs: Path) -> list[str]:

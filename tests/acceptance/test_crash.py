@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from skillrun.runtime.store.disk.own_key import own_key
 from skillrun.runtime.store.frontmatter import from_frontmatter
-from skillrun.runtime.store.seal import own_key
 from tests.property.runs import folder
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))

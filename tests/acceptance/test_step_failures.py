@@ -19,6 +19,7 @@ from skillrun.runtime import session
 from skillrun.runtime.events import Event, Said
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 pytestmark = pytest.mark.finding("FL3")
 
@@ -102,7 +103,7 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
         setting = Session(
             program, catalogue, gateway, person, project=project, override="scripted:x", listeners=(heard,)
         )
-        return await session.begin_run(setting, {}, project / "runs", "run")
+        return await session.begin_run(setting, {}, RunFolders(project / "runs"), "run")
 
     return asyncio.run(process()), said
 

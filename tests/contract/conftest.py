@@ -7,7 +7,7 @@ process or after the first one is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,14 @@ from skillrun.runtime.store.files import Files
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.lease import Lease
 from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal, MemoryLease
+from skillrun.runtime.store.postgres.database import Database
+from skillrun.runtime.store.postgres.journal import PostgresJournal
+from skillrun.runtime.store.postgres.lease import PostgresLease
+from skillrun.runtime.store.postgres.migrations import migrate
+from skillrun.runtime.store.postgres.row import RunRow
+from skillrun.runtime.store.postgres.stored_run import StoreRun
 from skillrun.tools.tree import Tree
+from tests.servers.postgres import empty
 
 
 class Store(Protocol):
@@ -81,7 +88,29 @@ class InMemory:
         self.journal.close()
 
 
-KINDS: dict[str, Callable[[Path], Store]] = {"disk": OnDisk, "memory": InMemory}
+class InPostgres:
+    def __init__(self, _folder: Path) -> None:
+        self._opened = ExitStack()
+        self.database = self._opened.enter_context(closing(Database(self._opened.enter_context(empty()))))
+        migrate(self.database)
+        row = RunRow.new(self.database, "run")
+        self.lease, self.journal = PostgresLease(row), PostgresJournal.open(row)
+        self.files = StoreRun(row).store().files
+
+    def other_lease(self) -> PostgresLease:
+        row = RunRow.existing(self.database, "run")
+        assert row is not None
+        return PostgresLease(row)
+
+    def lose(self) -> None:
+        self.database.rows("UPDATE runs SET epoch = epoch + 1, owner = 'another'")
+
+    def close(self) -> None:
+        self.journal.close()
+        self._opened.close()
+
+
+KINDS: dict[str, Callable[[Path], Store]] = {"disk": OnDisk, "memory": InMemory, "postgres": InPostgres}
 
 
 @pytest.fixture(params=list(KINDS))

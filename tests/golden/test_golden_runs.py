@@ -20,9 +20,10 @@ from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.folder import stored
 from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.runtime.store.disk.own_key import key_folder
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Kind
-from skillrun.runtime.store.seal import key_folder, seal_of
+from skillrun.runtime.store.seal import seal_of
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
 from tests.golden.runs import CASES, KEY, NAME, RUNS, described, fill_in, make_project, unpack
 

@@ -35,6 +35,7 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.frontmatter import from_frontmatter
 from skillrun.runtime.store.journal import Journal
 from tests.property.workflows import Workflows
@@ -201,10 +202,10 @@ class Bench:
         setting = Session(self.program, self.catalogue, model, human, project=self.project, override="scripted:x")
         setting.keeps_reads = how != "again"
         if how == "resume":
-            return await session.resume_run(setting, runs, NAME)
+            return await session.resume_run(setting, RunFolders(runs).existing(NAME))
         if how == "begin":
             inputs, _ = checked_inputs(self.program, {"request": "Paint it blue."})
-            return await session.begin_run(setting, inputs, runs, NAME)
+            return await session.begin_run(setting, inputs, RunFolders(runs), NAME)
         folder = RunFolder(runs / NAME)
         with folder.lease.hold(), closing(folder.journal()) as journal:
             return await session.run_again(setting, folder, journal, folder.state().inputs)

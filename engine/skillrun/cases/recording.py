@@ -20,12 +20,12 @@ from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.given import given_values
 from skillrun.people.answers import DEFAULT, QuestionRecord
 from skillrun.runtime.forward import changed_files
-from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.files import content_of
 from skillrun.runtime.store.frontmatter import to_frontmatter
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.stored_run import StoredRun
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # files of another version that are named
@@ -44,7 +44,7 @@ class Recorded:
     notices: list[str] = field(default_factory=list)
 
 
-def recorded_case(run: RunFolder, program: Program, name: str, project: Path) -> Recorded:
+def recorded_case(run: StoredRun, program: Program, name: str, project: Path) -> Recorded:
     """The case `name` of a run of this program. Raises SkillrunError where the run has not ended or cannot be read."""
     with closing(run.journal_to_read()) as journal:
         store = run.store(journal)
@@ -89,7 +89,7 @@ def recorded_case(run: RunFolder, program: Program, name: str, project: Path) ->
     return Recorded(text, artifacts, beside, notices)
 
 
-def _notices(run: RunFolder, program: Program, state: State, store: RunStore, project: Path) -> list[str]:
+def _notices(run: StoredRun, program: Program, state: State, store: RunStore, project: Path) -> list[str]:
     """What makes a run of the case another one than the run was."""
     notices = []
     changed = changed_files(program, state)
@@ -168,7 +168,7 @@ def _other_runs(journal: Journal) -> dict[str, str]:
     return files
 
 
-def _path(run: RunFolder) -> list[str]:
+def _path(run: StoredRun) -> list[str]:
     """The phases in the order in which they began, each once a round, however often the run was gone on with."""
     begun: dict[tuple[str, int], None] = {}
     for event in run.events():

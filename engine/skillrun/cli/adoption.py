@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import click
@@ -18,6 +17,7 @@ from skillrun.cli.rehearsal import StandIn
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import claims_text, foreign_claims, refuse_undecided
 from skillrun.runtime.store.seal import CHANGE
+from skillrun.runtime.store.stored_run import StoredRun
 
 QUESTION: Final = "Take over what it says?"
 NO: Final = "No goes on with what holds here."
@@ -30,16 +30,16 @@ adopt = click.option(
 )
 
 
-def decided(loaded: Loaded, folder: Path, by_flag: bool | None, out: Output, *, attended: bool) -> bool | None:
+def decided(loaded: Loaded, run: StoredRun, by_flag: bool | None, out: Output, *, attended: bool) -> bool | None:
     """What was said, or what the person says in a terminal; None where nothing has to be decided.
 
     Raises SkillrunError where something has to be decided and nobody is there.
     """
     session = replace(loaded.session(ScriptedGateway(), StandIn()), adopt=by_flag)
-    claims = foreign_claims(session, folder) if by_flag is None else None
+    claims = foreign_claims(session, run) if by_flag is None else None
     if claims is None or not claims.matter:
         return by_flag
     if not (attended and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
-        refuse_undecided(session, folder, claims)
+        refuse_undecided(session, run, claims)
     out.note(claims_text(claims))
     return click.confirm(f"{QUESTION} {NO_PATH if claims.paths else NO}", default=False, err=True)

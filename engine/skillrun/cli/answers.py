@@ -19,8 +19,7 @@ from skillrun.people.answers import choices_of, on_one_line
 from skillrun.people.person import has_terminal
 from skillrun.people.prepared import read_answers
 from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions, waiting_questions
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.run_store import run_argument
+from skillrun.runtime.store.stored_run import StoredRun
 
 PATIENCE: Final = 5.0  # seconds until a process that has the run has taken the answers
 BETWEEN: Final = 0.1
@@ -36,29 +35,29 @@ A process that has the run, such as `skillrun dev`, goes on by itself; otherwise
 @click.option("--json", "json", is_flag=True, help="The questions that wait, as JSON; nothing is answered.")
 def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     out = Output(json)
-    with RunFolder(options.run_folder_of(run, runs)) as folder:
-        waiting = waiting_questions(folder.events())
-        if json:
-            out.data({"run": folder.name, "questions": [_data(each) for each in waiting]})
-            return 0
-        inbox = Inbox(folder.store().files)
-        left = [each for each in waiting if not inbox.has(each.where, each.fingerprint)]
-        if not left:
-            _refuse(folder, answered=bool(waiting))
-        given = asyncio.run(_answered(left, inbox, answers, out))
-        return _follow(folder, given, out) if given else 1
+    stored = options.stored_run(run, runs)
+    waiting = waiting_questions(stored.events())
+    if json:
+        out.data({"run": stored.name, "questions": [_data(each) for each in waiting]})
+        return 0
+    inbox = Inbox(stored.store().files)
+    left = [each for each in waiting if not inbox.has(each.where, each.fingerprint)]
+    if not left:
+        _refuse(stored, answered=bool(waiting))
+    given = asyncio.run(_answered(left, inbox, answers, out))
+    return _follow(stored, given, out) if given else 1
 
 
-def _refuse(folder: RunFolder, *, answered: bool) -> None:
+def _refuse(run: StoredRun, *, answered: bool) -> None:
     """Raises SkillrunError: there is nothing to answer."""
-    typed = folder.called(project_here())
+    typed = run.called(project_here())
     if answered:
         way = f"`skillrun resume {typed}` goes on with them, where nothing has the run"
-        raise SkillrunError(f"what `{folder.name}` asks is answered already", way)
-    state = folder.state()
+        raise SkillrunError(f"what `{run.name}` asks is answered already", way)
+    state = run.state()
     why = f": {state.reason}" if state.reason else ""
     raise SkillrunError(
-        f"no question of `{folder.name}` waits (it is {state.status}{why})",
+        f"no question of `{run.name}` waits (it is {state.status}{why})",
         f"`skillrun show {typed}` tells where it stands",
     )
 
@@ -95,31 +94,31 @@ def _told(left: list[WaitingQuestions]) -> str:
     return "; ".join(lines)
 
 
-def _follow(folder: RunFolder, given: list[WaitingQuestions], out: Output) -> int:
+def _follow(run: StoredRun, given: list[WaitingQuestions], out: Output) -> int:
     """Say what becomes of the answers; what the run has taken is told by the run itself."""
-    typed = run_argument(folder.path, project_here())
-    if not folder.lease.is_held():
+    typed = run.called(project_here())
+    if not run.lease.is_held():
         out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
         out.line(f"next: `skillrun resume {typed}`")
         return 0
     places = {each.where for each in given}
     until = time.monotonic() + PATIENCE
-    while len(taken := _taken(folder, places)) < len(places) and time.monotonic() < until:
+    while len(taken := _taken(run, places)) < len(places) and time.monotonic() < until:
         time.sleep(BETWEEN)
     for event in taken:
         out.line(line_of({**event, "replayed": False}))
     if len(taken) == len(places):
         out.line("the run goes on")
-    elif folder.lease.is_held():
+    elif run.lease.is_held():
         out.line("the process that has the run has not taken it up yet; it does as soon as it gets there")
     else:
         out.line(f"next: `skillrun resume {typed}`")
     return 0
 
 
-def _taken(folder: RunFolder, places: set[str]) -> list[dict[str, Any]]:
+def _taken(run: StoredRun, places: set[str]) -> list[dict[str, Any]]:
     """What the run has taken for answers at these places, where it has asked for none since."""
-    last = {event["address"]: event for event in folder.events() if event["event"] in ("Asked", "Answered")}
+    last = {event["address"]: event for event in run.events() if event["event"] in ("Asked", "Answered")}
     return [last[place] for place in sorted(places) if last[place]["event"] == "Answered"]
 
 

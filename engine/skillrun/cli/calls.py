@@ -9,14 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from skillrun.language.files.places import unmarked
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
 from skillrun.language.types.fields import SLUG
 from skillrun.runtime.store.conversations import FRESH, Conversation, conversations
-from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.stored_run import StoredRun
 
 MOST_NAMED: Final = 12  # addresses in a hint
 _TURN: Final = re.compile(r"(\d+)\.(\d+)")
@@ -61,29 +60,28 @@ class Place:
         return "/".join(filter(None, (self.phase, self.step, self.member)))
 
 
-def calls_of(folder: Path) -> RunCalls:
+def calls_of(run: StoredRun) -> RunCalls:
     """What the journal of a run holds of its calls. Raises SkillrunError where it cannot be read."""
-    with RunFolder(folder) as run:
-        if not run.has_journal:
-            raise SkillrunError(
-                f"{run.path} has no journal in `.run/`, and so no prompts or replies",
-                f"copy the run with its `.run`; `skillrun show {folder.name}` tells what its files say",
-            )
-        with closing(run.journal_so_far()) as journal:
-            made, wrong = conversations(journal)
-            doubt = journal.doubt
-        notes = [doubt] if doubt else []
-        if wrong:
-            notes.append(f"{wrong} records of requests are none that a run writes, and are not shown")
-        phases: list[str] = []  # of the workflow as it was last started, before others with calls or on record
-        dropped: dict[str, str] = {}
-        for event in run.events():
-            if event["event"] == "RunStarted":
-                phases = [name for name in event["phases"] if SLUG.fullmatch(name)]
-            elif event["event"] == "Pruned":
-                dropped[event["address"]] = event["text"]
-        known = dict.fromkeys([*phases, *run.store().summaries.phases(), *(each.phase for each in made)])
-        return RunCalls(run.name, made, list(known), run.lease.is_held(), notes, dropped)
+    if not run.has_journal:
+        raise SkillrunError(
+            f"{run.place} has no journal in `.run/`, and so no prompts or replies",
+            f"copy the run with its `.run`; `skillrun show {run.name}` tells what its files say",
+        )
+    with closing(run.journal_so_far()) as journal:
+        made, wrong = conversations(journal)
+        doubt = journal.doubt
+    notes = [doubt] if doubt else []
+    if wrong:
+        notes.append(f"{wrong} records of requests are none that a run writes, and are not shown")
+    phases: list[str] = []  # of the workflow as it was last started, before others with calls or on record
+    dropped: dict[str, str] = {}
+    for event in run.events():
+        if event["event"] == "RunStarted":
+            phases = [name for name in event["phases"] if SLUG.fullmatch(name)]
+        elif event["event"] == "Pruned":
+            dropped[event["address"]] = event["text"]
+    known = dict.fromkeys([*phases, *run.store().summaries.phases(), *(each.phase for each in made)])
+    return RunCalls(run.name, made, list(known), run.lease.is_held(), notes, dropped)
 
 
 def selected(calls: RunCalls, place: Place) -> list[Conversation]:

@@ -45,6 +45,7 @@ from skillrun.models.scripted import Rule
 from skillrun.people.person import has_terminal
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.frontmatter import as_yaml
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.memory import MemoryJournal
@@ -190,7 +191,7 @@ class _Work:
         if expense.calls and not self._agreed():
             return self._refused(expense)
         place = self.typed.runs / FOLDER
-        with RunFolder.new(place, self.typed.workflow, shared=False) as folder:
+        with RunFolders(place).new(self.typed.workflow, shared=False) as folder:
             with folder.lease.hold(), closing(folder.new_journal()) as journal:
                 try:
                     comparison = asyncio.run(self._made(paths, journal))

@@ -46,10 +46,9 @@ def workflows_or_phases(context: click.Context, parameter: click.Parameter, inco
 
 def phases_of_run(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The phases of the workflow of the run that is named."""
-    from skillrun.cli.options import run_folder_of
-    from skillrun.cli.story import read_state
+    from skillrun.cli.options import stored_run
 
-    state = read_state(run_folder_of(context.params["run"], _runs_folder(context)))
+    state = stored_run(context.params["run"], _runs_folder(context)).state()
     return phases_of(state.workflow, incomplete)
 
 

@@ -21,16 +21,16 @@ from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.dev.watch import SETTLE, Changes, watch_files
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
-from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
 TO: Final = "End each turn behind this phase."
 ABOVE: Final = (
     "What a save may cost without your yes: dollars, and calls where a price is not known, as in `0.50,calls=10`."
 )
-NOT_ITS: Final = (RESUMED, "dry_run", "interactive")
-"""Options of a workflow that `dev` does not take: it goes on by itself, says what it will ask, and has a key for
-questions."""
+NOT_ITS: Final = (RESUMED, "dry_run", "interactive", "store")
+"""Options of a workflow that `dev` does not take: it goes on by itself, in a folder, says what it will ask, and has a
+key for questions."""
 
 
 @click.command(
@@ -137,7 +137,7 @@ def _known(job: Job, phase: str) -> str:
 
 
 async def _run(job: Job, wishes: Wishes) -> int:
-    folder = RunFolder.new(job.runs, job.slug or f"dev-{job.loaded.program.workflow.name}", shared=job.share)
+    folder = RunFolders(job.runs).new(job.slug or f"dev-{job.loaded.program.workflow.name}", shared=job.share)
     folder.check()
     estimate = None
     if not folder.has_state:  # a run that is there has its estimate

@@ -25,6 +25,7 @@ from skillrun.cli.run_pairs import (
 )
 from skillrun.cli.words import counted, money, table
 from skillrun.language.text.diagnostics import UsageError
+from skillrun.runtime.store.stored_run import StoredRun
 
 HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
 HELP: Final = """Show what differs between the calls and artifacts of RUN and of OTHER, another run.
@@ -156,12 +157,12 @@ class Compared:
 
 def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
     """What was typed behind `diff`. Raises UsageError."""
-    folder = options.run_folder_of(run, runs)
-    before = calls_of(folder)
-    second = _second(names, before, runs) if names else folder
-    if second is None or second == folder:
+    first = options.stored_run(run, runs)
+    before = calls_of(first)
+    second = _second(names, before, runs) if names else first
+    if second is None or second.place == first.place:
         place = _place(names if second is None else names[1:])
-        return _versions(before, folder, run, place, version)
+        return _versions(before, first, run, place, version)
     if version:
         raise UsageError("`--version` is for one run", f"`skillrun diff {run} PHASE STEP --version 1`")
     after, place = calls_of(second), _place(names[1:])
@@ -174,15 +175,15 @@ def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
         notes.append(
             f"the runs are of several workflows ({', '.join(sorted(workflows))}): what has one phase and step is a pair"
         )
-    artifacts = artifact_pairs((folder, second), place.phase.partition("/")[0]) if not place.step else []
+    artifacts = artifact_pairs((first, second), place.phase.partition("/")[0]) if not place.step else []
     sides = (before.name, after.name) if before.name != after.name else (run, names[0])
     return Compared(sides, f"{run} {names[0]}", place, pairs_of_runs(*several), artifacts, notes)
 
 
-def _second(names: Sequence[str], before: RunCalls, runs: Path) -> Path | None:
-    """The folder of the second run; None where the first name is a phase of the run. Raises UsageError."""
+def _second(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
+    """The second run; None where the first name is a phase of the run. Raises UsageError."""
     try:
-        return options.run_folder_of(names[0], runs)
+        return options.stored_run(names[0], runs)
     except UsageError:
         if set(names[0].split("/")[:2]) & set(before.phases):
             return None
@@ -206,9 +207,9 @@ def _there(calls: RunCalls, place: Place) -> list[Any]:
         return []
 
 
-def _versions(calls: RunCalls, folder: Path, typed: str, place: Place, version: int) -> Compared:
+def _versions(calls: RunCalls, run: StoredRun, typed: str, place: Place, version: int) -> Compared:
     """The prompts and artifacts of one run beside earlier ones of it. Raises UsageError where there are none."""
-    artifacts = artifact_versions(folder, place.phase.partition("/")[0], version) if not place.step else []
+    artifacts = artifact_versions(run, place.phase.partition("/")[0], version) if not place.step else []
     latest = _there(calls, place)
     if place.phase and not (latest or artifacts):
         selected(calls, place)  # says what there is

@@ -10,7 +10,6 @@ import click
 from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import line_of
-from skillrun.runtime.store.disk.run_folder import RunFolder
 
 
 @click.command(help="Show the events of RUN, a line each.")
@@ -20,7 +19,7 @@ from skillrun.runtime.store.disk.run_folder import RunFolder
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
-    for event in RunFolder(options.run_folder_of(run, runs)).events(follow=follow):
+    for event in options.stored_run(run, runs).events(follow=follow):
         if json:
             out.line(jsons.dumps(event))
             continue

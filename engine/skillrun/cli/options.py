@@ -15,8 +15,11 @@ from skillrun.cli.here import from_here, in_project, project_here
 if TYPE_CHECKING:
     from skillrun.language.files.definitions import Workflow
     from skillrun.language.types.fields import Field
+    from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 GIVEN: Final = "input_"
+STORE: Final = "SKILLRUN_STORE"
+NO_STORE: Final = f"write `--store postgresql://…`, or set {STORE}"
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -55,9 +58,23 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
     return runs
 
 
+def _typed_store(context: click.Context, _parameter: click.Parameter, url: str) -> None:
+    context.find_root().meta[STORE] = url
+
+
+store = click.option(
+    "--store",
+    default="",
+    metavar="URL",
+    expose_value=False,
+    callback=_typed_store,
+    help=f"The store of the runs instead, postgresql://…; {STORE} names it as well.",
+)
+
+
 def runs_folder_as(name: str) -> Callable[[Any], Any]:
-    """The option for the folder of the runs, as a parameter of that name."""
-    return click.option(
+    """The options for where the runs are; the folder is a parameter of that name."""
+    folder = click.option(
         "--out",
         name,
         type=click.Path(path_type=Path),
@@ -66,6 +83,7 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
         metavar="DIR",
         help="The folder of the runs.",
     )
+    return lambda command: folder(store(command))
 
 
 runs_folder = runs_folder_as("runs")
@@ -97,12 +115,42 @@ budget = click.option(
 )
 
 
-def run_folder_of(run: str, runs: Path) -> Path:
-    """The folder of a run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    from skillrun.runtime.store.disk.run_names import existing
+def runs_at(runs: Path) -> Runs:
+    """Where the runs are: in the folder, or in the store that `--store` or the environment names."""
+    url = store_url()
+    if url:
+        from skillrun.cli.store import open_store
 
-    path = Path(run).absolute()
-    return existing(path.parent, path.name) if os.sep in run else existing(runs, run)
+        return open_store(url)
+    from skillrun.runtime.store.disk.run_folders import RunFolders
+
+    return RunFolders(runs)
+
+
+def store_url() -> str:
+    """What names the store: never a project's file."""
+    context = click.get_current_context(silent=True)
+    typed = context.find_root().meta.get(STORE, "") if context is not None else ""
+    return str(typed or os.environ.get(STORE, ""))
+
+
+def run_named(run: str, runs: Path) -> tuple[Runs, str]:
+    """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
+    from skillrun.runtime.store.disk.run_folders import RunFolders
+
+    path = path_of(run, runs)
+    return (RunFolders(path.parent), path.name) if os.sep in run else (runs_at(runs), run)
+
+
+def path_of(run: str, runs: Path) -> Path:
+    """The folder of a run that is given by its slug, or by the path of its folder."""
+    return Path(run).absolute() if os.sep in run else (runs / run).absolute()
+
+
+def stored_run(run: str, runs: Path) -> StoredRun:
+    """A run that is given by its slug, or by the path of its folder. Raises UsageError."""
+    where, name = run_named(run, runs)
+    return where.existing(name)
 
 
 def paths_in_project(workflow: Workflow, typed: Mapping[str, Any]) -> dict[str, Any]:

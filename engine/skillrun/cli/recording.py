@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from skillrun.cases.reading import FOLDER
 from skillrun.cases.recording import recorded_case
 from skillrun.cli.here import from_here, project_here
@@ -16,15 +14,15 @@ from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.types.fields import SLUG
-from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.stored_run import StoredRun
 
 
-def record(folder: Path, name: str, out: Output) -> tuple[str, str]:
-    """Write the case `name` of the run in a folder; its workflow, and its name. Writes over nothing."""
+def record(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
+    """Write the case `name` of a run; its workflow, and its name. Writes over nothing."""
     if not SLUG.fullmatch(name):
         raise UsageError(f"`{name}` is no name for a case", "small letters, digits and `-`: `--as dark-mode`")
     library, project = open_library(), project_here().resolve()
-    with RunFolder(folder) as run:
+    with run:
         workflow = run.state().workflow
         program = _program(workflow, library, out)
         recorded = recorded_case(run, program, name, project)

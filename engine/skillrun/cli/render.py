@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -24,6 +23,7 @@ from skillrun.language.files.places import unmarked
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, printable
 from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.store.stored_run import StoredRun
 
 HELP: Final = """Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.
 
@@ -54,16 +54,16 @@ def render(workflow: str, phase: str, step: str, member: str, **options_given: A
         if given or member:
             what = "`-i` is for a prompt that would be sent" if given else f"`{member}` is one name too many"
             raise UsageError(what, f"`skillrun render --run {run} PHASE [STEP] [MEMBER]`")
-        folder = options.run_folder_of(run, options_given["runs"])
-        return _sent(folder, Place(workflow, phase, step, version), out)
+        stored = options.stored_run(run, options_given["runs"])
+        return _sent(stored, Place(workflow, phase, step, version), out)
     if version:
         raise UsageError("`--version` is for a prompt that was sent", "`skillrun render --run RUN PHASE STEP`")
     return _would_be_sent(workflow, Place(phase, step, member), given, options_given["model"], out)
 
 
-def _sent(folder: Path, place: Place, out: Output) -> int:
+def _sent(run: StoredRun, place: Place, out: Output) -> int:
     """What is on record of a call that was made: the first one at the place, or the turn that is named."""
-    calls = calls_of(folder)
+    calls = calls_of(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
     there = [(each, turn) for each in selected(calls, place) for turn in each.turns]

@@ -17,7 +17,7 @@ from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.cli.running import carry_out
-from skillrun.cli.story import read_state, story
+from skillrun.cli.story import story
 from skillrun.cli.trust import trusted
 from skillrun.cli.words import counted, money
 from skillrun.language.library.library import Library
@@ -31,9 +31,8 @@ from skillrun.runtime.foretelling import WouldAsk, would_ask
 from skillrun.runtime.forward import changed_files
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.run_store import run_argument
 from skillrun.runtime.store.state import STATE
+from skillrun.runtime.store.stored_run import StoredRun
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
 
@@ -83,18 +82,19 @@ def resuming(run: str, values: Mapping[str, Any]) -> Resuming:
 def go_on(request: Resuming, workflow: str = "") -> int:
     """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
     out, presence, preview = Output(request.json), request.presence, request.preview
-    folder = options.run_folder_of(request.run, request.runs)
-    name, typed = folder.name, run_argument(folder, project_here())
+    runs, name = options.run_named(request.run, request.runs)
+    run = runs.existing(name)
+    typed = run.called(project_here())
     if (project := project_here()) != Path.cwd():
         out.note(f"project: {project}")
     library = open_library()
-    _bring_forward(RunFolder(folder), library, out, preview=preview)
-    state = read_state(folder)
+    _bring_forward(run, library, out, preview=preview)
+    state = run.state()
     if workflow not in ("", state.workflow):
         raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
     if state.status == "completed":
         out.line(f"{name} is completed; `skillrun show {typed}` tells how it went")
-        out.data({"would_ask": []} if preview else story(folder))
+        out.data({"would_ask": []} if preview else story(run))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
@@ -106,8 +106,8 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         refuse(check_answers(loaded.program, presence.prepared()), out, UNTOUCHED, code=2)
     adopt = request.adopt
     if not preview:
-        adopt = adoption.decided(loaded, folder, adopt, out, attended=not presence.unattended)
-    asked = asyncio.run(_would_ask(loaded, folder, adopt=adopt)) if preview or (changed and not request.yes) else []
+        adopt = adoption.decided(loaded, run, adopt, out, attended=not presence.unattended)
+    asked = asyncio.run(_would_ask(loaded, run, adopt=adopt)) if preview or (changed and not request.yes) else []
     again = [call for call in asked if call.again]
     if preview:
         out.line("\n".join(_lines(asked)))
@@ -122,15 +122,15 @@ def go_on(request: Resuming, workflow: str = "") -> int:
 
     replies = load_script(request.script, out)
     if replies is None:
-        state = decided_state(_asking_nobody(loaded, adopt=adopt), folder)
+        state = decided_state(_asking_nobody(loaded, adopt=adopt), run)
         models = loaded.resolved(state.override, state.models)
         loaded = trusted(loaded, models, out, unattended=presence.unattended, given=request.trust_project)
 
     async def go(session: Session) -> Outcome:
         chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
-        return await sessions.resume_run(chosen, folder.parent, name)
+        return await sessions.resume_run(chosen, run)
 
-    return carry_out(loaded, presence, go, folder, replies, out)
+    return carry_out(loaded, presence, go, runs, name, replies, out)
 
 
 def _asking_nobody(loaded: Loaded, *, adopt: bool | None) -> Session:
@@ -138,21 +138,21 @@ def _asking_nobody(loaded: Loaded, *, adopt: bool | None) -> Session:
     return replace(loaded.session(ScriptedGateway(), StandIn()), adopt=adopt)
 
 
-def _bring_forward(folder: RunFolder, library: Library, out: Output, *, preview: bool) -> None:
+def _bring_forward(run: StoredRun, library: Library, out: Output, *, preview: bool) -> None:
     """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
-    old = folder.old_state()
+    old = run.old_state()
     if old is None:
         return
     if preview or not old.get("workflow"):
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
-        raise UsageError(f"{folder.store().place(STATE)} is of schema version 1", hint)
+        raise UsageError(f"{run.store().place(STATE)} is of schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
-    for line in folder.bring_forward(old, program, moment()):
+    for line in run.bring_forward(old, program, moment()):
         out.line(line)
 
 
-async def _would_ask(loaded: Loaded, folder: Path, *, adopt: bool | None) -> list[WouldAsk]:
-    return await would_ask(_asking_nobody(loaded, adopt=adopt), folder.parent, folder.name)
+async def _would_ask(loaded: Loaded, run: StoredRun, *, adopt: bool | None) -> list[WouldAsk]:
+    return await would_ask(_asking_nobody(loaded, adopt=adopt), run)
 
 
 def _again(asked: list[WouldAsk]) -> str:

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from skillrun.cli.call_view import blocks_of, spent_by
 from skillrun.dev.differences import FieldDifference, text_difference, value_differences
 from skillrun.language.replies.values import parse_reply
 from skillrun.runtime.store.conversations import Conversation
-from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.run_store import RunStore
+from skillrun.runtime.store.stored_run import StoredRun
 
 SAME: Final = "same"
 DIFFERS: Final = "differs"
@@ -175,18 +174,18 @@ class ArtifactPair:
         return text_difference(self.before or "", self.after or "")
 
 
-def artifact_pairs(folders: Sequence[Path], phase: str = "") -> list[ArtifactPair]:
+def artifact_pairs(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
     """The artifacts of two runs, all or those that a phase has written. Raises SkillrunError."""
-    texts = [_artifacts(folder, phase) for folder in folders]
+    texts = [_artifacts(run, phase) for run in runs]
     names = sorted({name for each in texts for name in each})
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
 
 
-def artifact_versions(folder: Path, phase: str = "", version: int = 0) -> list[ArtifactPair]:
+def artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
     """Of each artifact that one run has written several times what it wrote last, beside that number or the one before
     it; all, or those of a phase. What an older skillrun wrote has no text on record. Raises SkillrunError."""
     written: dict[str, list[str]] = {}
-    with RunFolder(folder) as run, closing(run.journal_so_far()) as journal:
+    with closing(run.journal_so_far()) as journal:
         names = _written(run.store(journal), phase)
         for entry in journal.entries("wrote"):
             text = entry.body.get("text")
@@ -197,8 +196,8 @@ def artifact_versions(folder: Path, phase: str = "", version: int = 0) -> list[A
     return [ArtifactPair(name, texts[at], texts[-1]) for name, texts in several.items()]
 
 
-def _artifacts(folder: Path, phase: str) -> dict[str, str]:
-    with RunFolder(folder) as run, closing(run.journal_so_far()) as journal:
+def _artifacts(run: StoredRun, phase: str) -> dict[str, str]:
+    with closing(run.journal_so_far()) as journal:
         store = run.store(journal)
         return {name: text for name in _written(store, phase) if (text := store.ledger.text(name)) is not None}
 

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from skillrun.cli.here import project_here
 from skillrun.cli.job import Job
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import Loaded, cache_folder, refuse
+from skillrun.cli.options import runs_at
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
-from skillrun.cli.story import read_state, story
+from skillrun.cli.story import story
 from skillrun.cli.words import phase_at, spent, status_line
 from skillrun.language.text.diagnostics import SkillrunError, hanging
 from skillrun.models.scripted import Rule, ScriptedGateway
@@ -24,9 +24,8 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
-from skillrun.runtime.store.disk.run_names import base_slug, is_run, new_slug
 from skillrun.runtime.store.frontmatter import legible
-from skillrun.runtime.store.run_store import run_argument
+from skillrun.runtime.store.stored_run import Runs, base_slug
 
 
 def run_new(job: Job, out: Output) -> int:
@@ -37,10 +36,11 @@ def run_new(job: Job, out: Output) -> int:
     first = loaded.program.workflow.first_input
     words = legible(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
     estimate = asyncio.run(estimated(loaded, inputs, job.model, job.typed, job.presence.prepared))
-    name = job.slug or new_slug(job.runs, words, shared=job.share)
+    runs = runs_at(job.runs)
+    name = job.slug or runs.take_name(words, shared=job.share)
     if not job.slug:
         base = base_slug(words)
-        _mention(job.runs, base if base != name else "", out)
+        _mention(runs, base if base != name else "", out)
 
     left: list[str] = []
 
@@ -48,29 +48,28 @@ def run_new(job: Job, out: Output) -> int:
         chosen = replace(
             session, override=job.model, budget=job.budget, estimate=estimate, typed=job.typed, share=job.share
         )
-        outcome = await begin_run(chosen, inputs, job.runs, name)
+        outcome = await begin_run(chosen, inputs, runs, name)
         if isinstance(session.gateway, ScriptedGateway) and outcome.status == "completed":
             left.extend(dict.fromkeys(session.gateway.unused()))
         return outcome
 
     try:
-        code = carry_out(loaded, job.presence, go, (job.runs / name).resolve(), job.script, out)
+        code = carry_out(loaded, job.presence, go, runs, name, job.script, out)
     finally:
-        with suppress(OSError):  # a name that was taken for nothing
-            (job.runs / name).rmdir()
+        runs.give_back(name)
     for address in left:
         out.note(f"warning: no call has taken the script's reply for `{address}`")
     return code
 
 
-def _mention(runs: Path, name: str, out: Output) -> None:
+def _mention(runs: Runs, name: str, out: Output) -> None:
     """Say that an earlier run has the same words and is not over: perhaps that one was meant."""
-    folder = runs / name
-    if name and is_run(folder):
+    if name and runs.has(name):
         with suppress(SkillrunError):
-            status = read_state(folder).status
+            run = runs.existing(name)
+            status = run.state().status
             if status != "completed":
-                hint = f"`skillrun resume {run_argument(folder.resolve(), project_here())}` goes on with it"
+                hint = f"`skillrun resume {run.called(project_here())}` goes on with it"
                 out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
 
 
@@ -78,11 +77,12 @@ def carry_out(
     loaded: Loaded,
     presence: Presence,
     go: Callable[[Session], Awaitable[Outcome]],
-    folder: Path,
+    runs: Runs,
+    name: str,
     script: Sequence[Rule] | None,
     out: Output,
 ) -> int:
-    """Run with a view of it, and say how it ended; the exit code."""
+    """Run with a view of it, and say how it ended; the exit code. It begins or goes on with the run of that name."""
     ended: list[Outcome] = []
 
     async def within() -> None:
@@ -94,8 +94,8 @@ def carry_out(
                 ended.append(await go(loaded.session(gateway, person, display.heard, cache)))
             finally:
                 await gateway.close()
-            for name in person.prepared.unused():
-                display.line(f"warning: no question has taken the prepared answer `{name}`")
+            for answer in person.prepared.unused():
+                display.line(f"warning: no question has taken the prepared answer `{answer}`")
             for line in person.prepared.late():
                 display.line(f"warning: {line}")
 
@@ -105,7 +105,7 @@ def carry_out(
         if not ended:
             raise
     try:
-        _say(ended[0], folder, out)
+        _say(ended[0], runs, name, out)
     except OSError:  # nobody reads it, or it cannot be written: that changes nothing of what was done
         silence()
     return ended[0].exit_code
@@ -125,21 +125,21 @@ def _answered(job: Job, out: Output) -> bool:
     return not reasons
 
 
-def _say(outcome: Outcome, folder: Path, out: Output) -> None:
+def _say(outcome: Outcome, runs: Runs, name: str, out: Output) -> None:
     """The last lines: the status, where the artifacts are, what it used, what to type next."""
-    summary: dict[str, Any] = {"run": folder.name, "artifacts": []}
+    summary: dict[str, Any] = {"run": name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
-        summary = story(folder)
+        summary = story(runs.existing(name))
     out.line()
     out.line(status_line(outcome.status, outcome.reason))
     for entry in summary.get("degraded", ()):
         out.line(f"degraded: {phase_at(entry)}: {hanging(entry['text'])}")
-    out.line(f"folder: {folder}")
-    for name in (*summary["artifacts"], *summary.get("forms", ())):
-        out.line(f"  {name}")
+    out.line(f"folder: {runs.place_of(name)}")
+    for path in (*summary["artifacts"], *summary.get("forms", ())):
+        out.line(f"  {path}")
     if "usage" in summary:
         out.line(spent(summary["usage"]))
-    show = f"`skillrun show {run_argument(folder, project_here())}` tells how it went"
+    show = f"`skillrun show {runs.called(name, project_here())}` tells how it went"
     out.line(f"next: {hanging(str(outcome.next_step)) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
     out.data({**summary, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli.options import as_json, runs_folder
+from skillrun.cli.options import as_json, runs_at, runs_folder
 from skillrun.cli.printing import Output
-from skillrun.cli.story import read_state, status_of
+from skillrun.cli.story import status_of
 from skillrun.cli.words import table
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.disk.run_names import is_run
-from skillrun.tools.paths import PathRefused
-from skillrun.tools.tree import Tree
 
 LONGEST = 60  # characters of a column
 HEADER = ("run", "workflow", "status", "phase", "round", "started")
@@ -26,16 +22,12 @@ HEADER = ("run", "workflow", "status", "phase", "round", "started")
 def runs(runs: Path, json: bool) -> int:
     out = Output(json)
     rows: list[tuple[str | int, ...]] = []
-    names = Tree(runs.resolve(), links=True).entries() if runs.is_dir() else []
-    for name, kind in names:
-        folder = runs.resolve() / name
+    for name, run in runs_at(runs).listed():
         try:
-            if kind == "link" and is_run(folder):
-                raise PathRefused(f"{folder} is a symbolic link")
-            if kind != "folder" or not RunFolder(folder).has_state:
-                continue
-            state = read_state(folder)
-            status = status_of(folder, state)
+            if isinstance(run, Exception):
+                raise run
+            state = run.state()
+            status = status_of(run, state)
         except (SkillrunError, OSError) as error:
             out.note(f"warning: {name}: {str(error).splitlines()[0]}")
             rows.append((name, "", "unreadable", "", "", ""))

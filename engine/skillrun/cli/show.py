@@ -16,6 +16,7 @@ from skillrun.cli.story import story
 from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, table, yaml_line
 from skillrun.language.text.diagnostics import UsageError, hanging
 from skillrun.runtime.store.conversations import Conversation
+from skillrun.runtime.store.stored_run import StoredRun
 
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
 LONGEST: Final = 100  # characters of a value that is shown
@@ -38,21 +39,21 @@ answered, the reply. STEP is a step's id, or an address or a part of one."""
 @options.as_json
 def show(run: str, phase: str, step: str, member: str, full: bool, version: int | None, runs: Path, json: bool) -> int:
     out = Output(json)
-    folder = options.run_folder_of(run, runs)
+    stored = options.stored_run(run, runs)
     if phase:
-        return _show_calls(folder, run, Place(phase, step, member, version or 0), out, full=full)
+        return _show_calls(stored, run, Place(phase, step, member, version or 0), out, full=full)
     if full or version:
         raise UsageError("`--full` and `--version` are for the calls of a phase", f"`skillrun show {run} PHASE`")
-    record = story(folder)
+    record = story(stored)
     out.data(record)
     for line in _lines(record) if not json else ():
         out.line(line)
     return 0
 
 
-def _show_calls(folder: Path, typed: str, place: Place, out: Output, *, full: bool) -> int:
+def _show_calls(run: StoredRun, typed: str, place: Place, out: Output, *, full: bool) -> int:
     """The calls at a place; those of a whole phase in a table, unless there is one alone."""
-    calls = calls_of(folder)
+    calls = calls_of(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
     there = selected(calls, place)

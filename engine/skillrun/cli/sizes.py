@@ -17,22 +17,19 @@ from skillrun.cli.printing import Output
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-    from skillrun.runtime.store.disk.run_folder import RunFolder
     from skillrun.runtime.store.measured import sizes_of
 
     out = Output(json)
     with ExitStack() as stack:
-        folders = [options.run_folder_of(run, folder) for run in runs]
-        by_step = sizes_of(
-            [stack.enter_context(closing(RunFolder(run_folder).journal_to_read())) for run_folder in folders]
-        )
-    out.line(f"# Medians of {', '.join(run_folder.name for run_folder in folders)}.")
+        stored = [options.stored_run(run, folder) for run in runs]
+        by_step = sizes_of([stack.enter_context(closing(run.journal_to_read())) for run in stored])
+    out.line(f"# Medians of {', '.join(run.name for run in stored)}.")
     out.line("steps:" if by_step else "steps: {}")
     for step, size in by_step.items():
         out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
     out.data(
         {
-            "runs": [str(run_folder) for run_folder in folders],
+            "runs": [run.place for run in stored],
             "steps": {step: asdict(size) for step, size in by_step.items()},
         }
     )

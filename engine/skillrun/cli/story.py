@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from skillrun.cli.words import line_of
@@ -15,11 +14,11 @@ from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.artifact_names import is_artifact
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.disk.transcript import KINDS, Record
+from skillrun.runtime.store.heard import KINDS, Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.stored_run import StoredRun
 from skillrun.runtime.store.summary import Summary
 
 Paid = dict[tuple[str, int], Spent]
@@ -27,28 +26,17 @@ Paid = dict[tuple[str, int], Spent]
 HAPPENED: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected")
 
 
-def read_state(folder: Path) -> State:
-    """The state that `state.md` holds. Raises SkillrunError."""
-    return RunFolder(folder).state()
-
-
-def status_of(folder: Path, state: State) -> str:
+def status_of(run: StoredRun, state: State) -> str:
     """The status; a run that says it is running and that no process holds was cut off."""
-    return "interrupted" if state.status == "running" and not RunFolder(folder).lease.is_held() else state.status
+    return "interrupted" if state.status == "running" and not run.lease.is_held() else state.status
 
 
-def story(folder: Path) -> Record:
+def story(run: StoredRun) -> Record:
     """The whole of it, as plain data. Changes nothing there."""
-    with RunFolder(folder) as run:
-        return _story(run)
-
-
-def _story(folder: RunFolder) -> Record:
-    counted, paid, store = _from_journal(folder)
+    counted, paid, store = _from_journal(run)
     state, _ = store.state.read()
-    transcript = _Transcript(folder)
-    held = state.status == "running" and not folder.lease.is_held()
-    status = "interrupted" if held else state.status
+    transcript = _Transcript(run)
+    status = status_of(run, state)
     phases = _phases(store, state, status, transcript, paid)
     if "usage" in counted and (again := sum(phase["usage"].get("replayed", 0) for phase in phases)):
         counted["usage"]["replayed"] = again
@@ -58,13 +46,13 @@ def _story(folder: RunFolder) -> Record:
         half_moved = bool(state.going)  # to a round that is over
         counted["removed_by_hand"] = [] if half_moved else store.removed_by_hand()
     return {
-        "run": folder.name,
+        "run": run.name,
         "workflow": state.workflow,
         "status": status,
         "reason": state.reason,
         "round": state.round,
         "started_at": state.started_at,
-        "folder": str(folder.path),
+        "folder": run.place,
         "inputs": state.inputs,
         "state": state.state,
         "models": state.models,
@@ -93,7 +81,7 @@ def _story(folder: RunFolder) -> Record:
 class _Transcript:
     """What the events say of each phase in each round; what is evaluated again happens again, and is told once."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, run: StoredRun) -> None:
         self.order: list[str] = []
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
@@ -101,7 +89,7 @@ class _Transcript:
         self.lines: dict[tuple[str, int], list[str]] = {}
         self.notices: dict[str, None] = {}  # warnings about the run as a whole
         rounds: dict[str, int] = {}
-        for event in folder.events():
+        for event in run.events():
             if event["event"] not in KINDS:  # of a later skillrun
                 continue
             path = str(event.get("phase") or event.get("source") or "")
@@ -186,22 +174,22 @@ def _feature(name: str, stands: str) -> Record:
     return {"name": name, "on": stands == "on", "because": stands.removeprefix("on").removeprefix("off, ")}
 
 
-def _from_journal(folder: RunFolder) -> tuple[Record, Paid, RunStore]:
+def _from_journal(run: StoredRun) -> tuple[Record, Paid, RunStore]:
     """What only the journal knows, what each phase has used by it, and the run's store as it knows them.
 
     Nothing, and why, while another process has it or when it is damaged.
     """
     try:
-        if not folder.has_journal:
-            return {"journal": "there is no journal in `.run/`"}, {}, folder.store()
-        with closing(folder.journal_to_read()) as journal:
-            store = folder.store(journal)
+        if not run.has_journal:
+            return {"journal": "there is no journal in `.run/`"}, {}, run.store()
+        with closing(run.journal_to_read()) as journal:
+            store = run.store(journal)
             paid = _paid(journal)
             return _counted(store, journal, paid), paid, store
     except PermissionError:
-        return {"journal": "the journal of this run is its owner's"}, {}, folder.store()
+        return {"journal": "the journal of this run is its owner's"}, {}, run.store()
     except SkillrunError as error:
-        return {"journal": error.message}, {}, folder.store()
+        return {"journal": error.message}, {}, run.store()
 
 
 def _paid(journal: Journal) -> Paid:

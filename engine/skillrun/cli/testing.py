@@ -71,8 +71,8 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
     if recorded:
         if workflow:
             raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
-        folder = options.run_folder_of(recorded, chosen["runs"])
-        workflow, case = record(folder, name or folder.name, out)
+        run = options.stored_run(recorded, chosen["runs"])
+        workflow, case = record(run, name or run.name, out)
         names = (case,)
     typed = comparing(workflow, chosen)
     begun = time.monotonic()

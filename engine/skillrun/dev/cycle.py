@@ -18,6 +18,7 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import run_again
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.stored_run import StoredRun
 
 SUMMARY: Final = "summary"
 """What stands for the step in the address of the call that sums a phase up."""
@@ -107,7 +108,7 @@ class Cycle:
         await self.calls.turn_begins()
         self.heard = Heard()
         listeners: list[Listener] = [*session.listeners, self.heard]
-        session = replace(session, gateway=self.calls, listeners=listeners, minds_signals=False)
+        session = replace(session, gateway=self.calls, listeners=listeners, minds_signals=False, saves_late=True)
         self.running = asyncio.create_task(self._turn(session, inputs, self.heard))
         return self.running
 
@@ -141,9 +142,9 @@ async def turn(session: Session, folder: RunFolder, journal: Journal, inputs: di
     return await running
 
 
-def artifact_texts(folder: RunFolder, journal: Journal) -> dict[str, str]:
+def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
     """The texts of all that the run has written."""
-    ledger = folder.store(journal).ledger
+    ledger = run.store(journal).ledger
     return {name: ledger.text(name) or "" for name in ledger.artifacts()}
 
 

@@ -5,38 +5,37 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, NoReturn
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.text.source import plain
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.run_store import run_argument
-from skillrun.runtime.store.seal import CHANGE, Claims, claims_of, disown, is_sealed, key_trouble
+from skillrun.runtime.store.disk.own_key import key_trouble
+from skillrun.runtime.store.seal import CHANGE, Claims, claims_of, disown
 from skillrun.runtime.store.state import State
+from skillrun.runtime.store.stored_run import StoredRun
 
 FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an older skillrun"
 
 
-def foreign_claims(session: Session, folder: Path) -> Claims | None:
+def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
     """What a run folder would decide that has come from elsewhere; None for one of this user's own."""
-    state, _ = RunFolder(folder).store().state.read()
-    if is_sealed(session.program, state, session.project):
+    state = run.state()
+    if run.is_sealed(session.program, state, session.project):
         return None
     return claims_of(session.program, state, session.catalogue, session.environ, session.project)
 
 
-def check_decided(session: Session, folder: Path) -> None:
+def check_decided(session: Session, run: StoredRun) -> None:
     """Raises SkillrunError where somebody has to decide about a run folder from elsewhere, and nobody has."""
-    claims = foreign_claims(session, folder) if session.adopt is None else None
+    claims = foreign_claims(session, run) if session.adopt is None else None
     if claims is not None and claims.matter:
-        refuse_undecided(session, folder, claims)
+        refuse_undecided(session, run, claims)
 
 
-def refuse_undecided(session: Session, folder: Path, claims: Claims) -> NoReturn:
+def refuse_undecided(session: Session, run: StoredRun, claims: Claims) -> NoReturn:
     """Raises SkillrunError with what has to be decided, and the ways to say it."""
-    typed = f"skillrun resume {run_argument(folder, session.project)}"
+    typed = f"skillrun resume {run.called(session.project)}"
     other = f"or {CHANGE}" if claims.paths else f"`{typed} --no-adopt` goes on with what holds here"
     raise SkillrunError(claims_text(claims), f"`{typed} --adopt` takes over what it says, {other}")
 
@@ -58,10 +57,10 @@ def admitted(session: Session, state: State) -> list[str]:
     return [f"{FROM_ELSEWHERE}; the project, the budget and the models are those of here"]
 
 
-def decided_state(session: Session, folder: Path) -> State:
+def decided_state(session: Session, run: StoredRun) -> State:
     """The state that a run folder goes on with, as far as it has powers. Raises SkillrunError."""
-    state, _ = RunFolder(folder).store().state.read()
-    if not is_sealed(session.program, state, session.project):
+    state = run.state()
+    if not run.is_sealed(session.program, state, session.project):
         admitted(session, state)
     return state
 

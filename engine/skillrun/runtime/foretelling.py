@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.events import (
@@ -16,7 +15,7 @@ from skillrun.runtime.events import (
 )
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import rehearse
-from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.runtime.store.stored_run import StoredRun
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,12 @@ class WouldAsk:
     certain: bool
 
 
-async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
+async def would_ask(session: Session, run: StoredRun) -> list[WouldAsk]:
     """The calls that going on with a run would make, as far as generated replies lead. Changes nothing.
 
     Where generated replies send it back, a guess, what is asked from there on does not count as asked again. Certain is
     the first step of a phase that asks somebody, unless an answer or a reply before it has been made up.
     """
-    folder = RunFolder.existing(runs, name)
     calls: list[WouldAsk] = []
     known: set[str] = set()
     guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
@@ -61,7 +59,7 @@ async def would_ask(session: Session, runs: Path, name: str) -> list[WouldAsk]:
             calls.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
-    with closing(folder.journal_to_read()) as journal:
+    with closing(run.journal_to_read()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
-    await rehearse(quiet, {}, base=folder)
+    await rehearse(quiet, {}, base=run)
     return calls

@@ -88,6 +88,7 @@ class Session:
     only: Collection[str] = ()  # the phases that may begin; all of them where none is named
     share: bool = False  # what a new run writes may be read by others
     minds_signals: bool = True  # Ctrl-C and a polite kill end the run
+    saves_late: bool = False  # until something is sent, the state stays as it was when the evaluation began
     adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
 
 
@@ -115,6 +116,8 @@ class Run:
     refused: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
     heard: set[str] = field(default_factory=set)  # the models that have answered this evaluation
     key: bytes | None = None  # of the seal of the state; none where nothing is kept
+    has_sent: bool = False  # whether this evaluation has sent anything
+    has_saved: bool = False
 
     def resolve(self, name: str) -> Resolved:
         """What a model's name means; what the run has pinned stays what it was, and is saved before the first call."""
@@ -154,12 +157,24 @@ class Run:
         self.events.emit(event.within(self.inline.partition("/")[2]) if self.inline else event)
 
     def save(self) -> None:
-        """Write `state.md`; an inline workflow has no state of its own there."""
-        if not self.inline:
+        """Write `state.md`; an inline workflow has no state of its own there.
+
+        One that is saved late says until the first call that everything is evaluated again, which costs nothing.
+        """
+        late = self.session.saves_late and self.has_saved and not self.has_sent and self.state.status == "running"
+        if not self.inline and not late:
+            self.has_saved = True
             switches = self.features(self.state.state).values()
             self.state.features = {switch.name: "on" if switch.on else f"off, {switch.because}" for switch in switches}
             self.state.seal = seal_of(self.program, self.state, self.key) if self.key is not None else ""
             self.store.state.write(self.state, self.log)
+
+    def sends(self) -> None:
+        """Something is sent now, for the first time or again: from here on the state says where the run stands."""
+        if not self.has_sent:
+            self.has_sent = True
+            if self.session.saves_late:
+                self.save()
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
         """The feature switches by name, as they stand in the mode."""

@@ -31,14 +31,13 @@ from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run, Session
-from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.index import AGAIN
 from skillrun.runtime.store.journal import Journal, JournalUnwritable
 from skillrun.runtime.store.lease import RunLost
 from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
 from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.seal import is_sealed, own_key
 from skillrun.runtime.store.state import STATE, State
+from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -46,75 +45,74 @@ EMBEDDED: Final = (
 )
 
 
-async def begin_run(session: Session, inputs: Mapping[str, object], runs: Path, name: str) -> Outcome:
-    """A new run in `runs/<name>`. Raises UsageError when there is one already."""
+async def begin_run(session: Session, inputs: Mapping[str, object], runs: Runs, name: str) -> Outcome:
+    """A new run of that name. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
-    folder = RunFolder.new(runs, name, shared=state.share)
-    _check_new(session, folder)
-    folder.check()
-    with folder.lease.hold(), folder.undone(), closing(folder.new_journal()) as journal:
-        _check_new(session, folder)  # one of that name may have run since, from its beginning to its end
+    run = runs.new(name, shared=state.share)
+    _check_new(session, run)
+    run.check()
+    with run.lease.hold(), run.undone(), closing(run.new_journal()) as journal:
+        _check_new(session, run)  # one of that name may have run since, from its beginning to its end
         if not journal.empty:  # that of a run that was killed before its first line is
             raise UsageError(
-                f"{folder.path} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
+                f"{run.place} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
             )
-        return await _evaluated(session, folder, journal, state, [], resumed=False)
+        return await _evaluated(session, run, journal, state, [], resumed=False)
 
 
-def _check_new(session: Session, folder: RunFolder) -> None:
+def _check_new(session: Session, run: StoredRun) -> None:
     """Raises UsageError where there is a run already."""
-    if folder.has_state:
-        name, typed = folder.name, folder.called(session.project)
+    if run.has_state:
+        name, typed = run.name, run.called(session.project)
         raise UsageError(
             f"there is a run `{name}` already", f"go on with `skillrun resume {typed}`, or choose another `--name`"
         )
 
 
-async def resume_run(session: Session, runs: Path, name: str) -> Outcome:
+async def resume_run(session: Session, run: StoredRun) -> Outcome:
     """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
-    folder = RunFolder.existing(runs, name)
-    folder.check()
-    check_decided(session, folder.path)
-    folder.check_inside()
-    with folder.lease.hold(), closing(folder.journal()) as journal:
-        store = folder.store(journal)
+    run.check()
+    check_decided(session, run)
+    run.check_inside()
+    with run.lease.hold(), closing(run.journal()) as journal:
+        store = run.store(journal)
         written, _ = store.state.read()
-        sealed = is_sealed(session.program, written, session.project)
+        sealed = run.is_sealed(session.program, written, session.project)
         state, log, changes = await brought_forward(session.program, store)
         notices = changes if sealed else [*changes, *admitted(session, state)]
         if sealed:
-            state.project = _project(session, folder.path, state)
+            state.project = _project(session, run, state)
         state.share = state.share or shares(session)
         state.budget = {**state.budget, **session.budget}
         lost = journal.unanswered()
         for entry in journal.entries("answer"):
             session.person.asked_before(entry.address, entry.body.get("answers") or [])
-        return await _evaluated(session, folder, journal, state, log, resumed=True, lost=lost, notices=notices)
+        return await _evaluated(session, run, journal, state, log, resumed=True, lost=lost, notices=notices)
 
 
-async def run_again(session: Session, folder: RunFolder, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
+async def run_again(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
-    The caller holds the lock and keeps the journal; a folder without a state is a new run.
+    The caller holds the lock and keeps the journal; one without a state is new.
     """
-    state, log = _from_the_start(session, folder, inputs)
-    return await _evaluated(session, folder, journal, state, log, resumed=True)
+    state, log = _from_the_start(session, run, inputs)
+    return await _evaluated(session, run, journal, state, log, resumed=True)
 
 
-def _from_the_start(session: Session, folder: RunFolder, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
+def _from_the_start(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
     """The state of a run that is evaluated from its first phase, with the end of its log."""
     fresh = initial_state(session, inputs)
     log: list[str] = []
-    if folder.has_state:
-        state, log = folder.store().state.read()
+    if run.has_state:
+        state, log = run.store().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
-        if is_sealed(session.program, state, session.project):
+        if run.is_sealed(session.program, state, session.project):
             fresh.models = state.models
     fresh.going = {"again": "from the start"}
     return fresh, log[-100:]
 
 
-async def rehearse_again(session: Session, folder: RunFolder, inputs: Mapping[str, object]) -> Outcome:
+async def rehearse_again(session: Session, folder: StoredRun, inputs: Mapping[str, object]) -> Outcome:
     """What `run_again` would do, in memory; also while a process has the run."""
     files, journal = MemoryFiles(runs=session.runs), folder.journal_so_far()
     folder.copy_files(files)
@@ -129,7 +127,7 @@ async def rehearse(
     session: Session,
     inputs: Mapping[str, object],
     *,
-    base: RunFolder | None = None,
+    base: StoredRun | None = None,
     files: MemoryFiles | None = None,
     state: State | None = None,
 ) -> Outcome:
@@ -144,7 +142,7 @@ async def rehearse(
         store = RunStore(files, journal)
         written, _ = store.state.read()
         state, log, _ = await brought_forward(session.program, store)
-        if not is_sealed(session.program, written, session.project):
+        if not base.is_sealed(session.program, written, session.project):
             admitted(replace(session, adopt=bool(session.adopt)), state)
     else:
         store, state, log = RunStore(files, journal), state or initial_state(session, inputs), []
@@ -154,10 +152,9 @@ async def rehearse(
     return await run_workflow(run_, resumed=base is not None)
 
 
-def _project(session: Session, path: Path, state: State) -> str:
-    """The run's project; where the folder was copied, or the project has gone, the one that it is resumed in."""
-    here = path.parent == session.project.resolve() / "runs"
-    return str(session.project) if here or not Path(state.project).is_dir() else state.project
+def _project(session: Session, run: StoredRun, state: State) -> str:
+    """The run's project; where the run was copied, or the project has gone, the one that it is resumed in."""
+    return str(session.project) if run.is_of(session.project) or not Path(state.project).is_dir() else state.project
 
 
 def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
@@ -190,7 +187,7 @@ def environment(environ: Mapping[str, str]) -> str:
 
 async def _evaluated(
     session: Session,
-    folder: RunFolder,
+    stored: StoredRun,
     journal: Journal,
     state: State,
     log: list[str],
@@ -200,14 +197,14 @@ async def _evaluated(
     notices: Iterable[str] = (),
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
-    transcript = folder.transcript()
-    run = _opened(session, folder.store(journal, shared=state.share), journal, state, log, transcript.heard)
+    transcript = stored.transcript()
+    run = _opened(session, stored.store(journal, shared=state.share), journal, state, log, transcript.heard)
     try:
         notices = [*filter(None, [journal.doubt]), *notices]
-        for text in (*_sealing(run), *notices):
+        for text in (*_sealing(run, stored), *notices):
             run.emit(Notice(text, "warn"))
         run.store.refusals.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
-        folder.settle_modes(shared=state.share)
+        stored.settle_modes(shared=state.share)
         run.store.files.sweep()
         for address, fingerprint in lost:
             await _tell_lost(run, address, fingerprint)
@@ -243,10 +240,10 @@ async def _tell_lost(run: Run, address: str, fingerprint: str) -> None:
         await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
 
 
-def _sealing(run: Run) -> list[str]:
+def _sealing(run: Run, stored: StoredRun) -> list[str]:
     """Have the state sealed from now on; why it is not, where the user's key cannot be had."""
     try:
-        run.key = own_key()
+        run.key = stored.sealing_key()
     except (OSError, SkillrunError) as error:
         return [f"the state of this run is not sealed, and `resume` will take it for one from elsewhere: {error}"]
     return []

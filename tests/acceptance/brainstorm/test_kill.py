@@ -25,8 +25,9 @@ from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.store import checkpoints
+from skillrun.runtime.store.disk.own_key import own_key
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.frontmatter import from_frontmatter
-from skillrun.runtime.store.seal import own_key
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
 
 STORY, CONTEXT, COMPLETE = "00-brainstorming.md", "00-brainstorming.context.md", ".brainstorm-complete"
@@ -66,9 +67,9 @@ class Killed:
         more: dict[str, Any] = {"project": self.here, "override": "scripted:x", "share": self.share}
         setting = Session(self.program, self.catalogue, gateway, person, **more)
         if (runs / "run" / "state.md").exists():
-            return (await session.resume_run(setting, runs, "run")).exit_code
+            return (await session.resume_run(setting, RunFolders(runs).existing("run"))).exit_code
         inputs, _ = checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
-        return (await session.begin_run(setting, inputs, runs, "run")).exit_code
+        return (await session.begin_run(setting, inputs, RunFolders(runs), "run")).exit_code
 
 
 def dying(name: str, number: int) -> Callable[[str], None]:

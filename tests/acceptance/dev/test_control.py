@@ -191,3 +191,59 @@ def test_json_has_every_difference(pair: Path, watch: Watch) -> None:
     assert ended["asked"] == ["pair/right/draft/writer/1.1"]
     assert [field["path"] for field in ended["replies"][0]["fields"]] == ["score", "remark"]
     assert ended["changed"] == ["right.md"]
+
+
+@pytest.mark.row("A1")
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_a_kill_before_anything_was_sent_loses_nothing(pair: Path, watch: Watch, skillrun: Call) -> None:
+    with serve(scored) as wire:
+        priced(pair, wire, "")
+        dev = watch("pair", "tea", "--ask-above", "calls=1")
+        dev.until(WATCHING)
+        edit(pair / "roles" / "writer.md", "You write.", "You write a lot.")
+        dev.until(WATCHING)
+        dev.process.kill()
+        dev.process.wait()
+        edit(pair / "roles" / "writer.md", "You write a lot.", "You write.")
+        (pair / "answers.yaml").write_text("which: left\n")
+        done = skillrun("resume", "dev-pair", "--answers", "answers.yaml")
+        assert (done.code, "completed" in done.out) == (0, True), done.err
+        assert len(wire.asked) == 2
+    assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is left.\n"
+
+
+@pytest.mark.row("A1")
+def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -> None:
+    choice = pair / "skills" / "pair" / "choice.md"
+    edit(
+        choice,
+        "{id: which, ask: {text: Which one?, choices: [left, right]}}",
+        "{id: which, ask: [{id: which, text: Which one?, choices: [left, right]}], form: which.md}",
+    )
+    edit(choice, "which.answer |", "which.answers[0].answer |")
+    dev = watch("pair", "tea", "--script", "script.yaml")
+    assert "questions are waiting in which.md" in dev.until(WATCHING)
+    edit(pair / "runs" / "dev-pair" / "which.md", "- [ ] B. right", "- [x] B. right")
+    heard = dev.until(WATCHING)
+    assert "changed in the run's folder: which.md\n" in heard
+    assert "2 reused, 0 asked, 1 artifact changed" in heard
+    assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
+
+
+@pytest.mark.row("A1")
+def test_what_is_said_to_be_asked_is_what_is_asked(project: Make, watch: Watch, process: Call) -> None:
+    """A plan reads code: what it has read stands in prompts that are on record."""
+    folder = project()
+    (folder / "code").mkdir()
+    (folder / "code" / "shelf.py").write_text("def lend(book: str) -> None: ...\n")
+    dev = watch("plan", "Remind people", "--repo", "code", "--mode", "standard", "--model", "scripted:default")
+    dev.until(WATCHING)
+    (waiting,) = process("answers", "dev-plan", "--json").json["questions"]
+    given = {question["id"]: (question.get("choices") or ["so"])[0] for question in waiting["questions"]}
+    (folder / "answers.yaml").write_text(json.dumps(given))
+    assert process("answers", "dev-plan", "--answers", "answers.yaml").code == 0
+    heard = dev.until(WATCHING)
+    (said,) = [line.rpartition(": ")[2] for line in heard.splitlines() if line.startswith("asks 1 call, ")]
+    (asked,) = [line for line in heard.splitlines() if line.startswith("asking ")]
+    assert asked == f"asking plan/{said}/1.1"
+    assert "question" not in heard.partition("asks 1 call")[0], "what was answered is not put again"

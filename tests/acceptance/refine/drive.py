@@ -18,6 +18,7 @@ from skillrun.people.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
+from skillrun.runtime.store.disk.run_folders import RunFolders
 from tests.acceptance.drive import NAME, Driver, Logged, in_flight
 
 
@@ -52,9 +53,9 @@ class Sessions(Driver):
         person = open_person(unattended=False, answers=answers, terminal=False)
         setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
         if (runs / NAME / "state.md").exists():
-            return (await session.resume_run(setting, runs, NAME)).exit_code
+            return (await session.resume_run(setting, RunFolders(runs).existing(NAME))).exit_code
         inputs, _ = checked_inputs(self.program, self.job["inputs"])
-        return (await session.begin_run(setting, inputs, runs, NAME)).exit_code
+        return (await session.begin_run(setting, inputs, RunFolders(runs), NAME)).exit_code
 
 
 def act(folder: Path, leg: Mapping[str, Any]) -> None:

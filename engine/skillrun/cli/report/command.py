@@ -17,8 +17,8 @@ BEGINS: Final = 2_000  # bytes in which a report says that it is one
 HELP: Final = """Make one HTML file of RUN: what it came to, questions and answers, calls over time, panels as
 conversations, scores, prompts and replies, what it used.
 
-The file is `report.html` in the folder of the run, or FILE. It loads nothing and runs nothing. A run that is going on,
-waits or was cut is told as far as it has come."""
+The file is `report.html` in the folder of the run, or FILE; of a run in a store, `RUN-report.html` here. It loads
+nothing and runs nothing. A run that is going on, waits or was cut is told as far as it has come."""
 
 
 @click.command(help=HELP)
@@ -38,10 +38,10 @@ def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -
     from skillrun.runtime.store.run_store import REPORT
 
     out = Output(json)
-    folder = options.run_folder_of(run, runs)
-    target = output or folder / REPORT
+    stored = options.stored_run(run, runs)
+    target = output or (stored.folder / REPORT if stored.folder is not None else Path(f"{stored.name}-{REPORT}"))
     replaced = _check_target(target)
-    material = material_of(folder)
+    material = material_of(stored)
     for text in material.doubts:
         out.note(f"warning: {text}")
     page = page_of(material).encode("utf-8", "replace")
@@ -88,7 +88,12 @@ def _check_target(target: Path) -> bool:
 
 def _write(target: Path, page: bytes, *, shared: bool) -> None:
     """Write the file whole or not at all; for its owner alone, as the run's are, unless the run is shared."""
-    descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+    from skillrun.language.text.diagnostics import SkillrunError
+
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+    except PermissionError as error:
+        raise SkillrunError(f"nothing may be written to {target.parent}", "another place: `--output FILE`") from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from skillrun.language.types.records import is_text
-from skillrun.runtime.store.disk.transcript import KINDS, Record
+from skillrun.runtime.store.heard import KINDS, Record
 
 
 @dataclass(frozen=True)

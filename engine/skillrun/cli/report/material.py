@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from skillrun.cli.calls import RunCalls, calls_of
@@ -20,11 +19,12 @@ from skillrun.cli.story import story
 from skillrun.dev.differences import text_difference
 from skillrun.language.files.handed_over import documents_handed_over
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.disk.transcript import Record
+from skillrun.runtime.store.heard import Record
 from skillrun.runtime.store.run_store import RunStore
+from skillrun.runtime.store.stored_run import StoredRun
 
 LARGEST: Final = 1_000_000  # characters of a document
+WHOSE: Final = "the journal of this run is its owner's"
 
 
 @dataclass(frozen=True)
@@ -71,25 +71,25 @@ class Material:
         return next(iter([*named, *reversed(self.documents)]), None)
 
 
-def material_of(folder: Path) -> Material:
+def material_of(run: StoredRun) -> Material:
     """What there is of a run. Raises SkillrunError where it has no state that can be read."""
-    told = story(folder)
+    told = story(run)
     doubts = []
     try:
-        calls = calls_of(folder)
+        calls = calls_of(run)
     except (SkillrunError, PermissionError) as error:
-        why = "the journal of this run is its owner's"
+        why = WHOSE
         if isinstance(error, SkillrunError):
             why = f"{error.message}. {error.next_step}".rstrip(" .")
         doubts.append(f"its prompts and replies cannot be shown: {why}")
         calls = RunCalls(
             told["run"], [], [phase["phase"] for phase in told["phases"]], is_held=False, notes=[], dropped={}
         )
-    with RunFolder(folder) as run:
-        is_held = run.lease.is_held()
-        happened = happenings(run.events())
-        documents = _documents(run, told, _handed_over(told))
-        is_shared = run.state().share
+    may_look = WHOSE not in told.get("journal", "")  # where only its owner may, nobody else knows who holds it
+    is_held = told["status"] == "running" or (may_look and run.lease.is_held())
+    happened = happenings(run.events())
+    documents = _documents(run, told, _handed_over(told))
+    is_shared = run.state().share
     return Material(told, calls, happened, documents, is_held, is_shared, [*doubts, *calls.notes])
 
 
@@ -101,7 +101,7 @@ def _handed_over(told: Record) -> list[str]:
     return documents_handed_over(workflow, told["inputs"], told["artifacts"]) if workflow is not None else []
 
 
-def _documents(run: RunFolder, told: Record, handed_over: Sequence[str]) -> list[Document]:
+def _documents(run: StoredRun, told: Record, handed_over: Sequence[str]) -> list[Document]:
     """The artifacts that are there, in the order in which phases wrote them."""
     with ExitStack() as stack:
         try:

@@ -86,6 +86,7 @@ class OnRecord:
             raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
         run.limits.check_minutes()
         run.journal.check()
+        run.outermost.sends()
         attempt = {"attempt": number} if number > 1 else {}
         try:
             body = {**self.request.to_dict(), **self.phase.later(), **attempt}

@@ -19,12 +19,12 @@ from skillrun.language.text.source import MAX_BYTES
 from skillrun.people.answers import ENDED, PERSON, PREPARED, Answer, Question, fitted_answer
 from skillrun.runtime.errors import Waiting
 from skillrun.runtime.next_step import RESUME_RUN, NextStep
+from skillrun.runtime.store.artifact_names import INBOX
 from skillrun.runtime.store.files import Files, sha256_of
 from skillrun.tools.paths import PathRefused
 
 T = TypeVar("T")
 
-FOLDER: Final = ".run/inbox"
 POLL: Final = 0.3  # seconds between two looks for an answer, while somebody is asked here
 KEYS: Final = ("answer", "answered_by", "confidence", "comment")
 
@@ -121,7 +121,7 @@ class Inbox:
 
 
 def _name(where: str, fingerprint: str) -> str:
-    return f"{FOLDER}/{sha256_of(f'{where} {fingerprint}')[:32]}.json"
+    return f"{INBOX}/{sha256_of(f'{where} {fingerprint}')[:32]}.json"
 
 
 def _checked(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:

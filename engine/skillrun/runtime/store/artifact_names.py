@@ -14,6 +14,7 @@ from skillrun.runtime.store.state import STATE
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import LONGEST
 
+INBOX: Final = ".run/inbox"  # answers that people have left, until the run takes them
 SUMMARIES: Final = "summaries"
 NEVER: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
 """Names in which version control finds a repository, with hooks and programs to start; `HEAD` makes a bare one."""

@@ -14,9 +14,18 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.checkpoints import reached
 from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import KINDS, Body, Fits, JournalDamaged, JournalEntry, JournalUnwritable, Kind
+from skillrun.runtime.store.journal import (
+    KINDS,
+    Body,
+    Fits,
+    JournalDamaged,
+    JournalEntry,
+    JournalRow,
+    JournalUnwritable,
+    Kind,
+)
 from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.rows import TEXT, JournalRow, body_from_bytes, body_to_bytes, chained, packed, unpacked
+from skillrun.runtime.store.rows import TEXT, body_from_bytes, body_to_bytes, chained, packed, unpacked
 
 KEPT: Final = (
     "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
@@ -103,6 +112,16 @@ class ChainedJournal(ABC):
         if lost:
             kept = f"{lost} answer{'s' if lost > 1 else ''} that came could not be kept: what was asked is asked again"
         return JournalUnwritable(f"the journal could not be written ({self._failure}); {kept}", ROOM)
+
+    def restore(self, rows: Sequence[JournalRow]) -> None:
+        """Take over the records of another journal as they are, whose chain was verified; this one must be empty.
+
+        Raises JournalUnwritable, RunLost, and then nothing is kept.
+        """
+        assert self.empty
+        self._pending = list(rows)
+        self._flush()
+        self.check()
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
         """The body of the latest such record, as it was put in."""

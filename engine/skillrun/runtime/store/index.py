@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skillrun.runtime.store.rows import NO_CHAIN, TEXT, JournalRow
+from skillrun.runtime.store.journal import JournalRow
+from skillrun.runtime.store.rows import NO_CHAIN, TEXT
 
 AGAIN = "/again"
 """How the address of a note ends that says which of the earlier prompts at an address is the present one again."""

@@ -6,7 +6,7 @@ for as long as the process lives. The contract is `tests/contract/test_journal.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from skillrun.language.text.diagnostics import SkillrunError
@@ -36,6 +36,17 @@ class JournalEntry(NamedTuple):
     address: str
     fingerprint: str
     body: Body
+
+
+class JournalRow(NamedTuple):
+    """A record as it is kept; `chain` links it to the one before."""
+
+    seq: int
+    kind: str
+    address: str
+    fingerprint: str
+    body: bytes
+    chain: bytes
 
 
 class Journal(Protocol):
@@ -94,6 +105,13 @@ class Journal(Protocol):
 
     @property
     def empty(self) -> bool: ...
+
+    def restore(self, rows: Sequence[JournalRow]) -> None:
+        """Take over the records of another journal as they are, whose chain was verified; this one must be empty.
+
+        Raises JournalUnwritable, RunLost.
+        """
+        ...
 
     def close(self) -> None:
         """Commit what is pending; nothing may be recorded afterwards."""

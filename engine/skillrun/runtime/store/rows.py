@@ -9,7 +9,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from skillrun.runtime.store.journal import Body
 
@@ -24,15 +24,6 @@ _PACKED = b"\xff"  # no text in UTF-8 begins with it
 _WIDEST = 4 * _PIECE + 1  # bytes; every piece has fewer
 _STAYS = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
-
-
-class JournalRow(NamedTuple):
-    seq: int
-    kind: str
-    address: str
-    fingerprint: str
-    body: bytes
-    chain: bytes
 
 
 def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: bytes) -> bytes:

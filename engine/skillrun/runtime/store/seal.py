@@ -7,15 +7,11 @@ seal does not fit decides none of them.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import hmac
 import json
 import os
-import secrets
-import stat
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,20 +20,13 @@ from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.schemas import quoted
 from skillrun.runtime.budgets import budgets
-from skillrun.runtime.store.disk.atomic import write_atomic
 from skillrun.runtime.store.frontmatter import readable
 from skillrun.runtime.store.state import State
-from skillrun.tools.owner import is_own
-from skillrun.tools.tree import PRIVATE, Tree
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
 
-KEY: Final = "seal.key"
-SIZE: Final = 32  # bytes of the key
-ANOTHER: Final = "remove it; a new one is made"
 CHANGE: Final = "change the path below `inputs` in its state.md"
-MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
 
 
 def seal_of(program: Program, state: State, key: bytes) -> str:
@@ -46,90 +35,11 @@ def seal_of(program: Program, state: State, key: bytes) -> str:
     return hmac.new(key, b"skillrun seal 1\n" + readable(powers).encode(), hashlib.sha256).hexdigest()
 
 
-def is_sealed(program: Program, state: State, project: Path) -> bool:
-    """Whether this user's own run has written the state, in this project. Makes no key; a broken one seals nothing."""
+def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
+    """Whether this user's own run has written the state, in this project; by the user's key."""
     if readable(os.path.realpath(state.project)) != readable(os.path.realpath(project)):
         return False  # the workflow of its name is another one here
-    try:
-        key = known_key()
-    except (OSError, SkillrunError):
-        return False
     return key is not None and hmac.compare_digest(seal_of(program, state, key).encode(), state.seal.encode())
-
-
-def known_key() -> bytes | None:
-    """The user's key; None where there is none yet. Raises SkillrunError for one that others could have put there."""
-    try:
-        with Tree(key_folder()) as tree:
-            return _read(tree)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def key_trouble() -> str:
-    """Why the user's key seals nothing, where it cannot be used; empty where it can, or where there is none."""
-    try:
-        known_key()
-    except OSError as error:
-        return str(error)
-    except SkillrunError as error:
-        return f"{error.message} ({error.next_step})"
-    return ""
-
-
-def own_key() -> bytes:
-    """The user's key, made where there is none. Raises OSError where it cannot be kept."""
-    key = known_key()
-    if key is not None:
-        return key
-    folder = key_folder()
-    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
-    with Tree(folder) as tree:
-        made = f".{secrets.token_hex(8)}.new"
-        write_atomic(tree, made, secrets.token_bytes(SIZE))
-        with tree.place(made) as (parent, leaf):
-            try:
-                os.link(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-            except FileExistsError:  # another process was faster, and its key is the key
-                pass
-            except OSError:  # a file system without hard links
-                os.rename(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent)
-            with suppress(FileNotFoundError):
-                os.unlink(leaf, dir_fd=parent)
-        key = _read(tree)
-    assert key is not None
-    return key
-
-
-def key_folder() -> Path:
-    """The user's own folder; it, and folders on the way to it, may be links."""
-    from platformdirs import user_data_path
-
-    return Path(os.path.realpath(user_data_path("skillrun")))
-
-
-def _read(tree: Tree) -> bytes | None:
-    """The key. It may have a second name: that of a making which was killed half-way, in the same folder."""
-    path = tree.path / KEY
-    with tree.place(KEY) as (folder, leaf):
-        try:
-            descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise SkillrunError(f"{path} is a symbolic link", ANOTHER) from None
-            raise
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise SkillrunError(f"{path} is no regular file", ANOTHER)
-        if status.st_mode & 0o077 or not is_own(status, tree.path):
-            raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
-        key = file.read(SIZE + 1)
-    if len(key) != SIZE:
-        raise SkillrunError(f"{path} is damaged", ANOTHER)
-    return key
 
 
 @dataclass(frozen=True)

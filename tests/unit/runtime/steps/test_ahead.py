@@ -21,6 +21,7 @@ from skillrun.runtime import session
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 pytestmark = pytest.mark.row("Q7")
 
@@ -86,8 +87,12 @@ def ran(project: Path, gateway: Watched, *, cancel: bool = False, again: bool = 
     inputs = {"repo": "code"}
 
     async def process() -> Outcome:
-        runs = project / "runs"
-        going = session.resume_run(setting, runs, "run") if again else session.begin_run(setting, inputs, runs, "run")
+        runs = RunFolders(project / "runs")
+        going = (
+            session.resume_run(setting, runs.existing("run"))
+            if again
+            else session.begin_run(setting, inputs, runs, "run")
+        )
         task = asyncio.ensure_future(going)
         if cancel:
             await gateway.second.wait()

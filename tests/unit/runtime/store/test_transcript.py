@@ -8,7 +8,7 @@ import pytest
 
 from skillrun.language.types.records import checks_of
 from skillrun.runtime.events import Event, Events, Notice
-from skillrun.runtime.store.disk.transcript import KINDS
+from skillrun.runtime.store.heard import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

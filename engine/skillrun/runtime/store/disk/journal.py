@@ -29,9 +29,9 @@ from skillrun.runtime.store.disk.verification import (
     witness_of,
 )
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import Fits, JournalDamaged
+from skillrun.runtime.store.journal import Fits, JournalDamaged, JournalRow
 from skillrun.runtime.store.memory import MemoryJournal
-from skillrun.runtime.store.rows import TEXT, JournalRow
+from skillrun.runtime.store.rows import TEXT
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 

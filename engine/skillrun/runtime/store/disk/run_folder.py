@@ -16,14 +16,16 @@ from skillrun.runtime.store.disk.folder import FolderFiles, check_folder
 from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal, read_so_far
 from skillrun.runtime.store.disk.lock import INSIDE, FolderLease
 from skillrun.runtime.store.disk.migration import migrate, old_state
-from skillrun.runtime.store.disk.run_names import existing, new_folder
-from skillrun.runtime.store.disk.transcript import Record, Transcript, events
+from skillrun.runtime.store.disk.own_key import known_key, own_key
+from skillrun.runtime.store.disk.transcript import Transcript, events, lines
 from skillrun.runtime.store.disk.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.runtime.store.files import LARGEST, Files, folders
+from skillrun.runtime.store.heard import Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.journal_bodies import body_fits
 from skillrun.runtime.store.memory import MemoryJournal
 from skillrun.runtime.store.run_store import RunStore, run_argument
+from skillrun.runtime.store.seal import is_sealed
 from skillrun.runtime.store.state import STATE, State
 from skillrun.tools.tree import Tree
 
@@ -38,16 +40,6 @@ class RunFolder:
         self._tree = folder if isinstance(folder, Tree) else Tree(folder)
         self.lease = FolderLease(self._tree)
 
-    @classmethod
-    def new(cls, runs: Path, name: str, *, shared: bool) -> Self:
-        """That of a new run, made where it is not there. Raises PathRefused where it is a link."""
-        return cls(new_folder(runs, name, shared=shared))
-
-    @classmethod
-    def existing(cls, runs: Path, name: str) -> Self:
-        """That of a run. Raises UsageError where there is none, PathRefused where it is a link."""
-        return cls(existing(runs, name))
-
     def __enter__(self) -> Self:
         return self
 
@@ -60,8 +52,20 @@ class RunFolder:
 
     @property
     def path(self) -> Path:
-        """Where people find it."""
         return self._tree.path
+
+    @property
+    def folder(self) -> Path:
+        return self._tree.path
+
+    @property
+    def place(self) -> str:
+        """Where people find it."""
+        return str(self._tree.path)
+
+    def is_of(self, project: Path) -> bool:
+        """Whether it is kept where that project keeps its runs."""
+        return self._tree.path.parent == project.resolve() / "runs"
 
     def called(self, project: Path) -> str:
         """What a command takes for this run when it is typed in the project."""
@@ -79,6 +83,18 @@ class RunFolder:
     def check(self) -> None:
         """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""
         check_folder(self._tree)
+
+    def is_sealed(self, program: Program, state: State, project: Path) -> bool:
+        """Whether this user's own run has written the state, in this project. A broken key seals nothing."""
+        try:
+            key = known_key()
+        except (OSError, SkillrunError):
+            return False
+        return is_sealed(program, state, project, key)
+
+    def sealing_key(self) -> bytes:
+        """The user's key, made where there is none. Raises OSError, SkillrunError where it cannot be had."""
+        return own_key()
 
     def check_here(self) -> None:
         """Raises RunLost where this process held the run and has lost it."""
@@ -137,6 +153,10 @@ class RunFolder:
     def transcript(self) -> Transcript:
         """What hears the events of the run from now on."""
         return Transcript(self._tree)
+
+    def lines(self) -> Iterator[str]:
+        """The events so far, as they are kept. Raises OSError, SkillrunError."""
+        return (line.decode() for line in lines(self._tree))
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """The events so far, and with `follow` those that come until the run ends."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 from skillrun.language.files.verbs import OWN_FILES
-from skillrun.language.templates.functions import slug
 from skillrun.language.text.diagnostics import UsageError, did_you_mean
 from skillrun.runtime.store.disk.atomic import SHARED, folder_mode
 from skillrun.runtime.store.disk.verification import JOURNAL
 from skillrun.runtime.store.state import STATE
+from skillrun.runtime.store.stored_run import base_slug
 from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.tree import NO_LINKS, Tree
-
-
-def base_slug(words: str) -> str:
-    """The slug of a request; a run that finds it taken has a number behind it."""
-    return (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
 
 
 def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:

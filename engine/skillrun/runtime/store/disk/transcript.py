@@ -6,22 +6,18 @@ What is read is only what can be an event, and never the whole file at once.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
-from datetime import UTC, datetime
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.records import checks_of, is_text
 from skillrun.runtime import events as kinds
 from skillrun.runtime.events import Event
 from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.runtime.store.heard import Record, event_of, line_of
 from skillrun.tools.tree import Tree
 
-Record = dict[str, Any]
 TRANSCRIPT: Final = ".run/transcript.ndjson"
 FLUSH: Final = 0.1  # seconds
 POLL: Final = 0.2  # seconds between two looks at a transcript that grows
@@ -38,7 +34,6 @@ class Transcript:
         """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
         self._folder = folder
         self._file: int | None = None
-        self._encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
         self._flush: asyncio.TimerHandle | None = None
         self._lines: list[str] = []
         self._error: Exception | None = None
@@ -54,10 +49,13 @@ class Transcript:
         """Raises why the file could not be opened, or an earlier line not be written."""
         if self._error is not None:
             raise self._error
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._lines.append(self._encode({"at": at, **event.to_dict()}) + "\n")
+        self._lines.append(line_of(event) + "\n")
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
+
+    def restore(self, lines: Iterable[str]) -> None:
+        """Take over the lines of another transcript."""
+        self._lines += [f"{line}\n" for line in lines]
 
     def _write(self) -> None:
         """Write what was heard; a failure is kept for whoever comes next, because nobody waits for this one."""
@@ -81,16 +79,27 @@ class Transcript:
 
 
 def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
-    """The transcript, oldest first, and with `follow` what comes until the run ends; a line cut off is left out.
-
-    So is one that is no event. Where a line never ends, the rest is not read, and that is the last event.
+    """The transcript, oldest first, and with `follow` what comes until the run ends; a line that is no event is left
+    out. Where a line never ends, the rest is not read, and that is the last event.
     """
+    try:
+        yield from filter(None, map(event_of, lines(folder, follow=follow)))
+    except PermissionError:
+        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
+    except EndlessLine as error:
+        yield {**kinds.Notice(error.message, "warn").to_dict()}
+
+
+class EndlessLine(SkillrunError):
+    """A transcript has a line that no run writes."""
+
+
+def lines(folder: Tree, *, follow: bool = False) -> Iterator[bytes]:
+    """The lines of the transcript without their ends, and with `follow` what comes until the run ends; one that is cut
+    off is left out. Raises PermissionError, EndlessLine."""
     try:
         file = os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0)
     except FileNotFoundError:
-        return
-    except PermissionError:
-        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
         return
     with file:
         rest = b""
@@ -98,41 +107,10 @@ def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
             held = follow and FolderLease(folder).is_held()
             while chunk := file.read(SIZE):
                 *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-                for line in whole:
-                    event = event_of(line)
-                    if event is not None:
-                        yield event
+                yield from whole
                 if len(rest) > LONGEST:
                     text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which no run writes; it ends here"
-                    yield {**kinds.Notice(text, "warn").to_dict()}
-                    return
+                    raise EndlessLine(text)
             if not held:
                 return
             time.sleep(POLL)
-
-
-def event_of(line: bytes) -> Record | None:
-    """The event of a line; None for what is none, and for one that lacks what its kind has."""
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(event, dict) or not is_text(event.get("event")):
-        return None
-    kind = KINDS.get(event["event"])
-    if kind is None:
-        return event
-    defaults: Record = {}
-    checks = checks_of(kind)
-    for field in fields(kind):
-        if field.name in event:
-            if not checks[field.name](event[field.name]):
-                return None
-        elif field.default is not MISSING:
-            defaults[field.name] = field.default
-        elif field.default_factory is MISSING:
-            return None
-    return {**defaults, **event}
-
-
-KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

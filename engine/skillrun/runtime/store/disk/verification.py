@@ -18,8 +18,8 @@ from zlib import crc32
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.chained import KEPT
 from skillrun.runtime.store.index import Index
-from skillrun.runtime.store.journal import JournalDamaged
-from skillrun.runtime.store.rows import NO_CHAIN, JournalRow, chained
+from skillrun.runtime.store.journal import JournalDamaged, JournalRow
+from skillrun.runtime.store.rows import NO_CHAIN, chained
 from skillrun.tools.tree import Tree
 
 JOURNAL: Final = ".run/journal.db"

@@ -1,0 +1,91 @@
+"""Saves in a `skillrun dev` that runs as a process: from the save to the line that says what came of it.
+
+Prints the medians in milliseconds, as a mapping in its last line: `python -m bench.saves chain`.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench import process
+from bench.ours import CHAIN, write_project
+
+SAVES = 15
+PAUSE = 0.2  # seconds between two of them
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("variant", choices=("chain", "plan"), help="40 calls in turn, or a plan in standard mode")
+    variant = parser.parse_args().variant
+    with process.scratch() as folder:
+        command, file = _chain(folder) if variant == "chain" else _plan(folder)
+        print(json.dumps(measured(folder, command, file)))
+
+
+def _chain(folder: Path) -> tuple[list[str], Path]:
+    write_project(folder, "chain", CHAIN, 1)
+    return ["bench", "40"], folder / "workflows" / "bench.md"
+
+
+def _plan(folder: Path) -> tuple[list[str], Path]:
+    from skillrun.language.library.roots import package_library
+
+    file = folder / "skills" / "plan" / "research.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        (package_library() / "skills" / "plan" / "research.md").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    (folder / "code").mkdir()
+    return ["plan", "Remind people", "--repo", "code", "--mode", "standard", "--unattended"], file
+
+
+def measured(folder: Path, arguments: list[str], file: Path) -> dict[str, float]:
+    """The medians of some saves that make nothing to ask: until the result is shown, and the processor's time of it."""
+    command = [sys.executable, "-u", "-m", "skillrun", "dev", *arguments, "--model", "scripted:default"]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as dev:
+        try:
+            _ended(dev)
+            taken, worked = [], []
+            text = file.read_text(encoding="utf-8")
+            for number in range(SAVES):
+                time.sleep(PAUSE)
+                worked_before, started = _worked(dev.pid), time.perf_counter()
+                file.write_text(text.replace("\n---\n", f"\n# saved {number}\n---\n", 1), encoding="utf-8")
+                line = _ended(dev)
+                taken.append(time.perf_counter() - started)
+                worked.append(_worked(dev.pid) - worked_before)
+                if " 0 asked" not in line:
+                    raise SystemExit(f"a save has asked something: {line}")
+        finally:
+            dev.terminate()
+            dev.wait()
+    return {"time": statistics.median(taken) * 1e3, "processor": statistics.mean(worked) * 1e3}
+
+
+def _worked(pid: int) -> float:
+    """Seconds that a process has had the processor; Linux counts them in hundredths."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _ended(dev: "subprocess.Popen[str]") -> str:
+    """The line that says what a turn came to."""
+    assert dev.stdout is not None
+    lines = []
+    for line in dev.stdout:
+        lines.append(line)
+        if " reused, " in line:
+            return line
+    raise SystemExit("".join(lines[-10:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+-- The run's own row is queue entry, lock, fence and witness: every statement that writes for a run names its epoch.
+CREATE TABLE runs (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text NOT NULL UNIQUE,
+    status text NOT NULL DEFAULT 'new',
+    epoch bigint NOT NULL DEFAULT 0,
+    owner text NOT NULL DEFAULT '',
+    lease_until timestamptz,
+    records integer NOT NULL DEFAULT 0,
+    chain bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex'),
+    edits bigint NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE records (
+    run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,
+    seq integer NOT NULL,
+    kind text NOT NULL,
+    address text NOT NULL,
+    fingerprint text NOT NULL,
+    body bytea NOT NULL,
+    chain bytea NOT NULL,
+    epoch bigint NOT NULL,
+    PRIMARY KEY (run, seq)
+);
+
+CREATE TABLE blobs (
+    sha text PRIMARY KEY,
+    content bytea NOT NULL
+);
+
+-- A folder that was made has no content.
+CREATE TABLE files (
+    run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,
+    path text NOT NULL,
+    sha text REFERENCES blobs,
+    PRIMARY KEY (run, path)
+);
+
+-- What was heard of a run, for people; no evaluation reads it.
+CREATE TABLE events (
+    run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    line text NOT NULL,
+    PRIMARY KEY (run, number)
+);

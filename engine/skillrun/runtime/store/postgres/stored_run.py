@@ -1,0 +1,254 @@
+"""Runs in a store that many machines share, and one of them from outside."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Self
+
+from skillrun.language.check.program import Program
+from skillrun.language.text.diagnostics import SkillrunError, UsageError, did_you_mean
+from skillrun.runtime.store.disk.folder import FolderFiles
+from skillrun.runtime.store.files import Files
+from skillrun.runtime.store.heard import Record
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.journal_bodies import body_fits
+from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.runtime.store.postgres.database import Database, StoreRefused
+from skillrun.runtime.store.postgres.files import PostgresFiles
+from skillrun.runtime.store.postgres.journal import PostgresJournal, read_journal
+from skillrun.runtime.store.postgres.lease import PostgresLease
+from skillrun.runtime.store.postgres.row import LEASE, RunRow
+from skillrun.runtime.store.postgres.transcript import PostgresTranscript, events, lines
+from skillrun.runtime.store.run_store import RunStore
+from skillrun.runtime.store.state import STATE, State
+from skillrun.runtime.store.stored_run import base_slug
+from skillrun.tools.paths import checked_slug
+from skillrun.tools.tree import Tree
+
+_LISTED: Final = """
+    SELECT name FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' ORDER BY runs.id DESC
+"""
+_FORGET: Final = """
+    DELETE FROM runs WHERE id = %(run)s AND records = 0 AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id)
+    AND (status <> 'running' OR epoch = %(epoch)s)
+"""
+
+
+class StoreRun:
+    """The `StoredRun` in a store. Whoever may write to the store is trusted with what its runs decide."""
+
+    def __init__(self, row: RunRow) -> None:
+        self._row = row
+        self.lease = PostgresLease(row, self._let_go_as)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing of one run alone is open."""
+
+    @property
+    def name(self) -> str:
+        return self._row.name
+
+    @property
+    def place(self) -> str:
+        return place_in(self._row.database, self.name)
+
+    @property
+    def folder(self) -> None:
+        return None
+
+    def called(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+        """What a command takes for this run."""
+        return self.name
+
+    def is_of(self, project: Path) -> bool:  # noqa: ARG002 (the store is every project's)
+        return True
+
+    @property
+    def has_state(self) -> bool:
+        return self._files().has(STATE)
+
+    @property
+    def has_journal(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        """Nobody but a program writes there."""
+
+    def check_inside(self) -> None:
+        """All of a run is in the same place."""
+
+    def check_here(self) -> None:
+        """Raises RunLost where this process held the run and has lost it."""
+        self.lease.check()
+
+    def is_sealed(self, program: Program, state: State, project: Path) -> bool:  # noqa: ARG002 (the store vouches)
+        return True
+
+    def sealing_key(self) -> None:
+        """The store vouches for its runs."""
+
+    # what is in it
+
+    def new_journal(self) -> Journal:
+        return self.journal()
+
+    def journal(self) -> Journal:
+        """The journal, for who holds the run. Raises JournalDamaged, StoreAway."""
+        return PostgresJournal.open(self._row, body_fits)
+
+    def journal_to_read(self) -> MemoryJournal:
+        return self.journal_so_far()
+
+    def journal_so_far(self) -> MemoryJournal:
+        """The journal for who only looks, as far as it has come. Raises JournalDamaged, StoreAway."""
+        return read_journal(self._row, body_fits)
+
+    def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:  # noqa: ARG002 (no owners)
+        """Artifacts, summaries and state; without a journal they can be looked at."""
+        return RunStore(self._files(), journal)
+
+    def state(self) -> State:
+        """The state that `state.md` holds. Raises SkillrunError."""
+        return self.store().state.read()[0]
+
+    def copy_files(self, target: Files) -> None:
+        """Copy all files."""
+        self._files().copy(target)
+
+    def transcript(self) -> PostgresTranscript:
+        return PostgresTranscript(self._row)
+
+    def lines(self) -> Iterator[str]:
+        """The events so far, as they are kept."""
+        return lines(self._row, self.lease.is_held)
+
+    def events(self, *, follow: bool = False) -> Iterator[Record]:
+        """The events so far, and with `follow` those that come until the run is let go."""
+        return events(self._row, self.lease.is_held, follow=follow)
+
+    # while it is begun, or gone on with
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Where beginning a run fails before it has a state, nothing of it stays."""
+        try:
+            yield
+        except BaseException:
+            with suppress(SkillrunError):
+                if not self.has_state:
+                    self._row.database.rows(_FORGET, self._row.values())
+            raise
+
+    def old_state(self) -> Mapping[str, Any] | None:
+        """No run of the first version is in any store."""
+        return None
+
+    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:  # noqa: ARG002
+        raise AssertionError("no run of the first version is in any store")
+
+    def settle_modes(self, *, shared: bool) -> None:
+        """Who may read a store is the store's to say."""
+
+    def _files(self) -> PostgresFiles:
+        return PostgresFiles(self._row, lambda name: _opened(self._row.database, name))
+
+    def _let_go_as(self) -> str:
+        """What the run is when nobody holds it any more."""
+        try:
+            status = self.state().status
+        except SkillrunError:
+            return "new"
+        return "interrupted" if status == "running" else status
+
+
+class StoreRuns:
+    """The `Runs` in a store."""
+
+    def __init__(self, database: Database, lease: float = LEASE) -> None:
+        self._database, self._lease = database, lease
+
+    @property
+    def place(self) -> str:
+        return self._database.place
+
+    def new(self, name: str, *, shared: bool) -> StoreRun:  # noqa: ARG002 (no owners)
+        """A run that begins: its row is made where it is not there."""
+        checked_slug(name)
+        row = RunRow.existing(self._database, name, self._lease)
+        return StoreRun(row if row is not None else RunRow.new(self._database, name, self._lease))
+
+    def existing(self, name: str) -> StoreRun:
+        """A run that has begun. Raises UsageError where there is none."""
+        row = RunRow.existing(self._database, checked_slug(name), self._lease)
+        run = StoreRun(row) if row is not None else None
+        if run is None or not run.has_state:
+            known = [each for (each,) in self._database.rows(_LISTED)]
+            hint = did_you_mean(name, known) or "`skillrun runs` lists them"
+            raise UsageError(f"there is no run `{name}` in {self.place}", hint)
+        return run
+
+    def listed(self) -> Iterator[tuple[str, StoreRun | Exception]]:
+        """The runs that have begun; or why one cannot be looked at."""
+        for (name,) in self._database.rows(_LISTED):
+            row = RunRow.existing(self._database, name, self._lease)
+            if row is not None:
+                yield name, StoreRun(row)
+
+    def take_name(self, words: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
+        """A name that no run has yet, made from the request; its row is made too."""
+        base = base_slug(words)
+        for number in count(1):
+            name = base if number == 1 else f"{base}-{number}"
+            with suppress(StoreRefused):
+                RunRow.new(self._database, name, self._lease)
+                return name
+        raise AssertionError("numbers have ended")
+
+    def give_back(self, name: str) -> None:
+        """Remove the row of a name that no run was begun under."""
+        row = RunRow.existing(self._database, name, self._lease)
+        if row is not None:
+            self._database.rows(_FORGET, row.values())
+
+    def has(self, name: str) -> bool:
+        return any(name == each for (each,) in self._database.rows(_LISTED))
+
+    def place_of(self, name: str) -> str:
+        return place_in(self._database, name)
+
+    def called(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+        return name
+
+
+def place_in(database: Database, name: str) -> str:
+    return f"`{name}` in {database.place}"
+
+
+class _Copy(Tree):
+    """A folder with what another run holds, for as long as it is open."""
+
+    def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._copied = folder
+        super().__init__(Path(folder.name).resolve())
+
+    def close(self) -> None:
+        super().close()
+        self._copied.cleanup()
+
+
+def _opened(database: Database, name: str) -> Tree:
+    """What another run holds, open. Raises SkillrunError where there is none."""
+    row = RunRow.existing(database, name)
+    if row is None:
+        known = [each for (each,) in database.rows(_LISTED)]
+        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
+    copied = _Copy(tempfile.TemporaryDirectory(prefix="skillrun-"))
+    StoreRun(row).copy_files(FolderFiles(copied))
+    return copied

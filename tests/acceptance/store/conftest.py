@@ -1,0 +1,30 @@
+"""What tests of stores share: an empty store that the environment names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from skillrun.cli import store as opening
+from skillrun.cli.options import STORE
+from skillrun.runtime.store.postgres.migrations import migrate
+from tests.servers.postgres import empty
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty database, which the environment names."""
+    with empty() as url:
+        monkeypatch.setenv(STORE, url)
+        yield url
+        opening.open_database(url).close()
+        opening.open_database.cache_clear()
+        opening.open_store.cache_clear()
+
+
+@pytest.fixture
+def store(database: str) -> str:
+    """The URL of an empty store, which the environment names."""
+    migrate(opening.open_database(database))
+    return database

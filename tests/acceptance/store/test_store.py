@@ -1,0 +1,186 @@
+"""Every command works on runs that stand in a store, and a run goes there and back as it is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.cli.options import STORE
+from skillrun.cli.store import open_database
+from tests.acceptance.conftest import Call, Done, Make
+
+pytestmark = pytest.mark.row("W1")
+SCRIPTED = ("--model", "scripted:x")
+PLAN = ("plan", "Add a dark mode", "--mode", "rapid", "--unattended", *SCRIPTED)
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """The files of a run by their names, but for what the engine keeps."""
+    files = (path for path in run.rglob("*") if path.is_file() and ".run" not in path.parts)
+    return {path.relative_to(run).as_posix(): path.read_bytes() for path in files}
+
+
+def records(run: Path) -> list[Any]:
+    with sqlite3.connect(run / ".run" / "journal.db") as database:
+        return database.execute("SELECT * FROM records ORDER BY seq").fetchall()
+
+
+def test_a_run_begins_waits_goes_on_and_is_looked_at_in_a_store(project: Make, skillrun: Call, store: str) -> None:
+    folder = project("visit")
+    begun = skillrun("visit", *SCRIPTED)
+    assert begun.code == 75
+    assert "go on with `skillrun resume visit`" in begun.out.splitlines()[-1]
+    assert [(run["run"], run["status"]) for run in skillrun("runs", "--json").json] == [("visit", "waiting")]
+    (folder / "answers.yaml").write_text("choose/where: the lake\n")
+    done = skillrun("resume", "visit", "--answers", "answers.yaml")
+    assert done.code == 0
+    assert "folder: `visit` in the store postgres" in done.out
+    assert "note.md" in done.out
+    told = skillrun("show", "visit", "--json").json
+    assert (told["status"], told["round"], told["artifacts"]) == ("completed", 2, ["visit.md", "note.md"])
+    assert "choose: answered by what was prepared: where = the lake" in skillrun("logs", "visit").out
+    assert skillrun("show", "visit", "plan").code == 0
+    assert not (folder / "runs").exists()
+
+
+def test_the_option_names_a_store_as_the_environment_does(
+    project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(STORE)
+    folder = project("greeting")
+    assert skillrun("greeting", "Ada", "--store", store, *SCRIPTED).code == 0
+    assert [run["run"] for run in skillrun("runs", "--store", store, "--json").json] == ["ada"]
+    assert skillrun("runs", "--json").json == []
+    assert not (folder / "runs").exists()
+
+
+def test_a_plan_asks_and_writes_in_a_store_what_it_does_in_a_folder(
+    project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project()
+    assert skillrun(*PLAN, "--name", "plan").code == 0
+    assert skillrun("export", "plan").code == 0
+    monkeypatch.delenv(STORE)
+    assert skillrun(*PLAN, "--name", "other").code == 0
+    ours, theirs = contents(folder / "runs" / "plan"), contents(folder / "runs" / "other")
+    assert {name: ours[name] for name in ours if name.endswith(".md") and "/" not in name and name != "state.md"} == {
+        name: theirs[name] for name in theirs if name.endswith(".md") and "/" not in name and name != "state.md"
+    }
+    runs = [records(folder / "runs" / name) for name in ("plan", "other")]
+    asked = [[row[1:4] for row in rows if row[1] in ("sent", "reply")] for rows in runs]
+    assert asked[0] == asked[1]
+    assert asked[0]
+
+
+def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
+    project: Make, skillrun: Call, store: str
+) -> None:
+    folder = project("visit")
+    environment = {key: value for key, value in os.environ.items() if key != STORE}
+    subprocess.run([sys.executable, "-m", "skillrun", "visit", *SCRIPTED], env=environment, cwd=folder, check=False)
+    before = folder / "runs" / "visit"
+    assert skillrun("import", "visit").code == 0
+    assert skillrun("export", "visit", "--name", "back").code == 0
+    after = folder / "runs" / "back"
+    assert contents(after) == contents(before)
+    assert records(after) == records(before)
+    assert (after / ".run" / "transcript.ndjson").read_bytes() == (before / ".run" / "transcript.ndjson").read_bytes()
+    (folder / "answers.yaml").write_text("choose/where: the lake\n")
+    asked = len(records(before))
+    assert skillrun("resume", "visit", "--answers", "answers.yaml").code == 0
+    assert skillrun("show", "visit", "--json").json["usage"]["calls"] > 0
+    assert len(records(before)) == asked
+
+
+def test_answers_are_left_in_a_store_and_go_with_the_run(project: Make, skillrun: Call, store: str) -> None:
+    folder = project("visit")
+    assert skillrun("visit", *SCRIPTED).code == 75
+    (folder / "answers.yaml").write_text("choose/where: the lake\n")
+    left = skillrun("answers", "visit", "--answers", "answers.yaml")
+    assert (left.code, left.out.splitlines()[-1]) == (0, "next: `skillrun resume visit`")
+    assert skillrun("export", "visit").code == 0
+    for run in ("visit", "runs/visit"):
+        assert skillrun("resume", run, "--adopt").code == 0
+        assert "where = the lake" in skillrun("logs", run).out
+
+
+@pytest.mark.parametrize("direction", ["import", "export"])
+def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
+    project: Make, skillrun: Call, store: str, direction: str
+) -> None:
+    folder = project("greeting")
+    assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
+    assert skillrun("export", "ada").code == 0
+    before = contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json
+    done = skillrun(direction, "ada")
+    assert done.code == 2
+    assert "there is a run `ada` already" in done.err
+    assert (contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json) == before
+
+
+def test_a_run_that_another_process_has_is_left_to_it(project: Make, skillrun: Call, store: str) -> None:
+    project("visit")
+    assert skillrun("visit", *SCRIPTED).code == 75
+    held = (
+        "UPDATE runs SET status = 'running', owner = 'process 1 on elsewhere', lease_until = now() + interval '1 min'"
+    )
+    open_database(store).rows(held)
+    done = skillrun("resume", "visit")
+    assert done.code == 1
+    assert "visit is being run by process 1 on elsewhere" in done.err
+    open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
+    assert skillrun("resume", "visit").code == 75
+
+
+def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
+    project: Make, skillrun: Call, database: str
+) -> None:
+    project("greeting")
+    refused = skillrun("greeting", "Ada", *SCRIPTED)
+    assert refused.code == 1
+    assert "is no store of skillrun yet" in refused.err
+    assert "skillrun store migrate" in refused.err
+    assert "brought to version" in skillrun("store", "migrate").out
+    assert "is up to date" in skillrun("store", "migrate").out
+    assert "0 runs" in skillrun("store", "check").out
+    open_database(database).rows("INSERT INTO store_versions (version) VALUES (99)")
+    from skillrun.cli.store import open_store
+
+    open_store.cache_clear()
+    for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("store", "check"), ("runs",)):
+        refused = skillrun(*command)
+        assert refused.code == 1
+        assert "is of version 99" in refused.err
+    assert open_database(database).rows("SELECT count(*) FROM runs") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "message"),
+    [
+        ("sqlite:///runs.db", 2, "the store is no Postgres"),
+        ("postgresql://nobody@127.0.0.1:9/none", 1, "does not answer"),
+    ],
+)
+def test_a_store_that_cannot_be_had_is_said_and_nothing_begins(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, url: str, code: int, message: str
+) -> None:
+    folder = project("greeting")
+    monkeypatch.setenv(STORE, url)
+    done: Done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert (done.code, done.out) == (code, "")
+    assert message in done.err
+    assert not (folder / "runs").exists()
+
+
+def test_a_password_is_never_shown(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    project("greeting")
+    monkeypatch.setenv(STORE, "postgresql://me:hush-hush@127.0.0.1:9/none")
+    done = skillrun("greeting", "Ada", *SCRIPTED)
+    assert done.code == 1
+    assert "hush-hush" not in done.out + done.err
