@@ -110,7 +110,6 @@ async def foretold(
         gateway=gateway,
         person=person,
         listeners=[heard],
-        sizes=expected.known,
         straight=True,
         rerun=Rerun(session.rerun.places, set(session.rerun.asked)),
     )

@@ -30,7 +30,7 @@ from skillrun.dev.watch import SETTLE, Changes, Stamps, stamps, watch_files
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.people.person import Person, open_person
-from skillrun.runtime.events import Event
+from skillrun.runtime.events import Asked, Event
 from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions, waiting_questions
 from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.run import Session
@@ -203,6 +203,8 @@ class DevSession:
         def heard(event: Event) -> None:
             record = event.to_dict()
             self.events.append(record)
+            if isinstance(event, Asked) and self.inbox.has(event.address, event.fingerprint):
+                return  # it was answered, and is taken now
             number = self.cycle.heard.rounds.get(str(record.get("phase")), 1)
             if line := event_line(event, is_first=is_first, number=number):
                 self.out.line(line)

@@ -13,6 +13,7 @@ from pygls.workspace import PositionCodec
 
 from skillrun.editor.client_positions import client_range, own_range
 from skillrun.editor.diagnostics import replacement
+from skillrun.editor.features import register
 from skillrun.editor.outline import Kind, Part, parts_of
 from skillrun.editor.positions import offset_at
 from skillrun.editor.server import BugReport, EditorServer
@@ -34,6 +35,7 @@ def serve(commands: Collection[str], bug_report: BugReport) -> None:
     follow_documents(server)
     follow_folders(server)
     answer(server)
+    register(server, server)
     server.start_io(sys.stdin.buffer, output)
 
 

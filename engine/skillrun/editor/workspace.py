@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.editor.checked_cases import CheckedCases
+from skillrun.editor.knowledge import Knowledge
 from skillrun.language.check.program import Program
 from skillrun.language.check.rechecking import CheckedLibrary, recheck
 from skillrun.language.library.library import Library
@@ -43,6 +44,7 @@ class Workspace:
         read = beside.library if beside is not None else None
         self._opened = (-1, Library(search_path(project), read))  # after so many changes
         self._read = (-1, self._opened[1])
+        self._knowledge = Knowledge(self._opened[1])
 
     @property
     def library(self) -> Library:
@@ -51,6 +53,12 @@ class Workspace:
         if self._read[0] != changes:
             self._read = changes, self._newest().apart()
         return self._read[1]
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What is known of names: by the files as they are now, and by the newest check."""
+        self._knowledge.library = self.library
+        return self._knowledge
 
     def _newest(self) -> Library:
         changes, (then, library) = self._changes, self._opened
@@ -103,6 +111,7 @@ class Workspace:
         library = self._newest()
         checked = self.checked = recheck(library, self.commands, self.checked, outdated)
         self.programs |= checked.programs
+        self._knowledge.take(part.sightings for part in checked.parts.values())
         problems: dict[Path, list[Problem]] = {}
         for problem in (*checked.problems, *self._cases.problems(checked.parts, library.unsaved)):
             problems.setdefault(self.path_of(problem.path), []).append(problem)

@@ -228,3 +228,22 @@ def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -
     assert "changed in the run's folder: which.md\n" in heard
     assert "2 reused, 0 asked, 1 artifact changed" in heard
     assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
+
+
+@pytest.mark.row("A1")
+def test_what_is_said_to_be_asked_is_what_is_asked(project: Make, watch: Watch, process: Call) -> None:
+    """A plan reads code: what it has read stands in prompts that are on record."""
+    folder = project()
+    (folder / "code").mkdir()
+    (folder / "code" / "shelf.py").write_text("def lend(book: str) -> None: ...\n")
+    dev = watch("plan", "Remind people", "--repo", "code", "--mode", "standard", "--model", "scripted:default")
+    dev.until(WATCHING)
+    (waiting,) = process("answers", "dev-plan", "--json").json["questions"]
+    given = {question["id"]: (question.get("choices") or ["so"])[0] for question in waiting["questions"]}
+    (folder / "answers.yaml").write_text(json.dumps(given))
+    assert process("answers", "dev-plan", "--answers", "answers.yaml").code == 0
+    heard = dev.until(WATCHING)
+    (said,) = [line.rpartition(": ")[2] for line in heard.splitlines() if line.startswith("asks 1 call, ")]
+    (asked,) = [line for line in heard.splitlines() if line.startswith("asking ")]
+    assert asked == f"asking plan/{said}/1.1"
+    assert "question" not in heard.partition("asks 1 call")[0], "what was answered is not put again"

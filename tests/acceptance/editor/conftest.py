@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "valid"
+_FIRST_VERSIONS = count(1, 1000)  # what was told of a file in an earlier test is not what is told now
 PATIENCE = 30  # seconds until a test gives up
 
 
@@ -73,9 +75,9 @@ class Editor:
     async def open(self, name: str, text: str | None = None) -> Sequence[types.Diagnostic]:
         """Open a file, with its text or another one; its problems."""
         uri = self.uri(name)
-        self.versions[uri] = 1
+        self.versions[uri] = next(_FIRST_VERSIONS)
         text = self.text(name) if text is None else text
-        document = types.TextDocumentItem(uri, "markdown", 1, text)
+        document = types.TextDocumentItem(uri, "markdown", self.versions[uri], text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(document))
         return await self.problems(name)
 

@@ -88,7 +88,12 @@ def _check_target(target: Path) -> bool:
 
 def _write(target: Path, page: bytes, *, shared: bool) -> None:
     """Write the file whole or not at all; for its owner alone, as the run's are, unless the run is shared."""
-    descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+    from skillrun.language.text.diagnostics import SkillrunError
+
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+    except PermissionError as error:
+        raise SkillrunError(f"nothing may be written to {target.parent}", "another place: `--output FILE`") from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -24,6 +24,7 @@ from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.stored_run import StoredRun
 
 LARGEST: Final = 1_000_000  # characters of a document
+WHOSE: Final = "the journal of this run is its owner's"
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,15 @@ def material_of(run: StoredRun) -> Material:
     try:
         calls = calls_of(run)
     except (SkillrunError, PermissionError) as error:
-        why = "the journal of this run is its owner's"
+        why = WHOSE
         if isinstance(error, SkillrunError):
             why = f"{error.message}. {error.next_step}".rstrip(" .")
         doubts.append(f"its prompts and replies cannot be shown: {why}")
         calls = RunCalls(
             told["run"], [], [phase["phase"] for phase in told["phases"]], is_held=False, notes=[], dropped={}
         )
-    is_held = run.lease.is_held()
+    may_look = WHOSE not in told.get("journal", "")  # where only its owner may, nobody else knows who holds it
+    is_held = told["status"] == "running" or (may_look and run.lease.is_held())
     happened = happenings(run.events())
     documents = _documents(run, told, _handed_over(told))
     is_shared = run.state().share

@@ -67,7 +67,7 @@ def page_of(material: Material, *, now: datetime | None = None) -> str:
     """The report as HTML."""
     now = now or datetime.now(UTC)
     anchors = {each.name: f"document-{number}" for number, each in enumerate(material.documents, 1)}
-    calls = ToldCalls(material.calls, material.documents, anchors)
+    calls = ToldCalls(material.calls, material.documents)
     phases = _phases(material, calls)
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(sha256(style.encode()).digest()).decode()
@@ -126,7 +126,7 @@ def _environment(prose: Prose) -> Environment:
         "number": lambda number: f"{number:,}",
         "value": _number,
         "counted": counted,
-        "yaml": yaml_line,
+        "yaml": _as_yaml,
         "percent": lambda number: f"{number:.2f}%",
         "initials": _initials,
         "given": _given,
@@ -233,6 +233,13 @@ def _difference(lines: Sequence[str], limit: int) -> list[tuple[str, str]]:
             return [*told, ("at", f"… {counted(len(lines) - number, 'more line')}")]
         told.append((kinds.get(line[:1], "same"), line))
     return told
+
+
+def _as_yaml(value: Any) -> str:
+    try:
+        return yaml_line(value)
+    except RecursionError:
+        return "… too deep to be shown"
 
 
 def _cut(text: str, limit: int) -> str:

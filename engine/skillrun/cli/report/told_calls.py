@@ -118,9 +118,9 @@ class ToldStep:
 class ToldCalls:
     """All calls of a run, and the texts that they share."""
 
-    def __init__(self, calls: RunCalls, documents: Sequence[Document], anchors: Mapping[str, str]) -> None:
+    def __init__(self, calls: RunCalls, documents: Sequence[Document]) -> None:
         self.shared = SharedTexts()
-        self._calls, self._anchors = calls, anchors
+        self._calls = calls
         self._documents = {each.text.strip(): each.name for each in documents if len(each.text) > LEAST_DOCUMENT}
         self._colours: dict[str, int] = {}
         self._changes = {id(pair.after): list(_changes(pair)) for pair in _pairs(calls.conversations)}
@@ -137,10 +137,14 @@ class ToldCalls:
                 if turn.reply is not None:
                     self.shared.stands_at(f"call-{number}", turn.reply.text)
         self.told = [self._told(number, each) for number, each in enumerate(calls.conversations, 1)]
+        self._anchors_of: dict[str, list[str]] = {}
+        for told in self.told:
+            for turn in told.conversation.turns:
+                self._anchors_of.setdefault(turn.address, []).append(told.anchor)
 
     def anchor_of(self, address: str, number: int) -> str:
         """The place of the call that was sent to an address as the number-th one; empty where it is not known."""
-        there = [told.anchor for told in self.told if any(turn.address == address for turn in told.conversation.turns)]
+        there = self._anchors_of.get(address, [])
         return there[min(number, len(there)) - 1] if there else ""
 
     def colour_of(self, member: str) -> int:

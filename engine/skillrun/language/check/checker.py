@@ -26,6 +26,7 @@ from skillrun.language.files.verbs import LOOKUP, TOOLS
 from skillrun.language.library.library import Library
 from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.language.library.secrets import check_secret_names
+from skillrun.language.library.sightings import Homes, Sightings
 from skillrun.language.library.sizes import check_measured
 from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.text.source import Span
@@ -44,9 +45,14 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     return program
 
 
-def check_library(library: Library, commands: Collection[str] = ()) -> list[Program]:
-    """Check every file on the search path; the programs of the workflows that can be read."""
-    checker = Checker(library, commands)
+def check_library(
+    library: Library, commands: Collection[str] = (), sightings: Sightings | None = None
+) -> list[Program]:
+    """Check every file on the search path; the programs of the workflows that can be read.
+
+    What names mean, and what is known where, is told to `sightings`.
+    """
+    checker = Checker(library, commands, sightings=sightings)
     programs = [checker.workflow(name) for name in library.names("workflows")]
     checker.others()
     checker.finish()
@@ -63,15 +69,16 @@ class Checker:
         reached: Collection[str] = (),
         *,
         broken: bool = False,
+        sightings: Sightings | None = None,
     ) -> None:
         """`reached`: the phases and protocols that workflows use that were checked elsewhere, by names below `skills/`.
 
-        `broken`: whether they have errors.
+        `broken`: whether they have errors. What names mean, and what is known where, is told to `sightings`.
         """
         self.library = library
         self.broken = broken
         self.problems = library.problems
-        self.lookups = Lookups(library)
+        self.lookups = Lookups(library, sightings)
         self.commands = commands
         self._programs: dict[str, Program | None] = {}
         self._open: list[str] = []
@@ -158,7 +165,7 @@ class Checker:
         for name, names in SYSTEM.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                scope = Scope(self, UNKNOWN, dict(names), self.problems)
+                scope = Scope(self, UNKNOWN, dict(names), self.problems, homes=Homes(f"skills/system/{name}.md"))
                 scope.printed(text.template)
                 if text.material is not None:
                     check_material(scope, text.material, scope.value(text.material))
@@ -177,6 +184,7 @@ class Checker:
         if protocol is None:
             return None
         read: set[str] = set()
+        home = f"skills/protocols/{name}.md"
         inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
         names = base_types(inputs, ANY, settings.config, settings.features)
         del names["state"]
@@ -191,8 +199,10 @@ class Checker:
             protocols=inside,
             headings=protocol.headings,
             reads=set(read),
+            homes=Homes(home, home, settings.name),
         )
         check_steps(scope, protocol.steps)
+        scope.look_around(protocol.document.front.value_place("outputs"), "outputs")
         outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
         scope.fit_records(protocol.outputs, outputs)
         writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())

@@ -11,6 +11,7 @@ from skillrun.language.check.scope import Reached, Scope
 from skillrun.language.files.definitions import Check
 from skillrun.language.library.lookups import Settings
 from skillrun.language.library.modes import MODES
+from skillrun.language.library.sightings import Homes
 from skillrun.language.templates.expressions import RenderError, Template
 from skillrun.language.text.source import Mapping, MappingEntry, Node, Span
 from skillrun.language.types.types import identifier
@@ -21,7 +22,8 @@ def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings
     problems = reached.problems
     for check in checks:
         before = len(list(problems))
-        scope = Scope(reached, settings, {"config": settings.config}, problems)
+        scope = Scope(reached, settings, {"config": settings.config}, problems, homes=Homes(config=settings.name))
+        scope.look_around(check.span, "")
         scope.condition(check.must)
         if check.say is not None:
             scope.needed(check.say, "say")

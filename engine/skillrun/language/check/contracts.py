@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from skillrun.language.check.scope import Reached, Scope
 from skillrun.language.files.definitions import Protocol, Step
 from skillrun.language.library.configuration import places_of_second
 from skillrun.language.library.lookups import Settings
+from skillrun.language.library.sightings import Homes, home_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import suggest
@@ -64,6 +65,8 @@ def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> 
         assert value is not None
         if isinstance(several, Mapping):
             unknown = [seat for seat in several if seat not in seats.names]
+            for seat in several.keys() & value.keys.keys():
+                scope.lookups.mention(value.keys[seat], "seat", f"skills/protocols/{name}.md", seat)
             for seat in unknown:
                 span = value.keys.get(seat, value.span)
                 scope.lookups.unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
@@ -119,6 +122,14 @@ def check_given(
             scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
 
 
+def mention_given(scope: Scope, step: Step, fields: Iterable[Field], home: str) -> None:
+    """Note which inputs of a protocol or workflow `with` names."""
+    value, known = step.values.get("with"), {identifier(field.name) for field in fields}
+    for name, span in value.keys.items() if value is not None else ():
+        if identifier(name) in known:
+            scope.lookups.mention(span, "input", home, identifier(name))
+
+
 def _check_known(scope: Scope, field: Field, value: Value, type_: Type) -> None:
     """Whether a value fits its field: one that is written out, or the one that the config has."""
     known = type_.values or ()
@@ -150,7 +161,8 @@ def declared(
 ) -> Type:
     """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
     names = {"config": settings.config, "inputs": inputs or of_fields(fields, label)}
-    scope = Scope(reached, settings, names, reached.problems)
+    scope = Scope(reached, settings, names, reached.problems, homes=Homes("", home_of(document.source), settings.name))
+    scope.look_around(document.front.place(label), label)
     choices = {
         field.name: scope.infer(field.item.choices) for field in fields if isinstance(field.item.choices, Template)
     }

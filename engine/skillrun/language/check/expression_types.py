@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 
@@ -26,6 +26,7 @@ from skillrun.language.types.types import (
     NUMBER,
     TEXT,
     Fact,
+    Path,
     Type,
     identifier,
     list_of,
@@ -53,21 +54,36 @@ _TURNED: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
 _DESCRIBED: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
 
 
+class Access(NamedTuple):
+    """A name that is read, or the field of a record: what the record is called, and how far behind the node it stands.
+
+    The key is empty where only the run knows which field it is.
+    """
+
+    node: nodes.Node
+    key: str
+    label: Path | None = None
+    shift: int = 0
+
+
 @dataclass
 class Expressions(Known):
     """Infers the types of expressions.
 
     `reads` are the names read, each with its first field and with as many as are written; `*` where one is read as a
-    whole. `calls` are the functions and filters with what they are given.
+    whole. `calls` are the functions and filters with what they are given, `accesses` names and fields with their place.
     """
 
     reads: set[str] = field(default_factory=set)
     _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
     left: int = field(init=False, default=0)
+    _outside: Mapping[str, Type] = field(init=False)  # the names that the template does not bind itself
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._outside = dict(self.names)
         self.left = STEPS + STEPS_FOR_EACH * len(self.template.text.value)
 
     def printed(self, node: nodes.Node) -> None:
@@ -94,6 +110,8 @@ class Expressions(Known):
 
     def name(self, node: nodes.Name) -> Type:
         type_ = self.names.get(node.name)
+        if type_ is not None and type_ is self._outside.get(node.name):
+            self.accesses.append(Access(node, node.name))
         if node.name == HISTORY:
             self.reads.add(HISTORY)
         if type_ is None:
@@ -128,6 +146,8 @@ class Expressions(Known):
         else:
             owner = self.infer(node.node)
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
+        if key is None and owner.kind == "record":
+            self.accesses.append(Access(node, "", owner.label))
         type_ = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
         if owner.unless is not None:
             type_ = type_.maybe(owner.unless)
@@ -169,9 +189,14 @@ class Expressions(Known):
         any_of_them = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
         return any_of_them.maybe(lacking) if lacking else any_of_them
 
-    def known_field(self, node: nodes.Node, owner: Type, key: str) -> Type | None:
+    def known_field(
+        self, node: nodes.Node, owner: Type, key: str, place: nodes.Node | None = None, shift: int = 0
+    ) -> Type | None:
         """The field of a record; None, and a problem, where it does not have it."""
         type_ = owner.fields.get(identifier(key))
+        if type_ is not None:
+            place = place or (node.arg if isinstance(node, nodes.Getitem) else node)
+            self.accesses.append(Access(place, key, owner.label, shift))
         if type_ is None:
             label = owner.called or "it"
             special = self.explain(f"{label}.{identifier(key)}")
@@ -186,10 +211,12 @@ class Expressions(Known):
         _, reads_record, behind = f".{path}.".partition(f".{READ}.")
         if reads_record:
             self.reads.add(f"*.{READ}.{identifier(behind.split('.')[0])}".removesuffix("."))
+        place, shift = _argument(node, path), 1
         for key in path.split("."):
             if current.kind != "record":
                 return current if current.kind == "none" else ANY
-            current = self.known_field(node, current, key) or ANY
+            current = self.known_field(node, current, key, place, shift) or ANY
+            shift += len(key) + 1
         return current
 
     def listing(self, node: nodes.List | nodes.Tuple) -> Type:
@@ -302,6 +329,12 @@ class Expressions(Known):
         for argument in node.kwargs:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
+
+
+def _argument(node: nodes.Node, value: str) -> nodes.Node | None:
+    """The argument of a filter that is this text."""
+    arguments = [*node.args, *(each.value for each in node.kwargs)] if isinstance(node, nodes.Filter) else [node]
+    return next((each for each in arguments if isinstance(each, nodes.Const) and each.value == value), None)
 
 
 _RULES: Final[Mapping[type, Callable[[Expressions, Any], Type]]] = {

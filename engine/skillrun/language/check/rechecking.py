@@ -13,6 +13,7 @@ from types import MappingProxyType
 from skillrun.language.check.checker import Checker
 from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
+from skillrun.language.library.sightings import Sightings
 from skillrun.language.text.diagnostics import Problem, Problems
 
 
@@ -22,6 +23,7 @@ class CheckedPart:
 
     library: Library
     reached: frozenset[str]
+    sightings: Sightings
     program: Program | None = None
 
 
@@ -77,14 +79,16 @@ def recheck(
 
 
 def _workflow(library: Library, name: str, commands: Collection[str]) -> CheckedPart:
-    checker = Checker(library, commands)
+    sightings = Sightings()
+    checker = Checker(library, commands, sightings=sightings)
     program = checker.workflow(name)
     checker.warn_of_unused()
-    return CheckedPart(library, checker.reached, program)
+    return CheckedPart(library, checker.reached, sightings, program)
 
 
 def _others(library: Library, reached: frozenset[str], *, errors: bool) -> CheckedPart:
-    checker = Checker(library, reached=reached, broken=errors)
+    sightings = Sightings()
+    checker = Checker(library, reached=reached, broken=errors, sightings=sightings)
     checker.others()
     checker.finish()
-    return CheckedPart(library, reached)
+    return CheckedPart(library, reached, sightings)

@@ -17,12 +17,23 @@ from skillrun.language.check.names import ELSEWHERE, FLAGS, RECORDS
 from skillrun.language.check.program import CheckedProtocol, Entered, Program
 from skillrun.language.files.definitions import Prompt, Workflow
 from skillrun.language.library.lookups import Lookups, Settings
+from skillrun.language.library.sightings import Homes, Sightings, View
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.templates.gives import constant
 from skillrun.language.templates.vocabulary import BUILTINS
 from skillrun.language.text.diagnostics import Problems, close_to
 from skillrun.language.text.source import Span
-from skillrun.language.types.types import NOTHING, Facts, Type, identifier, known, list_of, merged, of_value, record
+from skillrun.language.types.types import (
+    NOTHING,
+    Facts,
+    Type,
+    identifier,
+    known,
+    list_of,
+    merged,
+    of_value,
+    record,
+)
 
 T = TypeVar("T")
 
@@ -74,7 +85,8 @@ class Scope:
     `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
     and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
     steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
-    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands.
+    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands;
+    `homes` are the files whose names are read.
     """
 
     reached: Reached
@@ -96,6 +108,7 @@ class Scope:
     protocols: tuple[str, ...] = ()
     around: tuple[Template, ...] = ()
     headings: frozenset[str] = frozenset()
+    homes: Homes = field(default_factory=Homes)
 
     @property
     def lookups(self) -> Lookups:
@@ -183,6 +196,8 @@ class Scope:
         inference = Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
         answer = ask(inference)
         self.reads |= inference.reads
+        if self.lookups.sightings is not None:
+            self._sight(self.lookups.sightings, inference)
         for name, arguments, types in inference.calls:
             if name == "bank" and arguments:
                 self._bank(template, arguments, types)
@@ -194,6 +209,24 @@ class Scope:
                 if name == "ids_in" and len(arguments) > place + 1:
                     self._homes(template, arguments[place + 1], types[place + 1], types[place])
         return answer
+
+    def look_around(self, span: Span | None, step: str | None, extra: Mapping[str, Type] | None = None) -> None:
+        """Note what is known from a place on."""
+        if self.lookups.sightings is not None and span is not None:
+            names = {**self.names, **(extra or {})}
+            self.lookups.sightings.view(View(span.source, span.offset, span.offset, names, self.homes, step))
+
+    def _sight(self, sightings: Sightings, inference: Inference) -> None:
+        """Note what the names of a template mean, and what is known in it."""
+        text = inference.template.text
+        start, end = text.at(0).offset, text.at(len(text.value)).offset
+        sightings.view(View(text.source, start, end, inference.names, self.homes))
+        for node, key, label, shift in inference.accesses:
+            for thing in self.homes.meant(key, label, self.local.keys() | self.inside.keys()):
+                if not key:
+                    sightings.indexed.add(thing)
+                    continue
+                sightings.mention(text.at(node.lineno + shift), key, thing)
 
     def _explain(self, path: str) -> str:
         if path in self.inside:

@@ -23,9 +23,11 @@ from skillrun.language.files.definitions import Phase, PhaseUse, Reference, Step
 from skillrun.language.files.verbs import SUMMARY_KEYS
 from skillrun.language.library.configuration import check_modes
 from skillrun.language.library.lookups import Settings
+from skillrun.language.library.sightings import Homes
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
 from skillrun.language.text.diagnostics import Problems, did_you_mean
+from skillrun.language.text.source import Span
 from skillrun.language.types.fields import Field
 from skillrun.language.types.schemas import quoted
 from skillrun.language.types.types import ANY, TEXT, Type, identifier, record
@@ -62,6 +64,9 @@ class WorkflowCheck:
         )
 
     def run(self) -> None:
+        for use in self.workflow.phases.values():
+            for after, span in use.after.items():
+                self.reached.lookups.mention(span, "phase", self.path, after)
         for name in ordered(self.workflow, self.problems):
             if name in self.phases:
                 self._phase(self.workflow.phases[name], self.phases[name])
@@ -72,6 +77,18 @@ class WorkflowCheck:
         self._unused()
         self._written_over()
         self.names |= self._read
+
+    @property
+    def path(self) -> str:
+        """That of its file, below the library."""
+        return f"workflows/{self.workflow.name}.md"
+
+    def _homes(self, steps: str = "") -> Homes:
+        """The files whose names are read in a file of steps, or in the workflow's own."""
+        givers: dict[str, tuple[str, ...]] = {
+            f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in self.workflow.phases.values()
+        }
+        return Homes(steps, self.path, self.settings.name, givers)
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
@@ -130,9 +147,11 @@ class WorkflowCheck:
             local=phase.local,
             headings=phase.headings,
             around=tuple(template for template in (phase.acceptance, self.workflow.preamble) if template is not None),
+            homes=self._homes(f"skills/{use.skill}.md"),
         )
         if use.retry is not None:
             self.reached.lookups.breaker(use.retry, use.place("retry"), self.settings)
+        scope.look_around(use.span, use.name)
         with scope.under(use.when):
             scope.depends = frozenset()  # who reads the phase depends on its condition, not what is inside
             for reference in phase.references:
@@ -140,7 +159,9 @@ class WorkflowCheck:
                     self._reference(reference, scope)
             if phase.acceptance is not None:
                 scope.prompt(phase.acceptance)
+            scope.look_around(Span(phase.document.source, 0), "")
             check_steps(scope, phase.steps)
+            scope.look_around(phase.document.front.value_place("outputs"), "outputs")
             outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
             scope.fit_records(phase.outputs, outputs)
             if use.otherwise is not None:
@@ -181,7 +202,9 @@ class WorkflowCheck:
         """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
         phases = self._visible(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
-        scope = Scope(self.reached, self.settings, {**self._base, "phases": absent}, self.problems)
+        names = {**self._base, "phases": absent}
+        scope = Scope(self.reached, self.settings, names, self.problems, homes=self._homes())
+        scope.look_around(self.workflow.document.front.value_place("material"), "material")
         material = self.workflow.material
         if material is not None:
             check_material(scope, material, scope.value(material))
@@ -200,12 +223,13 @@ class WorkflowCheck:
             if handed is not None and title in handed.keys:
                 message = f"`{title}` stands in every prompt already"
                 hint = f"line {span.line} of the workflow hands it over; leave it out here, or take another title"
-                self.problems.report(handed.keys[title], "duplicate-title", message, hint)
+                self.problems.report(handed.keys[title], "duplicate-title", message, hint, elsewhere=span)
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
-        scope = Scope(self.reached, self.settings, self._base, self.problems)
+        scope = Scope(self.reached, self.settings, self._base, self.problems, homes=self._homes())
+        scope.look_around(Span(workflow.document.source, 0), "")
         if workflow.preamble is not None:
             scope.prompt(workflow.preamble)
         if workflow.repository is not None:
@@ -213,8 +237,10 @@ class WorkflowCheck:
             check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
             before = {name: self._base[name] for name in ("inputs", "config")}
-            Scope(self.reached, self.settings, before, self.problems, reads=self._read).value(workflow.hint)
+            early = Scope(self.reached, self.settings, before, self.problems, reads=self._read, homes=self._homes())
+            early.value(workflow.hint)
         scope.bind("phases", self._visible(frozenset(workflow.phases)))
+        scope.look_around(workflow.document.front.value_place("outputs"), "outputs")
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
             scope.value(value)
         self.top_reads = frozenset(scope.reads)

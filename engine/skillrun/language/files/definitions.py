@@ -138,6 +138,11 @@ class Prompt:
     heading: Span
     template: Template
 
+    @property
+    def name_span(self) -> Span:
+        """Where the name stands in the heading."""
+        return Span(self.heading.source, self.heading.source.text.index(self.name, self.heading.offset))
+
 
 @dataclass(frozen=True, kw_only=True)
 class File:

@@ -15,6 +15,7 @@ from skillrun.language.library.configuration import check_switches
 from skillrun.language.library.library import Library
 from skillrun.language.library.model_names import ModelNames, Wrong
 from skillrun.language.library.modes import varying
+from skillrun.language.library.sightings import Sightings, Thing
 from skillrun.language.templates.expressions import Value
 from skillrun.language.text import source
 from skillrun.language.text.diagnostics import did_you_mean, suggest
@@ -34,6 +35,7 @@ class Settings:
     data: Mapping[str, Any] | None = None
     layers: tuple[source.Mapping, ...] = ()
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    name: str = ""
 
     @cached_property
     def config(self) -> Type:
@@ -78,10 +80,11 @@ UNKNOWN: Final = Settings()
 
 
 class Lookups:
-    """Looks things up in one library; each role and config is checked once."""
+    """Looks things up in one library; each role and config is checked once. What names mean is told to `sightings`."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, sightings: Sightings | None = None) -> None:
         self.library = library
+        self.sightings = sightings
         self.problems = library.problems
         self._roles: dict[str, Role | None] = {}
         self._settings: dict[str, Settings] = {}
@@ -91,11 +94,18 @@ class Lookups:
         code = f"unknown-{what.rpartition(' ')[2]}"
         self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
 
+    def mention(self, span: Span, kind: str, home: str, name: str) -> None:
+        """Note that the place names a thing."""
+        if self.sightings is not None:
+            self.sightings.mention(span, name.rpartition(".")[2], Thing(kind, home, name))
+
     # config
 
     def settings(self, workflow: Workflow) -> Settings:
         """The workflow's config."""
         name = workflow.config
+        if name is not None:
+            self.mention(workflow.document.front.entries["config"].value.span, "config", f"config/{name}.yaml", name)
         if name is not None and self.library.locate(f"config/{name}.yaml") is None:
             span = workflow.document.front.entries["config"].value.span
             self.unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
@@ -106,13 +116,16 @@ class Lookups:
         """A config with its switches checked; unknown where it is not there or cannot be read."""
         if name not in self._settings:
             config = self.library.config(name)
-            self._settings[name] = UNKNOWN if config is None else Settings(config.data, config.layers, config.modes)
+            self._settings[name] = (
+                UNKNOWN if config is None else Settings(config.data, config.layers, config.modes, name)
+            )
             for layer in config.layers if config is not None else ():
                 check_switches(layer, config.data if config is not None else {}, self.problems)
         return self._settings[name]
 
     def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
         breaker = settings.part("breakers").get(name)
+        self.mention(span, "key", f"config/{settings.name}.yaml", f"breakers.{name}")
         if breaker is None and settings.data is not None:
             known = settings.part("breakers")
             self.unknown(span, "breaker", name, known, "" if known else "breakers are named in the workflow's config")
@@ -121,6 +134,7 @@ class Lookups:
     # skills
 
     def agent_skill(self, name: str, span: Span) -> None:
+        self.mention(span, "skill", f"skills/{name}/SKILL.md", name)
         if self.library.agent_skill(name) is None and self.library.locate(f"skills/{name}/SKILL.md") is None:
             self.unknown(span, "skill", name, (skill for skill in self.library.skills() if "/" not in skill))
 
@@ -152,6 +166,7 @@ class Lookups:
     def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
         """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
         library = self.library
+        self.mention(span, "file", f"skills/{name}.md", name)
         if library.locate(f"skills/{name}.md") is None:
             near = [skill for skill in library.skills() if "/" in skill and library.kind(skill) == kind]
             hint = did_you_mean(name, near, f" Or make `skills/{name}.md`")
@@ -187,8 +202,16 @@ class Lookups:
 
     def model(self, name: str, span: Span) -> None:
         """Report a name that no tier, alias, intent, provider or listed model has."""
+        self._mention_model(name, span)
         if wrong := self.models.wrong(name):
             self.problems.report(span, *wrong)
+
+    def _mention_model(self, name: str, span: Span) -> None:
+        data = self.config("models").data or {}
+        for part in ("tiers", "aliases", "intents"):
+            entries = data.get(part)
+            if isinstance(entries, Mapping) and name in entries:
+                self.mention(span, "key", "config/models.yaml", f"{part}.{name}")
 
     @cached_property
     def models(self) -> ModelNames:
@@ -203,8 +226,24 @@ class Lookups:
 
     def member(self, written: Any, span: Span) -> None:
         """Report what is wrong with a member."""
+        self._mention_member(written, span)
         for wrong in self.wrong_member(written):
             self.problems.report(span, *wrong)
+
+    def _mention_member(self, written: Any, span: Span) -> None:
+        """Note the role, and behind it the variant and the model."""
+        try:
+            member = parse_member(written)
+        except MemberError:
+            return
+        home, text = f"roles/{member.role}.md", span.source.text
+        self.mention(span, "role", home, member.role)
+        after = span.offset + (text[span.offset : span.offset + 1] in ("'", '"')) + len(member.role) + 1
+        if member.variant:
+            self.mention(Span(span.source, after), "variant", home, member.variant)
+            after += len(member.variant) + 1
+        if member.model:
+            self._mention_model(member.model, Span(span.source, after))
 
     def wrong_member(self, written: Any) -> Iterator[Wrong]:
         """Why there is no such member: it is none, or its role, variant or model is unknown."""

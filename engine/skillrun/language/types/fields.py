@@ -28,7 +28,15 @@ from skillrun.language.types.schemas import Shape, quoted
 from skillrun.language.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
-KEYS: Final = ("type", "shape", "values", "default", "description", "fallback")
+KEYS: Final = {
+    "type": "its type, with a range or a length",
+    "shape": "the shape of a record, in place of a type",
+    "values": "what an enum can be: a list, or a template that gives one",
+    "default": "its value where nobody gives one; then it is not required",
+    "description": "one line that says what it is for",
+    "fallback": "takes the place of a value that is not allowed, with a warning",
+}
+"""The keys of the long form, and what each says."""
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(
     r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from skillrun.language.check.comparisons import KINDS
-from skillrun.language.check.contracts import check_given
+from skillrun.language.check.contracts import check_given, mention_given
 from skillrun.language.check.habits import changes_nothing
 from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.results import Types
@@ -61,6 +61,8 @@ def check_goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
             hint = "go back after it, by what its id gives"
         scope.report(step.span, "goto", f"`goto` does not stand inside `{scope.loop}`", hint)
     earlier = place.earlier | {place.phase}
+    if step.main is not None:
+        scope.lookups.mention(step.main.span, "phase", scope.homes.owner, target)
     if step.main is not None and target in place.workflow.phases and target not in earlier:
         message = f"`{target}` is not earlier than `{place.phase}`"
         scope.report(step.main.span, "goto", message, "go back to a phase that this one follows, or to itself")
@@ -103,6 +105,7 @@ def check_run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if step.main is None or not step.text:
         return ANY
     library = scope.lookups.library
+    scope.lookups.mention(step.main.span, "workflow", f"workflows/{step.text}.md", step.text)
     if library.locate(f"workflows/{step.text}.md") is None:
         scope.lookups.unknown(step.main.span, "workflow", step.text, library.names("workflows"))
         return ANY
@@ -113,6 +116,8 @@ def check_run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
     if program is None:
         return ANY
     scope.entered[step.span] = (program,)
+    scope.homes.givers[step.id or step.text] = (f"workflows/{step.text}.md",)
+    mention_given(scope, step, program.workflow.inputs, f"workflows/{step.text}.md")
     inputs = {identifier(field.name): field for field in program.workflow.inputs}
     check_given(scope, step, inputs, f"the workflow `{step.text}`", beside.get("with", ANY))
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)

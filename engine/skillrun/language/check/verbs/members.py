@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillrun.language.check.contracts import check_given, check_members, check_seats, check_twice
+from skillrun.language.check.contracts import check_given, check_members, check_seats, check_twice, mention_given
 from skillrun.language.check.names import replies_type
 from skillrun.language.check.program import CheckedProtocol
 from skillrun.language.check.scope import Scope
@@ -46,6 +46,8 @@ def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     inputs: dict[str, Field] = {}
     for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
         assert value is not None
+        for span in scope.lookups.places(value, name, scope.settings) if named is not None else ():
+            scope.lookups.mention(span, "protocol", f"skills/protocols/{name}.md", name)
         if name in scope.protocols:
             scope.report(value.span, "cycle", f"the protocol `{name}` calls itself")
         elif name not in known:
@@ -55,10 +57,13 @@ def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             scope.writes_elsewhere |= checked.writes
             outputs.append(record({**checked.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
             entered.append(checked)
+            mention_given(scope, step, checked.protocol.inputs, f"skills/protocols/{name}.md")
             inputs |= {identifier(field.name): field for field in checked.protocol.inputs}
             if named is not None and len(named) == 1:
                 check_seats(scope, step, main, checked.protocol)
     scope.entered[step.span] = tuple(entered)
+    homes = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in entered)
+    scope.homes.givers[step.id or "the panel"] = homes
     protocols = [checked.protocol for checked in entered]
     reading = [checked.protocol.name for checked in entered if checked.reads_task]
     _warn_of_names(scope, protocols)

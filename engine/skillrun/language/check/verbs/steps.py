@@ -29,7 +29,8 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
     for step in steps:
         if ended is not None:
             message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
-            scope.problems.report(step.span, "unreachable", message, "give the `stop` a `when`", "warning")
+            hint = "give the `stop` a `when`"
+            scope.problems.report(step.span, "unreachable", message, hint, "warning", ended.span)
         check_step(scope, step)
         ended = step if step.verb == "stop" and step.when is None else None
 
@@ -57,6 +58,7 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
     """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
     main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
     extra, told = ({}, {}) if step.verb not in ("agent", "panel") else _member(main)
+    scope.look_around(step.node.span, step.id, extra)
     beside = {
         name: scope.value(value, extra if name == "material" else {})
         if name in MAY_BE_ABSENT
@@ -64,6 +66,8 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
         for name, value in step.values.items()
     }
     prompt = scope.prompts.get(step.id or "")
+    if prompt is not None:
+        scope.lookups.mention(prompt.name_span, "local", scope.homes.steps, identifier(prompt.name))
     if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
         (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
     if "material" in beside:
@@ -96,10 +100,11 @@ def _claim_id(scope: Scope, step: Step) -> bool:
     if step.id is None:
         return True
     span = step.place("id")
+    scope.lookups.mention(span, "local", scope.homes.steps, identifier(step.id))
     taken = scope.ids.setdefault(identifier(step.id), span)
     if taken is not span:
-        hint = f"it stands in line {taken.line}"
-        scope.report(span, "duplicate-id", f"another step is called `{step.id}` already", hint)
+        message, hint = f"another step is called `{step.id}` already", f"it stands in line {taken.line}"
+        scope.problems.report(span, "duplicate-id", message, hint, elsewhere=taken)
     return taken is span
 
 

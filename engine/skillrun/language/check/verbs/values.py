@@ -21,6 +21,8 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
     entries, keys = (step.main.entries or {}, step.main.keys) if step.main is not None else ({}, {})
     for written, value in entries.items():
         type_, name = scope.value(value), identifier(written)
+        kind, home = ("state", scope.homes.owner) if name in state else ("local", scope.homes.steps)
+        scope.lookups.mention(keys[written], kind, home, name)
         if scope.outside is not None and (name in state or name in scope.outside):
             what = f"state.{written}" if name in state else written
             hint = "what is set for an item stays with it: take another name, and read it from what the `each` gives"

@@ -1,0 +1,24 @@
+"""Values that no page is made for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skillrun.cli.report.page import _environment
+from skillrun.cli.report.prose import Prose
+
+TREE = '{% import "calls.html" as told with context %}{{ told.tree(value) }}'
+
+
+@pytest.mark.row("A6")
+@pytest.mark.parametrize("depth", [5, 40, 400])
+def test_a_value_as_deep_as_a_model_likes_is_laid_out_as_far_as_it_can_be_read(depth: int) -> None:
+    value: Any = "<b>deep</b>"
+    for _ in range(depth):
+        value = {"items": [value]}
+    html = _environment(Prose({})).from_string(TREE).render(value=value, anchors={}, limit=100)
+    assert ("&lt;b&gt;deep&lt;/b&gt;" in html) is (depth < 400)
+    assert html.count('<dl class="tree">') <= 5
+    assert ("too deep" in html) is (depth == 400)

@@ -1,0 +1,68 @@
+"""The project of the manual's examples, with what a check knows of it; cursors are marked with `¦` in a text."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from skillrun.editor.knowledge import Knowledge
+from skillrun.language.check.checker import check_library
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import search_path
+from skillrun.language.library.sightings import Sightings
+
+MANUAL = Path(__file__).parents[3] / "docs" / "language.md"
+_FILE = re.compile(r"```(?:markdown|yaml) file=(\S+)\n(.*?)```", re.DOTALL)
+CASE = """\
+---
+inputs: {report: It broke, depth: long}
+expect:
+  path: [intake, judging]
+  outputs: {intake: {urgency: high}}
+---
+"""
+
+
+@dataclass
+class Desk:
+    """A project on the disk, and what is known of it."""
+
+    folder: Path
+    knowledge: Knowledge
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def edited(self, name: str, old: str, new: str) -> tuple[Path, str, str, int]:
+        """The file with a stretch replaced by one with the cursor in it: what the functions of the editor take."""
+        text = self.text(name)
+        assert old in text, f"{name} has no {old!r}"
+        text = text.replace(old, new, 1)
+        offset = text.index("¦")
+        return self.folder / name, name, text[:offset] + text[offset + 1 :], offset
+
+
+def known(folder: Path) -> Knowledge:
+    """What a check knows of a project."""
+    library, sightings = Library(search_path(folder)), Sightings()
+    check_library(library, (), sightings)
+    knowledge = Knowledge(library)
+    knowledge.take([sightings])
+    return knowledge
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    folder = tmp_path_factory.mktemp("desk")
+    files = {match[1]: match[2] for match in _FILE.finditer(MANUAL.read_text(encoding="utf-8"))}
+    for name, text in {**files, "tests/triage/broken.md": CASE}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    yield Desk(folder, known(folder))
+    shutil.rmtree(folder)
