@@ -13,6 +13,7 @@ from skillrun.cli import completing, options
 from skillrun.cli.answering import answer_here, leave, prepared_answers
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output
+from skillrun.cli.store import go_on, open_store
 from skillrun.cli.words import counted, line_of
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 from skillrun.people.answers import choices_of, on_one_line
@@ -99,6 +100,9 @@ def _follow(run: StoredRun, given: list[WaitingQuestions], out: Output) -> int:
     typed = run.called(project_here())
     if not run.lease.is_held():
         out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
+        if (url := options.store_url()) and go_on(open_store(url), run.name):
+            out.line("a worker goes on with the run")
+            return 0
         out.line(f"next: `skillrun resume {typed}`")
         return 0
     places = {each.where for each in given}

@@ -27,8 +27,8 @@ class Store:
 
 
 @cache
-def open_store(url: str) -> Store:
-    """A store; opened once in a process. Raises SkillrunError where it cannot be had."""
+def open_store(url: str, lease: float = 0) -> Store:
+    """A store, with leases of so many seconds; opened once in a process. Raises SkillrunError."""
     database = open_database(url)
     from skillrun.runtime.store.postgres.migrations import check_version
     from skillrun.runtime.store.postgres.queue import Queue
@@ -36,7 +36,21 @@ def open_store(url: str) -> Store:
     from skillrun.runtime.store.postgres.stored_run import StoreRuns
 
     check_version(database)
-    return Store(url, StoreRuns(database, LEASE), Queue(database), LEASE)
+    return Store(url, StoreRuns(database, lease or LEASE), Queue(database), lease or LEASE)
+
+
+def go_on(store: Store, name: str) -> bool:
+    """Have a worker go on with a run that waits; False for one that nobody has submitted, or that is over."""
+    from skillrun.workers.dispatch import Dispatch
+
+    if not store.queue.go_on(name):
+        return False
+    dispatch = Dispatch(store.url)
+    try:
+        dispatch.wake(name)
+    finally:
+        dispatch.close()
+    return True
 
 
 @cache

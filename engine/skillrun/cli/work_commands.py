@@ -130,11 +130,18 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
 @click.command(help="Work on runs of the store until a signal; a polite one hands back what is under way.")
 @click.option("--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="So many at a time.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only runs of this queue; all without it.")
+@click.option(
+    "--lease",
+    type=click.FloatRange(2, 3600),
+    default=30,
+    metavar="SECONDS",
+    help="How long a run is left to a worker that is not heard of.",
+)
 @options.store
-def worker(most: int, queues: tuple[str, ...]) -> int:
+def worker(most: int, queues: tuple[str, ...], lease: float) -> int:
     from skillrun.workers.worker import Worker
 
-    out, store = Output(), open_store(options.named_store())
+    out, store = Output(), open_store(options.named_store(), lease)
     made = Worker(
         store.url, store.queue, lambda limited: workplace(store, limited, out.line), most, store.lease, queues, out.line
     )

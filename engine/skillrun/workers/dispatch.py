@@ -15,9 +15,10 @@ from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.schema import SchemaManager
 
-from skillrun.runtime.store.postgres.database import Database
+from skillrun.runtime.store.postgres.database import Database, StoreAway
 
 TASK: Final = "skillrun.go_on"
+LATER: Final = "the run is kept, and a worker that is there finds it; `skillrun store check` looks at the store"
 POLL: Final = 5.0  # seconds between two looks, beside being told
 
 
@@ -42,8 +43,12 @@ class Dispatch:
         """Have a worker go on with a run; once, however often it is said before one does."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
         task = self._app.configure_task(TASK, queueing_lock=name, priority=priority, queue=queue, **when)
-        with suppress(AlreadyEnqueued):
+        try:
             task.defer(run=name)
+        except AlreadyEnqueued:
+            pass
+        except ConnectorException as error:
+            raise StoreAway(f"the queue of the store cannot be told: {error.__cause__ or error}", LATER) from error
 
 
 def _app(connector: Any) -> App:

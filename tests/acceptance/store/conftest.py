@@ -9,6 +9,7 @@ import pytest
 from skillrun.cli import store as opening
 from skillrun.cli.options import STORE
 from skillrun.runtime.store.postgres.migrations import migrate
+from skillrun.workers.dispatch import install
 from tests.servers.postgres import empty
 
 
@@ -27,4 +28,5 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def store(database: str) -> str:
     """The URL of an empty store, which the environment names."""
     migrate(opening.open_database(database))
+    install(opening.open_database(database))
     return database
