@@ -13,18 +13,22 @@ from skillrun.editor.client_positions import client_range
 from skillrun.editor.positions import Position, Range
 from skillrun.language.text.diagnostics import Problem
 
-_WORD: Final = re.compile(r"[\w./:@-]*\w|\S")  # a name, as authors write it, or a sign
+OTHER: Final = "this is the other place"
+_WORD: Final = re.compile(r"##[ \t].*|[\w./:@-]*\w|\S")  # a heading, a name as authors write it, or a sign
 _SEVERITIES: Final = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
 
 
-def diagnostic(problem: Problem, lines: Sequence[str], codec: PositionCodec) -> types.Diagnostic:
-    """The problem with the stretch that it is about; `lines` are those of its file."""
+def diagnostic(
+    problem: Problem, lines: Sequence[str], codec: PositionCodec, elsewhere: types.Location | None = None
+) -> types.Diagnostic:
+    """The problem with the stretch that it is about, and the other place; `lines` are those of its file."""
     return types.Diagnostic(
         range=client_range(stretch(problem, lines), lines, codec),
         message="\n".join(filter(None, (problem.message, problem.hint))),
         severity=_SEVERITIES[problem.severity],
         code=problem.code,
         source="skillrun",
+        related_information=[types.DiagnosticRelatedInformation(elsewhere, OTHER)] if elsewhere is not None else None,
         data=_data(problem),
     )
 
@@ -34,10 +38,14 @@ def stretch(problem: Problem, lines: Sequence[str]) -> Range:
     if (mending := problem.mending) is not None:
         start = Position(mending.line, mending.column)
         return Range(start, start._replace(column=mending.column + len(mending.written)))
-    start = Position(problem.line, problem.column)
-    line = lines[problem.line - 1] if problem.line <= len(lines) else ""
-    word = _WORD.match(line, problem.column - 1)
-    return Range(start, start._replace(column=word.end() + 1 if word else problem.column))
+    return name_at(Position(problem.line, problem.column), lines)
+
+
+def name_at(start: Position, lines: Sequence[str]) -> Range:
+    """From a place to the end of the name, or of the sign, that stands there."""
+    line = lines[start.line - 1] if start.line <= len(lines) else ""
+    word = _WORD.match(line, start.column - 1)
+    return Range(start, start._replace(column=word.end() + 1 if word else start.column))
 
 
 def _data(problem: Problem) -> dict[str, Any] | None:

@@ -18,7 +18,9 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from skillrun import __version__
-from skillrun.editor.diagnostics import diagnostic
+from skillrun.editor.client_positions import client_range
+from skillrun.editor.diagnostics import diagnostic, name_at
+from skillrun.editor.positions import Position
 from skillrun.editor.workspace import Workspace, project_of
 from skillrun.language.check.rechecking import Outdated
 from skillrun.language.library.roots import enclosing_project
@@ -167,13 +169,22 @@ class EditorServer(LanguageServer):
         for path in {*problems, *checking.workspace.unsaved, *checking.told}:
             uri, own = self.uri(path), problems.get(path, ())
             lines = Place(checking.workspace, path).lines if own else []
-            diagnostics = [diagnostic(problem, lines, codec) for problem in own]
+            diagnostics = [diagnostic(each, lines, codec, self._elsewhere(checking, each)) for each in own]
             params = types.PublishDiagnosticsParams(uri, diagnostics, versions.get(uri))
             if params != checking.told.get(path):
                 self.text_document_publish_diagnostics(params)
             if diagnostics or params.version is not None:
                 told[path] = params
         checking.told = told
+
+    def _elsewhere(self, checking: Checking, problem: Problem) -> types.Location | None:
+        """The other place that a problem is about: the name that begins there."""
+        if problem.elsewhere is None:
+            return None
+        path, position = checking.workspace.path_of(problem.elsewhere.path), Position(*problem.elsewhere[1:])
+        lines = Place(checking.workspace, path).lines
+        range_ = client_range(name_at(position, lines), lines, self.workspace.position_codec)
+        return types.Location(self.uri(path), range_)
 
     def log(self, message: str) -> None:
         """A line for who looks into the editor's log of this server."""

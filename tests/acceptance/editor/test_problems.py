@@ -100,3 +100,13 @@ async def test_what_is_fast_typed_is_told_of_last(editor: Editor) -> None:
         editor.give(IDEAS, right[:-length])
     editor.give(IDEAS, right)
     assert not await editor.problems(IDEAS)
+
+
+async def test_a_name_that_is_given_twice_leads_to_the_first(editor: Editor) -> None:
+    text = editor.text(IDEAS).replace("## title", "## found")
+    problems = await editor.open(IDEAS, text)
+    [twice] = [problem for problem in problems if "two sections" in problem.message]
+    [first] = twice.related_information or ()
+    assert first.location.uri == editor.uri(IDEAS)
+    assert text.split("\n")[first.location.range.start.line] == "## found"
+    assert first.location.range.start.line < twice.range.start.line

@@ -223,7 +223,7 @@ class WorkflowCheck:
             if handed is not None and title in handed.keys:
                 message = f"`{title}` stands in every prompt already"
                 hint = f"line {span.line} of the workflow hands it over; leave it out here, or take another title"
-                self.problems.report(handed.keys[title], "duplicate-title", message, hint)
+                self.problems.report(handed.keys[title], "duplicate-title", message, hint, elsewhere=span)
 
     def _top(self) -> None:
         """What stands in the workflow's own file."""

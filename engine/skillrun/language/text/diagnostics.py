@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
     from skillrun.language.text.source import Span
@@ -63,6 +63,14 @@ class Replacement:
     text: str
 
 
+class Elsewhere(NamedTuple):
+    """Another place that a problem is about: where the same name is given first, what is in the way."""
+
+    path: str
+    line: int
+    column: int
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
     """One mistake at one place; line and column count from 1. `mending` is there where a name was meant that is."""
@@ -76,6 +84,7 @@ class Problem:
     severity: Severity = "error"
     source_line: str = ""
     mending: Replacement | None = field(default=None, compare=False)
+    elsewhere: Elsewhere | None = field(default=None, compare=False)
 
 
 class GivenUp(Exception):
@@ -97,7 +106,15 @@ class Problems:
         if self._found.setdefault(key, problem) is problem and problem.severity == "error":
             self._errors[problem.path] += 1
 
-    def report(self, span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
+    def report(
+        self,
+        span: Span,
+        code: str,
+        message: str,
+        hint: str = "",
+        severity: Severity = "error",
+        elsewhere: Span | None = None,
+    ) -> None:
         """Add a problem; too many warnings are cut. Raises GivenUp where the file has too many errors."""
         line, column = span.source.position(span.offset)
         source_line = span.source.line(line)
@@ -108,7 +125,8 @@ class Problems:
             if self._warnings[span.path] == self.most:
                 code, message, hint = "too-many", f"there are more than {self.most - 1} warnings", ""
         mending = _mending(hint, line, column, source_line) if isinstance(hint, Suggestion) else None
-        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line, mending))
+        other = Elsewhere(elsewhere.path, elsewhere.line, elsewhere.column) if elsewhere is not None else None
+        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line, mending, other))
         if self._errors[span.path] >= self.most:
             message = f"there are more than {self.most} problems"
             self.add(Problem(span.path, line, column, "too-many", message, "", "error", source_line))

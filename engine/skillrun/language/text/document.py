@@ -178,12 +178,13 @@ def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
 
 def check_sections(document: Document, problems: Problems) -> None:
     """Sections that are looked up by their names have one each."""
-    lines: dict[str, int] = {}
+    headings: dict[str, Span] = {}
     for section in document.sections:
         if not section.name:
             problems.report(section.heading, "section", "a section needs a name", "write `## name`, or `\\##` for text")
-        elif section.name in lines:
+        elif section.name in headings:
             message = f"there are two sections `{section.name}`"
-            problems.report(section.heading, "section", message, f"the first is on line {lines[section.name]}")
+            first = headings[section.name]
+            problems.report(section.heading, "section", message, f"the first is on line {first.line}", elsewhere=first)
         else:
-            lines[section.name] = section.heading.line
+            headings[section.name] = section.heading

@@ -198,8 +198,9 @@ class _Builder:
         elif not isinstance(key.value, str):
             self.refuse(place, "key", f"the key `{key.value}` is not text", "put it in quotes")
         elif key.value in entries:
-            hint = f"it is given on line {entries[key.value].key.span.line} already"
-            self.refuse(place, "duplicate-key", f"the key `{key.value}` is given twice", hint)
+            first = entries[key.value].key.span
+            message, hint = f"the key `{key.value}` is given twice", f"it is given on line {first.line} already"
+            self.problems.report(Span(self.source, place), "duplicate-key", message, hint, elsewhere=first)
         else:
             entries[key.value] = MappingEntry(key, value)
 

@@ -29,7 +29,8 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
     for step in steps:
         if ended is not None:
             message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
-            scope.problems.report(step.span, "unreachable", message, "give the `stop` a `when`", "warning")
+            hint = "give the `stop` a `when`"
+            scope.problems.report(step.span, "unreachable", message, hint, "warning", ended.span)
         check_step(scope, step)
         ended = step if step.verb == "stop" and step.when is None else None
 
@@ -102,8 +103,8 @@ def _claim_id(scope: Scope, step: Step) -> bool:
     scope.lookups.mention(span, "local", scope.homes.steps, identifier(step.id))
     taken = scope.ids.setdefault(identifier(step.id), span)
     if taken is not span:
-        hint = f"it stands in line {taken.line}"
-        scope.report(span, "duplicate-id", f"another step is called `{step.id}` already", hint)
+        message, hint = f"another step is called `{step.id}` already", f"it stands in line {taken.line}"
+        scope.problems.report(span, "duplicate-id", message, hint, elsewhere=taken)
     return taken is span
 
 
