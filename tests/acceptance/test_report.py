@@ -327,6 +327,23 @@ def test_a_folder_that_is_not_there_and_a_run_that_is_not_there_are_told(visited
     assert (done.code, "visit" in done.err) == (2, True)
 
 
+def test_it_is_opened_where_that_is_wanted(visited: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    ends = iter([0, 1])
+
+    def launch(url: str) -> int:
+        opened.append(url)
+        return next(ends)
+
+    monkeypatch.setattr("click.launch", launch)
+    assert skillrun("report", "visit").code == 0
+    assert opened == []
+    done = skillrun("report", "visit", "--open")
+    assert (done.code, opened, done.err) == (0, [str(visited / "runs" / "visit" / "report.html")], "")
+    done = skillrun("report", "visit", "--open")
+    assert (done.code, "no browser could be started; open " in done.err) == (0, True)
+
+
 def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) -> None:
     run = visited / "runs" / "visit"
 

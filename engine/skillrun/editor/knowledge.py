@@ -152,15 +152,23 @@ class Knowledge:
 
 def moved(before: str, now: str, offset: int) -> int:
     """Where in an earlier text the place is that an offset of the text as it is now has; the edit counts as one."""
-    start = 0
-    least = min(len(before), len(now))
-    while start < least and before[start] == now[start]:
-        start += 1
+    if before == now:
+        return offset
+    start = _same(before, now)
     if offset <= start:
         return offset
-    end = 0
-    while end < least - start and before[len(before) - 1 - end] == now[len(now) - 1 - end]:
-        end += 1
-    if offset >= len(now) - end:
-        return len(before) - (len(now) - offset)
-    return start
+    behind = min(len(before), len(now)) - start
+    end = _same(before[len(before) - behind :][::-1], now[len(now) - behind :][::-1])
+    return len(before) - (len(now) - offset) if offset >= len(now) - end else start
+
+
+def _same(text: str, other: str) -> int:
+    """How many characters two texts begin with that are the same."""
+    least, most = 0, min(len(text), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if text[least:middle] == other[least:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least

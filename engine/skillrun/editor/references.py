@@ -26,10 +26,13 @@ def things_at(knowledge: Knowledge, path: Path, relative: str, text: str, offset
         place = moved(sighted.source.text, text, offset)
         mentions = [each for each in sighted.named(place) if _stands(each, text, offset - place)]
     own = _declared(knowledge, path, relative) if not relative.startswith("tests/") else _of_case(knowledge, path)
+    places: dict[Source, int] = {}
     for mention in own:
-        place = moved(mention.span.source.text, text, offset)
+        source, start = mention.span
+        if source not in places:
+            places[source] = moved(source.text, text, offset)
         taken = any(each.thing.kind == "state" and each.span == mention.span for each in mentions)
-        if mention.span.offset <= place <= mention.span.offset + mention.length and not taken:
+        if start <= places[source] <= start + mention.length and not taken:
             mentions.append(mention)
     unique = {(each.span.offset, each.thing): each for each in mentions}
     return sorted(unique.values(), key=lambda mention: mention.length)

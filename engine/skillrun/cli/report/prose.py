@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -39,7 +40,7 @@ class _Markdown(MarkdownIt):
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
         """Whether an address becomes a link; otherwise it stays as it was written."""
-        return _ADDRESS.fullmatch(url) is not None or self._document(url) is not None
+        return _ADDRESS.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
 
     def anchor(self, url: str) -> str | None:
         return self._document(url)
@@ -54,9 +55,12 @@ class Prose:
     def __init__(self, anchors: Mapping[str, str]) -> None:
         self._markdown = _Markdown(anchors)
 
-    def document(self, text: str, level: int) -> Markup:
-        """A text with headings below that level, none of which skips one."""
-        return self._rendered(text, {"level": level, "last": level})
+    def document(self, text: str, level: int, place: str) -> Markup:
+        """A text with headings below that level, none of which skips one; links inside of it lead to them.
+
+        `place` is that of the document on the page.
+        """
+        return self._rendered(text, {"level": level, "last": level, "place": place})
 
     def reply(self, text: str) -> Markup:
         """A text whose headings are none of the page's."""
@@ -74,11 +78,26 @@ class Prose:
         text = printable(text)
         if len(text) > LONGEST:
             return Markup("<pre>{}</pre>").format(text)
-        html: str = self._markdown.render(text, self._env(env))
+        env = self._env(env)
+        tokens = self._markdown.parse(text, env)
+        env["headings"] = _heading_places(tokens, env["place"]) if "place" in env else {}
+        html: str = self._markdown.renderer.render(tokens, self._markdown.options, env)
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
 
     def _env(self, env: Env) -> Env:
         return {**env, "anchor": self._markdown.anchor}
+
+
+def _heading_places(tokens: Sequence[Token], place: str) -> dict[str, str]:
+    """The places of a document's headings on the page, by what links inside of it call them."""
+    texts = [after.content for before, after in pairwise(tokens) if before.type == "heading_open"]
+    names = dict.fromkeys(_heading_name(text) for text in texts)
+    return {name: f"{place}-{name}" for name in names if name}
+
+
+def _heading_name(text: str) -> str:
+    """As most sites name a heading: in small letters, with `-` for blanks and without other marks."""
+    return re.sub(r"[^\w -]", "", text.lower()).strip().replace(" ", "-")
 
 
 def _heading(tokens: Sequence[Token], index: int, env: Env) -> str:
@@ -95,7 +114,11 @@ def _heading_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _opt
     env.setdefault("open", []).append(tag)
     if tag != "p":
         env["last"] = int(tag[1])
-        return f"<{tag}>"
+        place = env["headings"].get(name := _heading_name(tokens[index + 1].content))
+        if place is None or name in env.setdefault("named", set()):
+            return f"<{tag}>"
+        env["named"].add(name)
+        return f'<{tag} id="{escapeHtml(place)}">'
     return f'<p class="heading {tokens[index].tag}">'
 
 
@@ -105,10 +128,18 @@ def _heading_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _
 
 def _link_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
     href = str(tokens[index].attrs.get("href", ""))
-    anchor = env["anchor"](href)
+    is_inside = href.startswith("#")
+    anchor = env.get("headings", {}).get(unquote(href[1:])) if is_inside else env["anchor"](href)
+    env.setdefault("links", []).append("span" if is_inside and anchor is None else "a")
     if anchor is not None:
         return f'<a href="#{escapeHtml(anchor)}">'
+    if is_inside:  # it leads to nothing that is here
+        return "<span>"
     return f'<a href="{escapeHtml(href)}" rel="noopener noreferrer" target="_blank">'
+
+
+def _link_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _options: OptionsDict, env: Env) -> str:
+    return f"</{env['links'].pop()}>"
 
 
 def _image(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
@@ -136,6 +167,7 @@ _RULES: Final[Mapping[str, Callable[..., str]]] = {
     "heading_open": _heading_open,
     "heading_close": _heading_close,
     "link_open": _link_open,
+    "link_close": _link_close,
     "image": _image,
     "th_open": _cell_open,
     "td_open": _cell_open,

@@ -44,9 +44,10 @@ ALLOWED: Final = frozenset(
         "span",
     )
 )
-ATTRIBUTES: Final = frozenset({"href", "rel", "target", "class", "role", "aria-label", "tabindex", "start"})
+ATTRIBUTES: Final = frozenset({"href", "id", "rel", "target", "class", "role", "aria-label", "tabindex", "start"})
 PIECES: Final = st.sampled_from(
     [
+        *("[x](#a)", "# a\n", "](#"),
         *(
             "<script>",
             "</script>",
@@ -95,19 +96,27 @@ class Tags(HTMLParser):
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=25).map("".join))
 def test_no_text_becomes_more_than_markdown(text: str) -> None:
-    for html in (PROSE.document(text, 2), PROSE.reply(text), PROSE.line(text)):
+    for html in (PROSE.document(text, 2, "document-1"), PROSE.reply(text), PROSE.line(text)):
         told = Tags(html)
         assert set(told.tags) <= ALLOWED
         assert {name for name, _ in told.attributes} <= ATTRIBUTES
         addresses = [value or "" for name, value in told.attributes if name == "href"]
-        assert all(re.match(r"(https?://|mailto:|#document-2$)", address, re.IGNORECASE) for address in addresses)
+        assert all(re.match(r"(https?://|mailto:|#document-[12])", address, re.IGNORECASE) for address in addresses)
         assert not {"\u202e", "\x00"} & set(html)
 
 
 def test_headings_stand_below_the_pages_own_and_skip_no_level() -> None:
-    html = PROSE.document("# a\n\n### b\n\n###### c\n\n# d\n", 2)
+    html = PROSE.document("# a\n\n### b\n\n###### c\n\n# d\n", 2, "document-1")
     assert Tags(html).tags == ["h3", "h4", "h5", "h3"]
     assert Tags(PROSE.reply("# a\n\n### b\n")).tags == ["p", "p"]
+
+
+def test_links_inside_of_a_document_lead_to_its_headings_and_others_are_text() -> None:
+    text = "# One, *two*\n\n[up](#one-two) [no](#three) [**so**](#%6fne-two)\n\n# One two\n"
+    told = Tags(PROSE.document(text, 2, "document-7"))
+    assert [value for name, value in told.attributes if name == "id"] == ["document-7-one-two"]
+    assert [value for name, value in told.attributes if name == "href"] == ["#document-7-one-two"] * 2
+    assert Tags(PROSE.reply(text)).tags.count("a") == 0
 
 
 def test_aligned_cells_have_a_class_and_no_style() -> None:

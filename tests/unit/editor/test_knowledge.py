@@ -1,0 +1,24 @@
+"""Places of a text as it is now, in the text that was checked last."""
+
+import pytest
+
+from skillrun.editor.knowledge import moved
+
+pytestmark = pytest.mark.row("A5")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "offset", "place"),
+    [
+        ("abc def", "abc def", 5, 5),
+        ("abc def", "abcX def", 2, 2),
+        ("abc def", "abcX def", 5, 4),
+        ("abc def", "abc f", 4, 4),
+        ("abc def", "abc f", 5, 7),
+        ("abc def", "abXXX def", 4, 2),
+        ("aaa", "aaaa", 4, 3),
+        ("", "abc", 2, 0),
+    ],
+)
+def test_a_place_is_where_it_was_before_the_edit(before: str, now: str, offset: int, place: int) -> None:
+    assert moved(before, now, offset) == place
