@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
@@ -10,15 +11,28 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.people.answers import WORDED, Answer
 from skillrun.people.person import Questions
 from skillrun.people.prepared import Prepared
-from skillrun.people.terminal import Terminal
+from skillrun.people.terminal import Kept, Terminal, UnfinishedAnswers
 from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions
 
+Begun = dict[str, dict[str, Any]]
+"""What was answered of a list, and typed, before it was left: by what it is of a question, and its number."""
 
-async def answer_here(waiting: WaitingQuestions, inbox: Inbox, out: Output) -> bool:
-    """Ask in this terminal, and leave the answers; whether any were given. Raises SkillrunError as `leave` does."""
+
+async def answer_here(waiting: WaitingQuestions, inbox: Inbox, out: Output, begun: Begun) -> bool:
+    """Ask in this terminal, and leave the answers; whether any were given. Raises SkillrunError as `leave` does.
+
+    It goes on with what was `begun`, and keeps there what is given.
+    """
+
+    async def keep(what: Kept, number: str, value: Any) -> None:
+        begun.setdefault(what, {})[number] = value
+
+    left = UnfinishedAnswers(begun.get("given", {}), begun.get("sure", {}), begun.get("typed", {}))
     title = " · ".join(filter(None, (waiting.phase, WORDED if waiting.computed else "")))
     try:
-        answers = await Terminal().ask(waiting.questions, title, may_skip=waiting.may_skip, enough=waiting.enough)
+        answers = await Terminal().ask(
+            waiting.questions, title, left, keep, may_skip=waiting.may_skip, enough=waiting.enough
+        )
     except KeyboardInterrupt:
         out.line(f"left open: {counted(len(waiting.questions), 'question')} of {waiting.phase}")
         return False

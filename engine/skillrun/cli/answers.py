@@ -83,7 +83,7 @@ async def _answered(
         raise UsageError(
             f"nobody can be asked here: {_told(left)}", "type it in a terminal, or give answers with `--answers FILE`"
         )
-    return [waiting for waiting in left if await answer_here(waiting, inbox, out)]
+    return [waiting for waiting in left if await answer_here(waiting, inbox, out, {})]
 
 
 def _told(left: list[WaitingQuestions]) -> str:

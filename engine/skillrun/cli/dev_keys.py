@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from skillrun.cli.answering import answer_here
+from skillrun.cli.answering import Begun, answer_here
 from skillrun.cli.dev_report import change_lines
 from skillrun.cli.dev_session import DevSession
 from skillrun.cli.editing import edited
@@ -32,6 +32,7 @@ class KeyedSession(DevSession):
         super().__init__(*given)
         self.out = FootedOutput(self.job.json, self.foot, moves=can_move())
         self.keys = Keys(self._key, self.out.erase, self.out.draw)
+        self._begun: dict[str, Begun] = {}
 
     @contextmanager
     def around(self) -> Iterator[None]:
@@ -89,7 +90,7 @@ class KeyedSession(DevSession):
         self.beside(self._away(partial(self._answered, self.waiting[0])))
 
     async def _answered(self, waiting: WaitingQuestions) -> None:
-        await answer_here(waiting, self.inbox, self.out)
+        await answer_here(waiting, self.inbox, self.out, self._begun.setdefault(waiting.fingerprint, {}))
 
     async def _edit(self) -> None:
         if not (name := self._artifact()):

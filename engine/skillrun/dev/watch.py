@@ -15,7 +15,7 @@ from skillrun.runtime.store.artifact_names import SUMMARIES
 from skillrun.runtime.store.state import STATE
 
 AT_ONCE: Final = 0.005  # seconds without another change, for what is written in one go
-SETTLE: Final = 0.05  # the same for what is not whole yet: editors write a file in several steps
+SETTLE: Final = 0.15  # the same for what is not whole yet: editors write a file in several steps
 _SUFFIXES: Final = (".md", ".yaml")
 
 Stamps = dict[str, tuple[int, int]]

@@ -26,7 +26,7 @@ from skillrun.language.check.rechecking import Outdated
 from skillrun.language.library.roots import enclosing_project
 from skillrun.language.text.diagnostics import Problem
 
-SETTLE: Final = 0.02  # seconds without another change before a check begins
+SETTLE: Final = 0.005  # seconds without another change before a check begins; one rename changes many files
 UNREADABLE: Final = "skillrun could not read what the editor sent, and has left it out"
 
 BugReport = Callable[[Exception], str]

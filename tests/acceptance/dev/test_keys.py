@@ -184,3 +184,25 @@ def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
     assert "again: right\r\n" in dev.press("p", "1 reused, 1 asked")
     dev.type("q")
     assert dev.end() == 0
+
+
+def test_what_was_answered_before_a_list_was_left_is_kept(folder: Path) -> None:
+    edit(
+        folder / "skills" / "pair" / "choice.md",
+        "ask: {text: Which one?, choices: [left, right]}",
+        "ask: [{id: why, text: Why so?}, {id: one, text: Which one?, choices: [left, right]}]",
+    )
+    edit(folder / "skills" / "pair" / "choice.md", "which.answer |", "which.answers[0].answer |")
+    dev = Keyed("pair", "tea", "--script", "script.yaml")
+    dev.next("waits for answers · ")
+    dev.press("a", "Why so\\?")
+    dev.next(" >")
+    dev.type("because\r")
+    dev.next("2\\) right")
+    dev.press("\x03", "waits for answers · ")
+    assert "2 of 2" in dev.press("a", "2\\) right")
+    dev.type("\r")
+    dev.next("2 reused, 0 asked, 1 artifact changed")
+    assert (folder / "runs" / "dev-pair" / "choice.md").read_text() == "It is because.\n"
+    dev.type("q")
+    assert dev.end() == 0

@@ -32,6 +32,7 @@ def journal() -> Iterator[Journal]:
 def attempts(journal: Journal, refused: dict[str, ModelError] | None = None, **budget: float) -> OnRecord:
     limits = Limits(budget, journal)
     run = SimpleNamespace(journal=journal, limits=limits, refused=refused or {}, heard=set(), emit=lambda _event: None)
+    run.outermost = SimpleNamespace(sends=lambda: None)
     phase: Any = SimpleNamespace(run=run, name="phase", later=dict)
     return OnRecord(phase, "w/phase/a", "a", REQUEST, Reservation(), None)
 
