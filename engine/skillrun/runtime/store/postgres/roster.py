@@ -66,7 +66,7 @@ class Seen:
     draining: bool
     silent: float
     lease: float
-    runs: tuple[str, ...]
+    runs: list[str]
 
     @property
     def status(self) -> str:
@@ -105,7 +105,7 @@ class Roster:
 
     def listed(self) -> list[Seen]:
         """All of them, the oldest first."""
-        return [Seen(*row[:-1], tuple(row[-1])) for row in self._database.rows(_LISTED)]
+        return [Seen(*row) for row in self._database.rows(_LISTED)]
 
     def load(self) -> Load:
         return Load(*self._database.rows(_COUNTED)[0])
