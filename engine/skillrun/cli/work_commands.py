@@ -143,7 +143,14 @@ def worker(most: int, queues: tuple[str, ...], lease: float) -> int:
 
     out, store = Output(), open_store(options.named_store(), lease)
     made = Worker(
-        store.url, store.queue, lambda limited: workplace(store, limited, out.line), most, store.lease, queues, out.line
+        store.url,
+        store.queue,
+        store.roster,
+        lambda limited: workplace(store, limited, out.line),
+        most,
+        store.lease,
+        queues,
+        out.line,
     )
 
     async def until_told() -> None:
