@@ -28,6 +28,7 @@ COMMANDS: Final = MappingProxyType(
         "worker": CommandEntry("skillrun.cli.work_commands:worker", "Work on runs of the store."),
         "work": CommandEntry("skillrun.cli.work_commands:work", "Work on one run of the store.", "runs"),
         "store": CommandEntry("skillrun.cli.store_commands:store", "Make, bring up to date and check a store."),
+        "limits": CommandEntry("skillrun.cli.limits:limits", "Calls at a time to a provider, over all workers."),
         "questions": CommandEntry("skillrun.cli.questions:questions", "What all runs wait for."),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
