@@ -141,7 +141,7 @@ def worker(most: int, queues: tuple[str, ...], lease: float) -> int:
     from skillrun.workers.worker import Worker
 
     out, store = Output(), open_store(options.named_store(), lease)
-    made = Worker(store.url, store.queue, workplace(store, out.line), most, store.lease, queues, out.line)
+    made = Worker(store.url, store.queue, store.roster, workplace(store, out.line), most, store.lease, queues, out.line)
 
     async def until_told() -> None:
         stopping = asyncio.Event()

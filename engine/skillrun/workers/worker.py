@@ -15,13 +15,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.entries import Provider
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.slots import Slots
 from skillrun.runtime.outcome import Outcome
-from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.queue import Queue
+from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
 
@@ -125,6 +126,7 @@ class Worker:
 
     url: str
     queue: Queue
+    roster: Roster
     place: Workplace
     most: int
     lease: float
@@ -137,6 +139,7 @@ class Worker:
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then hand back what is under way."""
         dispatch = await asyncio.to_thread(Dispatch, self.url)
+        await asyncio.to_thread(self._beat, begins=True)
         sweep = asyncio.create_task(self._sweep(dispatch, stopping))
         ending = asyncio.create_task(self._end(stopping))
         try:
@@ -147,6 +150,15 @@ class Worker:
             sweep.cancel()
             ending.cancel()
             await asyncio.to_thread(dispatch.close)
+            with suppress(SkillrunError):
+                await asyncio.to_thread(self.roster.leave, self.name)
+
+    def _beat(self, *, begins: bool = False, draining: bool = False) -> None:
+        """Have others see this worker; a store that is away hears of it the next time."""
+        host = platform.node()[:80]
+        with suppress(SkillrunError):
+            presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__)
+            self.roster.beat(presence, begins=begins, draining=draining)
 
     async def _work(self, name: str) -> None:
         """One run, in a thread: nothing of it can hold up another."""
@@ -184,13 +196,14 @@ class Worker:
     async def _sweep(self, dispatch: Dispatch, stopping: asyncio.Event) -> None:
         """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
         while not stopping.is_set():
-            with suppress(SkillrunError, StoreAway):
+            with suppress(SkillrunError):
                 due: Iterable[tuple[str, int]] = await asyncio.to_thread(self.queue.due, self.most)
                 for name, priority in due:
                     if self._later.get(name, 0) <= time.monotonic():
                         await asyncio.to_thread(dispatch.wake, name, priority=priority)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), self.lease / SWEEPS)
+            await asyncio.to_thread(self._beat, draining=stopping.is_set())
 
     async def _end(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
