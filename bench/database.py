@@ -1,11 +1,11 @@
-"""The Postgres that stores are measured on: one that keeps what it acknowledges, of this process's own, for all subjects."""
+"""The Postgres that stores are measured on: one that keeps what it acknowledges, of this process."""
 
 import atexit
 import functools
 import os
 import uuid
-from contextlib import ExitStack, contextmanager
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 from psycopg.sql import SQL, Identifier

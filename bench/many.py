@@ -1,6 +1,6 @@
-"""What workers on a store take and cost: `python -m bench.many workers` or `… queue`, on the database of the environment.
+"""What workers on a store take and cost: `python -m bench.many workers` or `… queue`.
 
-The workers are processes of their own and the model is scripted; times are those of the database's clock.
+It uses the database that the environment names. The workers are processes of their own, and the model is scripted.
 """
 
 import json
@@ -81,13 +81,13 @@ def queue(url: str) -> dict[str, float]:
     opened, database = store(url), open_database(url)
     database.rows("INSERT INTO blobs VALUES ('x', '')")
     database.rows(
-        "INSERT INTO runs (name, status, workflow, bundle, request, priority, ended_at) SELECT 'old-' || n, 'completed',"
-        " 'bench', 'x', '{}', n %% 3, now() FROM generate_series(1, %(many)s) AS n",
+        "INSERT INTO runs (name, status, workflow, bundle, request, priority, ended_at)"
+        " SELECT 'old-' || n, 'completed', 'bench', 'x', '{}', n %% 3, now() FROM generate_series(1, %(many)s) AS n",
         {"many": FINISHED},
     )
     database.rows(
-        "INSERT INTO runs (name, status, workflow, bundle, request, priority) SELECT 'run-' || n, 'queued', 'bench', 'x',"
-        " '{}', n %% 3 FROM generate_series(1, %(many)s) AS n",
+        "INSERT INTO runs (name, status, workflow, bundle, request, priority)"
+        " SELECT 'run-' || n, 'queued', 'bench', 'x', '{}', n %% 3 FROM generate_series(1, %(many)s) AS n",
         {"many": QUEUED},
     )
     database.rows(
@@ -97,7 +97,7 @@ def queue(url: str) -> dict[str, float]:
         {"many": QUEUED},
     )
     for table in ("runs", "procrastinate_jobs"):
-        database.rows(f"ANALYZE {table}")  # type: ignore[arg-type]
+        database.rows(f"ANALYZE {table}")
     numbers = iter(database.rows("SELECT id FROM runs WHERE status = 'queued' ORDER BY id LIMIT 100"))
     fetch = "SELECT id FROM procrastinate_fetch_job_v2(NULL, (SELECT min(id) FROM procrastinate_workers))"
     database.rows("SELECT * FROM procrastinate_register_worker_v1()")
@@ -149,7 +149,8 @@ def ended(opened: Store, number: int) -> None:
 def first_call(url: str, run: str) -> float:
     """When the first call of a run went out, by its transcript, in seconds since 1970."""
     lines = open_database(url).rows(
-        "SELECT line FROM events JOIN runs ON runs.id = events.run WHERE runs.name = %(run)s ORDER BY number", {"run": run}
+        "SELECT line FROM events JOIN runs ON runs.id = events.run WHERE runs.name = %(run)s ORDER BY number",
+        {"run": run},
     )
     for (line,) in lines:
         event = json.loads(line)

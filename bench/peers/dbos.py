@@ -1,4 +1,7 @@
-"""DBOS on SQLite, or with the variant `postgres` on the database that the environment names: a workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch."""
+"""DBOS on SQLite, or with the variant `postgres` on the database that the environment names.
+
+A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch.
+"""
 
 import asyncio
 import os
