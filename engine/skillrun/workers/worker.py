@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
@@ -25,6 +25,9 @@ from skillrun.runtime.store.postgres.queue import Queue
 from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
+
+if TYPE_CHECKING:
+    from skillrun.workers.metrics import Metrics
 
 AGAIN: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
 SWEEPS: Final = 3  # in the time of a lease
@@ -132,6 +135,7 @@ class Worker:
     lease: float
     queues: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _text: None
+    metrics: Metrics | None = None
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
     _drains: dict[str, Drain] = field(default_factory=dict)
     _later: dict[str, float] = field(default_factory=dict)
@@ -165,6 +169,8 @@ class Worker:
         if name in self._drains or self._later.get(name, 0) > time.monotonic():
             return
         drain = self._drains[name] = Drain()
+        if self.metrics is not None:
+            self.metrics.under_way.inc()
         try:
             outcome = await asyncio.to_thread(self._worked, name, drain)
         except SkillrunError as error:
@@ -175,10 +181,16 @@ class Worker:
                 self.say(f"{name}: {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
         finally:
             self._drains.pop(name, None)
+            if self.metrics is not None:
+                self.metrics.under_way.dec()
 
     def _worked(self, name: str, drain: Drain) -> Outcome | None:
+        metrics = self.metrics
         slots = DrainingSlots(self.place.slots, drain) if self.place.slots is not None else None
         place = replace(self.place, limited=lambda gateway: DrainingGateway(gateway, drain), slots=slots)
+        if metrics is not None:
+            place.limited = lambda gateway: DrainingGateway(metrics.counting(gateway), drain)
+            place.heard = metrics.of_run
 
         async def work() -> Outcome | None:
             task = asyncio.ensure_future(work_on(place, name))
@@ -191,7 +203,19 @@ class Worker:
             outcome = Outcome("interrupted")
         if outcome is not None and outcome.status == "interrupted":
             self.queue.go_on(name)
+        if outcome is not None and metrics is not None:
+            metrics.ended(self._end_of(name, outcome))
         return outcome
+
+    def _end_of(self, name: str, outcome: Outcome) -> str:
+        """How the run was let go: one that failed here may be another's by now."""
+        wanted = None
+        if outcome.status == "failed":
+            with suppress(SkillrunError):
+                wanted = self.queue.wanted(name)
+        if wanted is None or wanted.status in ("failed", "waiting"):
+            return outcome.status
+        return "cancelled" if wanted.status == "cancelled" else "lost"
 
     async def _sweep(self, dispatch: Dispatch, stopping: asyncio.Event) -> None:
         """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
