@@ -21,7 +21,7 @@ def test_it_is_printed_whole_and_by_its_parts(skillrun: Call) -> None:
     out = skillrun("skill").out
     assert out.startswith("---\nname: skillrun-author\n")
     keys = skillrun("skill", "keys").out
-    assert keys.startswith("# Keys of files and steps\n")
+    assert keys.startswith("# Keys of files\n")
     assert skillrun("skill", "keys.md").out == keys
     assert skillrun("skill", "steps", "--json").json["text"].startswith("# Steps\n")
     done = skillrun("skill", "kyes")
