@@ -22,7 +22,7 @@ from skillrun.models.messages import Request
 
 SEARCH: Final = 5.0  # seconds for a regular expression
 NO_CALL: Final = "the run makes no call"
-OUTCOME: Final = ("outcome", "reason")  # what is told first, and alone of a run that could not be begun
+OUTCOME: Final = ("outcome", "reason")  # what is told first
 MOST_PROMPTS: Final = 3  # whose difference is told for one expectation; the others are counted
 
 
@@ -46,14 +46,21 @@ def misses(ready: ReadyCase, trial: Trial) -> list[Miss]:
     expected = list(case.expected)
     if not any(wanted.kind == "outcome" for wanted in expected):
         expected.insert(0, Expectation("outcome", "completed", case.front.place("expect") or case.span))
-    if not trial.begun:
-        expected = [wanted for wanted in expected if wanted.kind in OUTCOME]
+    if not trial.begun and not all(wanted.kind in OUTCOME for wanted in expected):
+        return [_not_begun(expected, trial)]
     expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # the rest may follow from it
     told: dict[str, Miss] = {}  # by what it says: that a text is not there is said once, whatever is expected of it
     for wanted in expected:
         for miss in _missed(wanted, trial, ready):
             told.setdefault(miss.problem.message, miss)
     return list(told.values())
+
+
+def _not_begun(expected: Sequence[Expectation], trial: Trial) -> Miss:
+    """The one thing that there is to say of a run that never was, whatever is expected of it."""
+    wanted = next((wanted for wanted in expected if wanted.kind == "outcome"), expected[0])
+    message = f"the run could not begin: {trial.outcome.reason}"
+    return Miss(problem_at(wanted.span, "outcome", message), wanted.wanted, trial.outcome.status)
 
 
 def unused(case: Case, trial: Trial) -> list[Problem]:
