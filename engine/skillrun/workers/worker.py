@@ -13,15 +13,19 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.runtime.outcome import Outcome
-from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.queue import Queue
+from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
+
+if TYPE_CHECKING:
+    from skillrun.workers.metrics import Metrics
 
 AGAIN: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
 SWEEPS: Final = 3  # in the time of a lease
@@ -102,11 +106,13 @@ class Worker:
 
     url: str
     queue: Queue
+    roster: Roster
     place: Callable[[Callable[[Gateway], Gateway]], Workplace]
     most: int
     lease: float
     queues: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _text: None
+    metrics: Metrics | None = None
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
     _drains: dict[str, Drain] = field(default_factory=dict)
     _later: dict[str, float] = field(default_factory=dict)
@@ -114,6 +120,7 @@ class Worker:
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then hand back what is under way."""
         dispatch = await asyncio.to_thread(Dispatch, self.url)
+        await asyncio.to_thread(self._beat, begins=True)
         sweep = asyncio.create_task(self._sweep(dispatch, stopping))
         ending = asyncio.create_task(self._end(stopping))
         try:
@@ -124,12 +131,23 @@ class Worker:
             sweep.cancel()
             ending.cancel()
             await asyncio.to_thread(dispatch.close)
+            with suppress(SkillrunError):
+                await asyncio.to_thread(self.roster.leave, self.name)
+
+    def _beat(self, *, begins: bool = False, draining: bool = False) -> None:
+        """Have others see this worker; a store that is away hears of it the next time."""
+        host = platform.node()[:80]
+        with suppress(SkillrunError):
+            presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__)
+            self.roster.beat(presence, begins=begins, draining=draining)
 
     async def _work(self, name: str) -> None:
         """One run, in a thread: nothing of it can hold up another."""
         if name in self._drains or self._later.get(name, 0) > time.monotonic():
             return
         drain = self._drains[name] = Drain()
+        if self.metrics is not None:
+            self.metrics.under_way.inc()
         try:
             outcome = await asyncio.to_thread(self._worked, name, drain)
         except SkillrunError as error:
@@ -140,9 +158,16 @@ class Worker:
                 self.say(f"{name}: {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
         finally:
             self._drains.pop(name, None)
+            if self.metrics is not None:
+                self.metrics.under_way.dec()
 
     def _worked(self, name: str, drain: Drain) -> Outcome | None:
-        place = self.place(lambda gateway: DrainingGateway(gateway, drain))
+        metrics = self.metrics
+        if metrics is None:
+            place = self.place(lambda gateway: DrainingGateway(gateway, drain))
+        else:
+            place = self.place(lambda gateway: DrainingGateway(metrics.counting(gateway), drain))
+            place.heard = metrics.of_run
 
         async def work() -> Outcome | None:
             task = asyncio.ensure_future(work_on(place, name))
@@ -155,18 +180,31 @@ class Worker:
             outcome = Outcome("interrupted")
         if outcome is not None and outcome.status == "interrupted":
             self.queue.go_on(name)
+        if outcome is not None and metrics is not None:
+            metrics.ended(self._end_of(name, outcome))
         return outcome
+
+    def _end_of(self, name: str, outcome: Outcome) -> str:
+        """How the run was let go: one that failed here may be another's by now."""
+        wanted = None
+        if outcome.status == "failed":
+            with suppress(SkillrunError):
+                wanted = self.queue.wanted(name)
+        if wanted is None or wanted.status in ("failed", "waiting"):
+            return outcome.status
+        return "cancelled" if wanted.status == "cancelled" else "lost"
 
     async def _sweep(self, dispatch: Dispatch, stopping: asyncio.Event) -> None:
         """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
         while not stopping.is_set():
-            with suppress(SkillrunError, StoreAway):
+            with suppress(SkillrunError):
                 due: Iterable[tuple[str, int]] = await asyncio.to_thread(self.queue.due, self.most)
                 for name, priority in due:
                     if self._later.get(name, 0) <= time.monotonic():
                         await asyncio.to_thread(dispatch.wake, name, priority=priority)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), self.lease / SWEEPS)
+            await asyncio.to_thread(self._beat, draining=stopping.is_set())
 
     async def _end(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
