@@ -100,7 +100,7 @@ def panels() -> str:
 def _seated(step: Step) -> str:
     """Who a protocol's step asks."""
     assert isinstance(step.node, Mapping)
-    written = str(plain(step.node.get("agent")))
+    written = str(plain(step.node.entries["agent"].value))
     seat = re.fullmatch(r"\{\{ seats\.(\w+) \}\}", written)
     if seat is not None:
         return "each member" if seat[1] == "members" else seat[1]
@@ -114,7 +114,7 @@ def _reply(step: Step) -> str:
     if step.output.task:
         return "as `output:` of the panel says, or a text"
     assert isinstance(step.node, Mapping)
-    return f"`{_notation(plain(step.node.get('output')))}`"
+    return f"`{_notation(plain(step.node.entries['output'].value))}`"
 
 
 def _notation(shape: Any) -> str:
