@@ -15,6 +15,7 @@ from skillrun.cli.here import from_here, in_project, project_here
 if TYPE_CHECKING:
     from skillrun.language.files.definitions import Workflow
     from skillrun.language.types.fields import Field
+    from skillrun.models.slots import Slots
     from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 GIVEN: Final = "input_"
@@ -142,6 +143,14 @@ def store_url() -> str:
     context = click.get_current_context(silent=True)
     typed = context.find_root().meta.get(STORE, "") if context is not None else ""
     return str(typed or os.environ.get(STORE, ""))
+
+
+def slots_for(runs: Runs) -> Slots | None:
+    """What counts calls over all machines, for runs in a store; None for those in a folder."""
+    from skillrun.cli.store import open_store, slots_of
+    from skillrun.runtime.store.disk.run_folders import RunFolders
+
+    return None if isinstance(runs, RunFolders) else slots_of(open_store(named_store()))
 
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:

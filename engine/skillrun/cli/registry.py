@@ -32,6 +32,7 @@ COMMANDS: Final = MappingProxyType(
         "work": CommandEntry("skillrun.cli.work_commands:work", "Work on one run of the store.", "runs"),
         "workers": CommandEntry("skillrun.cli.workers:workers", "Which workers are there."),
         "store": CommandEntry("skillrun.cli.store_commands:store", "Make, bring up to date and check a store."),
+        "limits": CommandEntry("skillrun.cli.limits:limits", "Calls at a time to a provider, over all workers."),
         "questions": CommandEntry("skillrun.cli.questions:questions", "What all runs wait for."),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
         "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),

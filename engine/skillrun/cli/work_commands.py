@@ -18,7 +18,7 @@ from skillrun.cli.here import project_here
 from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import NOTHING, Loaded, cache_folder, load_at
 from skillrun.cli.printing import Output
-from skillrun.cli.store import Store, open_store
+from skillrun.cli.store import Store, open_store, slots_of
 from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.language.library.secrets import secret_names
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
@@ -26,7 +26,6 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.store.frontmatter import legible
 
 if TYPE_CHECKING:
-    from skillrun.models.messages import Gateway
     from skillrun.workers.metrics import Metrics
     from skillrun.workers.work import Workplace
 
@@ -150,17 +149,8 @@ def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str) -> in
 
     out, store = Output(), open_store(options.named_store(), lease)
     counts = _told_at(metrics, store, most, out) if metrics else None
-    made = Worker(
-        store.url,
-        store.queue,
-        store.roster,
-        lambda limited: workplace(store, limited, out.line),
-        most,
-        store.lease,
-        queues,
-        out.line,
-        counts,
-    )
+    place = workplace(store, out.line)
+    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
 
     async def until_told() -> None:
         stopping = asyncio.Event()
@@ -199,7 +189,7 @@ def work(run: str) -> int:
     from skillrun.workers.work import work_on
 
     out, store = Output(), open_store(options.named_store())
-    outcome = asyncio.run(work_on(workplace(store, lambda gateway: gateway, out.line), run))
+    outcome = asyncio.run(work_on(workplace(store, out.line), run))
     if outcome is None:
         out.line(f"{run}: nothing to do")
         return 0
@@ -219,11 +209,11 @@ def cancel(run: str) -> int:
     return 0
 
 
-def workplace(store: Store, limited: Callable[[Gateway], Gateway], say: Callable[[str], None]) -> Workplace:
+def workplace(store: Store, say: Callable[[str], None]) -> Workplace:
     """This machine's part of the work on a store."""
     from skillrun.workers.work import Workplace
 
-    return Workplace(store.runs, store.queue, cache_folder() / "projects", _loaded, limited, say)
+    return Workplace(store.runs, store.queue, cache_folder() / "projects", _loaded, say=say, slots=slots_of(store))
 
 
 def _loaded(project: Path, workflow: str) -> Loaded:

@@ -10,14 +10,16 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.models.entries import Provider
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+from skillrun.models.slots import Slots
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.store.postgres.queue import Queue
 from skillrun.runtime.store.postgres.roster import Presence, Roster
@@ -100,6 +102,27 @@ class _Call:
         self._drain.add(-1)
 
 
+class DrainingSlots:
+    """Slots that no call waits for any more once its worker is to end: one that waits has not begun."""
+
+    def __init__(self, inner: Slots, drain: Drain) -> None:
+        self._inner, self._drain = inner, drain
+
+    @asynccontextmanager
+    async def slot(self, provider: Provider) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            self._drain.add(-1)
+            try:
+                await stack.enter_async_context(self._inner.slot(provider))
+                await self._drain.passed()
+            finally:
+                self._drain.add(1)
+            yield
+
+    def pause(self, provider: Provider, seconds: float) -> None:
+        self._inner.pause(provider, seconds)
+
+
 @dataclass
 class Worker:
     """One process that works on runs, `most` at a time."""
@@ -107,7 +130,7 @@ class Worker:
     url: str
     queue: Queue
     roster: Roster
-    place: Callable[[Callable[[Gateway], Gateway]], Workplace]
+    place: Workplace
     most: int
     lease: float
     queues: tuple[str, ...] = ()
@@ -163,10 +186,10 @@ class Worker:
 
     def _worked(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
-        if metrics is None:
-            place = self.place(lambda gateway: DrainingGateway(gateway, drain))
-        else:
-            place = self.place(lambda gateway: DrainingGateway(metrics.counting(gateway), drain))
+        slots = DrainingSlots(self.place.slots, drain) if self.place.slots is not None else None
+        place = replace(self.place, limited=lambda gateway: DrainingGateway(gateway, drain), slots=slots)
+        if metrics is not None:
+            place.limited = lambda gateway: DrainingGateway(metrics.counting(gateway), drain)
             place.heard = metrics.of_run
 
         async def work() -> Outcome | None:
