@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +155,8 @@ def first_call(url: str, run: str) -> float:
     )
     for (line,) in lines:
         event = json.loads(line)
-        if event.get("event") == "call_sent":
-            return float(event["at"])
+        if event["event"] == "CallStarted":
+            return datetime.fromisoformat(event["at"]).timestamp()
     raise SystemExit(f"{run} made no call")
 
 
