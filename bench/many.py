@@ -60,6 +60,9 @@ def workers(url: str) -> dict[str, float]:
             time.sleep(IDLE)
             queries = (transactions(url) - before) / (time.monotonic() - began)
             memory = resident(process.pid)
+        before, began = transactions(url), time.monotonic()
+        time.sleep(IDLE)
+        queries -= (transactions(url) - before) / (time.monotonic() - began)  # the server's own, and looking
         for number in range(JOBS):
             submit(f"job-{number}")
         with working(project, 2, 5):
