@@ -100,7 +100,7 @@ def test_a_run_that_is_cancelled_is_worked_on_no_more(project: Make, skillrun: C
 def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skillrun: Call, store: str) -> None:
     folder = project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
-    environment = {**os.environ, "SKILLRUN_KILL_AT": "1"}
+    environment = {**os.environ, "SKILLRUN_KILL_AT": "2"}  # just after it is claimed
     for _ in range(5):
         command = [sys.executable, "-m", "skillrun", "work", "ada"]
         died = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
