@@ -162,7 +162,7 @@ class Bench:
 
     def undisturbed(self) -> dict[bool, Mapping[str, bytes]]:
         """The files of a run in a folder, without and with a pause."""
-        found = {}
+        found: dict[bool, Mapping[str, bytes]] = {}
         store = os.environ.pop("SKILLRUN_STORE")
         for asks in (False, True):
             out = self.folder / f"alone-{asks}"

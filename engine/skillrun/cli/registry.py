@@ -27,6 +27,7 @@ COMMANDS: Final = MappingProxyType(
         "cancel": CommandEntry("skillrun.cli.work_commands:cancel", "End a run of the store.", "runs"),
         "worker": CommandEntry("skillrun.cli.work_commands:worker", "Work on runs of the store."),
         "work": CommandEntry("skillrun.cli.work_commands:work", "Work on one run of the store.", "runs"),
+        "workers": CommandEntry("skillrun.cli.workers:workers", "Which workers are there."),
         "store": CommandEntry("skillrun.cli.store_commands:store", "Make, bring up to date and check a store."),
         "questions": CommandEntry("skillrun.cli.questions:questions", "What all runs wait for."),
         "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),

@@ -26,6 +26,7 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
 from skillrun.runtime.store.frontmatter import legible
 from skillrun.runtime.store.stored_run import Runs, base_slug
+from skillrun.telemetry.tracing import spans, traced
 
 
 def run_new(job: Job, out: Output) -> int:
@@ -87,12 +88,19 @@ def carry_out(
 
     async def within() -> None:
         with run_view(out) as display:
+            told = spans()
             gateway = loaded.gateway(script, display.line)
             person = presence.person(display.around)
             try:
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
-                ended.append(await go(loaded.session(gateway, person, display.heard, cache)))
+                way = traced(gateway, told) if script is None else gateway  # a script is asked what it has left
+                session = loaded.session(way, person, display.heard, cache)
+                if told is not None:
+                    session = replace(session, listeners=[*session.listeners, told.heard])
+                ended.append(await go(session))
             finally:
+                if told is not None:
+                    told.close()
                 await gateway.close()
             for answer in person.prepared.unused():
                 display.line(f"warning: no question has taken the prepared answer `{answer}`")

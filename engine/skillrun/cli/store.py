@@ -12,6 +12,7 @@ from skillrun.language.text.diagnostics import UsageError
 if TYPE_CHECKING:
     from skillrun.runtime.store.postgres.database import Database
     from skillrun.runtime.store.postgres.queue import Queue
+    from skillrun.runtime.store.postgres.roster import Roster
     from skillrun.runtime.store.postgres.stored_run import StoreRuns
 
 
@@ -22,6 +23,8 @@ class Store:
     url: str
     runs: StoreRuns
     queue: Queue
+    roster: Roster
+    database: Database
     lease: float
     """Seconds."""
 
@@ -32,11 +35,13 @@ def open_store(url: str, lease: float = 0) -> Store:
     database = open_database(url)
     from skillrun.runtime.store.postgres.migrations import check_version
     from skillrun.runtime.store.postgres.queue import Queue
+    from skillrun.runtime.store.postgres.roster import Roster
     from skillrun.runtime.store.postgres.row import LEASE
     from skillrun.runtime.store.postgres.stored_run import StoreRuns
 
     check_version(database)
-    return Store(url, StoreRuns(database, lease or LEASE), Queue(database), lease or LEASE)
+    runs = StoreRuns(database, lease or LEASE)
+    return Store(url, runs, Queue(database), Roster(database), database, lease or LEASE)
 
 
 def go_on(store: Store, name: str) -> bool:

@@ -27,6 +27,7 @@ from skillrun.runtime.store.frontmatter import legible
 
 if TYPE_CHECKING:
     from skillrun.models.messages import Gateway
+    from skillrun.workers.metrics import Metrics
     from skillrun.workers.work import Workplace
 
 NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project"})
@@ -137,13 +138,28 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
     metavar="SECONDS",
     help="How long a run is left to a worker that is not heard of.",
 )
+@click.option(
+    "--metrics",
+    default="",
+    metavar="[HOST]:PORT",
+    help="Answer /metrics, for Prometheus, and /healthz there; this machine alone without a host.",
+)
 @options.store
-def worker(most: int, queues: tuple[str, ...], lease: float) -> int:
+def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str) -> int:
     from skillrun.workers.worker import Worker
 
     out, store = Output(), open_store(options.named_store(), lease)
+    counts = _told_at(metrics, store, most, out) if metrics else None
     made = Worker(
-        store.url, store.queue, lambda limited: workplace(store, limited, out.line), most, store.lease, queues, out.line
+        store.url,
+        store.queue,
+        store.roster,
+        lambda limited: workplace(store, limited, out.line),
+        most,
+        store.lease,
+        queues,
+        out.line,
+        counts,
     )
 
     async def until_told() -> None:
@@ -158,6 +174,22 @@ def worker(most: int, queues: tuple[str, ...], lease: float) -> int:
 
     asyncio.run(until_told())
     return 0
+
+
+def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
+    """What a worker counts, told at an address from now on."""
+    try:
+        from skillrun.workers.metrics import Metrics, address_of, served
+    except ImportError as error:
+        hint = "`pip install 'skillrun[workers]'`"
+        raise UsageError(f"`--metrics` needs what is not installed: {error.name}", hint) from error
+
+    counts = Metrics(most)
+    store.database.told = counts.statement
+    host, port = served(counts, address_of(typed), max(2 * store.lease, 10)).server_address[:2]
+    shown = f"[{host!s}]" if ":" in str(host) else str(host)
+    out.line(f"metrics: http://{shown}:{port}/metrics, http://{shown}:{port}/healthz")
+    return counts
 
 
 @click.command(help="Work on RUN of the store, here and now, to where it ends or waits.")

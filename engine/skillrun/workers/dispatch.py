@@ -77,6 +77,7 @@ async def serve(
     The next one is fetched once `told` has returned. Where the connection breaks it is made again: the engine ends
     then, and waits for what it has begun, so that nothing that takes long may be begun in it.
     """
+    asyncio.get_running_loop().set_exception_handler(_heard)
     while not stopping.is_set():
         try:
             await _served(url, told, name, queues, stopping)
@@ -85,6 +86,12 @@ async def serve(
             say(f"the queue of the store is away, and looked for again: {why}")
         with suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), AGAIN)
+
+
+def _heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A job of the engine that could not be closed is of no account: whether it is done, its run's row says."""
+    if not isinstance(context.get("exception"), ConnectorException):
+        loop.default_exception_handler(context)
 
 
 async def _served(

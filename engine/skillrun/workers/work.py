@@ -18,6 +18,7 @@ from skillrun.runtime.run import Respondent, Session
 from skillrun.runtime.session import begin_run, resume_run
 from skillrun.runtime.store.postgres.queue import MOST_TAKES, Queue, Wanted
 from skillrun.runtime.store.postgres.stored_run import StoreRuns
+from skillrun.telemetry.tracing import spans, traced
 from skillrun.workers.bundle import unpacked
 from skillrun.workers.request import Request
 
@@ -51,6 +52,8 @@ class Workplace:
     load: Callable[[Path, str], Loaded]
     limited: Callable[[Gateway], Gateway] = lambda gateway: gateway
     say: Callable[[str], None] = lambda _text: None
+    heard: Callable[[Wanted], Listener] | None = None
+    """What hears the events of a run beside its transcript."""
     _loaded: dict[tuple[str, str], Loaded] = field(default_factory=dict)
 
     def loaded(self, wanted: Wanted) -> Loaded:
@@ -83,10 +86,14 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
     loaded.check_models(request.model, request.inputs, keys=True)
     with ExitStack() as stack:
         person = open_person(unattended=request.unattended, answers=_answers(request, stack), terminal=False)
-        gateway = place.limited(loaded.gateway(None, place.say))
+        told = spans()
+        gateway = traced(place.limited(loaded.gateway(None, place.say)), told)
+        heard = place.heard(wanted) if place.heard is not None else None
         try:
+            session = loaded.session(gateway, person, heard, place.folder)
             session = replace(
-                loaded.session(gateway, person, None, place.folder),
+                session,
+                listeners=[*session.listeners, *([told.heard] if told is not None else [])],
                 override=request.model,
                 budget=request.budget,
                 estimate=request.estimate,
@@ -97,6 +104,8 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
                 return await resume_run(session, place.runs.existing(name))
             return await begin_run(session, request.inputs, place.runs, name)
         finally:
+            if told is not None:
+                told.close()
             await gateway.close()
 
 

@@ -14,16 +14,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import RunHeld
 from skillrun.runtime.store.postgres.queue import Queue
+from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
+
+if TYPE_CHECKING:
+    from skillrun.workers.metrics import Metrics
 
 AGAIN: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
 SWEEPS: Final = 3  # in the time of a lease
@@ -104,11 +110,13 @@ class Worker:
 
     url: str
     queue: Queue
+    roster: Roster
     place: Callable[[Callable[[Gateway], Gateway]], Workplace]
     most: int
     lease: float
     queues: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _text: None
+    metrics: Metrics | None = None
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
     _drains: dict[str, Drain] = field(default_factory=dict)
     _later: dict[str, float] = field(default_factory=dict)
@@ -121,6 +129,7 @@ class Worker:
         """Work until `stopping`; then hand back what is under way."""
         self._threads = ThreadPoolExecutor(self.most, thread_name_prefix="skillrun-run")
         self._stopping, self._ended = stopping, asyncio.Event()
+        await asyncio.to_thread(self._beat, begins=True)
         sweep = asyncio.create_task(self._sweep())
         ending = asyncio.create_task(self._end())
         queues = self.queues or None
@@ -132,6 +141,15 @@ class Worker:
             sweep.cancel()
             ending.cancel()
             self._threads.shutdown(wait=False)
+            with suppress(SkillrunError):
+                await asyncio.to_thread(self.roster.leave, self.name)
+
+    def _beat(self, *, begins: bool = False, draining: bool = False) -> None:
+        """Have others see this worker; a store that is away hears of it the next time."""
+        host = platform.node()[:80]
+        with suppress(SkillrunError):
+            presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__)
+            self.roster.beat(presence, begins=begins, draining=draining)
 
     async def _told(self, name: str) -> None:
         """Begin with a run, and return once there is room for one more: what is fetched has a place."""
@@ -150,9 +168,11 @@ class Worker:
 
     async def _work(self, name: str) -> None:
         """One run, in a thread: nothing of it can hold up another."""
+        if self.metrics is not None:
+            self.metrics.under_way.inc()
         try:
-            worked = self._worked, name, self._drains[name]
-            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, *worked)
+            worked = partial(self._worked, name, self._drains[name])
+            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, worked)
         except RunHeld:
             pass  # another is at it; should it die, the sweep of any worker tells
         except StoreAway as error:
@@ -167,9 +187,16 @@ class Worker:
         finally:
             del self._drains[name]
             self._ended.set()
+            if self.metrics is not None:
+                self.metrics.under_way.dec()
 
     def _worked(self, name: str, drain: Drain) -> Outcome | None:
-        place = self.place(lambda gateway: DrainingGateway(gateway, drain))
+        metrics = self.metrics
+        if metrics is None:
+            place = self.place(lambda gateway: DrainingGateway(gateway, drain))
+        else:
+            place = self.place(lambda gateway: DrainingGateway(metrics.counting(gateway), drain))
+            place.heard = metrics.of_run
 
         async def work() -> Outcome | None:
             task = asyncio.ensure_future(work_on(place, name))
@@ -177,9 +204,22 @@ class Worker:
             return await task
 
         try:
-            return asyncio.run(work())
+            outcome = asyncio.run(work())
         except asyncio.CancelledError:
-            return Outcome("interrupted")
+            outcome = Outcome("interrupted")
+        if outcome is not None and metrics is not None:
+            metrics.ended(self._end_of(name, outcome))
+        return outcome
+
+    def _end_of(self, name: str, outcome: Outcome) -> str:
+        """How the run was let go: one that failed here may be another's by now."""
+        wanted = None
+        if outcome.status == "failed":
+            with suppress(SkillrunError):
+                wanted = self.queue.wanted(name)
+        if wanted is None or wanted.status in ("failed", "waiting"):
+            return outcome.status
+        return "cancelled" if wanted.status == "cancelled" else "lost"
 
     async def _sweep(self) -> None:
         """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
@@ -187,7 +227,8 @@ class Worker:
         try:
             while not self._stopping.is_set():
                 try:
-                    dispatch = dispatch or await asyncio.to_thread(Dispatch, self.url)
+                    if dispatch is None:
+                        dispatch = await asyncio.to_thread(Dispatch, self.url)
                     await asyncio.to_thread(self._wake, dispatch)
                 except StoreAway:
                     pass  # it is looked for again
@@ -195,6 +236,7 @@ class Worker:
                     self.say(f"the sweep failed, and is tried again: {error!r}")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), self.lease / SWEEPS)
+                await asyncio.to_thread(self._beat, draining=self._stopping.is_set())
         finally:
             if dispatch is not None:
                 dispatch.close()

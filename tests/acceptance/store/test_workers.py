@@ -79,7 +79,8 @@ def test_another_engine_works_on_a_run_by_a_command_however_often_it_says_it(
 ) -> None:
     project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
-    assert [run["status"] for run in skillrun("runs", "--json").json] == []
+    (queued,) = skillrun("runs", "--json").json
+    assert (queued["run"], queued["workflow"], queued["status"], queued["phase"]) == ("ada", "greeting", "queued", "")
     assert status(store, "ada") == "queued"
     assert skillrun("work", "ada").out == "ada: completed\n"
     assert skillrun("work", "ada").out == "ada: nothing to do\n"

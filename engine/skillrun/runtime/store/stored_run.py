@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -169,6 +170,23 @@ class StoredRun(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Line:
+    """A run in a list of runs. `unreadable` says why nothing more is known of it."""
+
+    name: str
+    status: str
+    workflow: str = ""
+    phase: tuple[str, ...] = ()
+    round: int | None = None
+    started_at: str = ""
+    unreadable: str = ""
+
+    @classmethod
+    def of(cls, name: str, status: str, state: State) -> Line:
+        return cls(name, status, state.workflow, tuple(state.phase), state.round, state.started_at)
+
+
 class Runs(Protocol):
     """A place that holds runs by their names."""
 
@@ -187,6 +205,10 @@ class Runs(Protocol):
 
     def listed(self) -> Iterator[tuple[str, StoredRun | Exception]]:
         """The runs that have begun; or why one cannot be looked at."""
+        ...
+
+    def overview(self, status: str = "", most: int = 0) -> list[Line]:
+        """The newest runs, of one status where one is named, at most so many where `most` is not 0."""
         ...
 
     def take_name(self, words: str, *, shared: bool = False) -> str:

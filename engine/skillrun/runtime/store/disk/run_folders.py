@@ -10,6 +10,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.disk.run_names import existing, is_run, new_folder, new_slug
 from skillrun.runtime.store.run_store import run_argument
+from skillrun.runtime.store.stored_run import Line
 from skillrun.tools.paths import PathRefused
 from skillrun.tools.tree import Tree
 
@@ -46,6 +47,12 @@ class RunFolders:
                 except (SkillrunError, OSError) as error:
                     yield name, error
 
+    def overview(self, status: str = "", most: int = 0) -> list[Line]:
+        """The newest runs, each looked at: a folder has no other order."""
+        lines = [_line(name, run) for name, run in self.listed()]
+        lines.sort(key=lambda line: line.started_at, reverse=True)
+        return [line for line in lines if status in ("", line.status)][: most or None]
+
     def take_name(self, words: str, *, shared: bool = False) -> str:
         """A name that no run has yet, made from the request; its folder is made too."""
         return new_slug(self.path, words, shared=shared)
@@ -65,3 +72,13 @@ class RunFolders:
     def called(self, name: str, project: Path) -> str:
         """What a command takes for that run when it is typed in the project."""
         return run_argument(self.path.resolve() / name, project)
+
+
+def _line(name: str, run: RunFolder | Exception) -> Line:
+    try:
+        if isinstance(run, Exception):
+            raise run
+        state = run.state()
+        return Line.of(name, run.status(state), state)
+    except (SkillrunError, OSError) as error:
+        return Line(name, "unreadable", unreadable=str(error).splitlines()[0])

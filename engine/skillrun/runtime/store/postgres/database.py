@@ -44,6 +44,8 @@ class Database:
     def __init__(self, url: str, *, most: int = MOST) -> None:
         """`url` is what libpq takes. Raises StoreAway where nobody answers, StoreRefused for what is no Postgres."""
         self.place = shown(url)
+        self.told: Callable[[float], None] = _nobody
+        """Who hears that a statement was answered, and after how many seconds."""
         arguments: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECTING, "application_name": "skillrun"}
         arguments |= {name: value for name, value in SILENT.items() if name not in conninfo_to_dict(url)}
         with self._translated():
@@ -57,9 +59,12 @@ class Database:
 
     def rows(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> Rows:
         """What a statement gives. Raises StoreAway, StoreRefused."""
+        begun = time.monotonic()
         with self._translated(), self._pool.connection() as connection:
             cursor = connection.execute(statement, values)
-            return cursor.fetchall() if cursor.description is not None else []
+            found = cursor.fetchall() if cursor.description is not None else []
+        self.told(time.monotonic() - begun)
+        return found
 
     def lasting(self, work: Callable[[], T], seconds: float) -> T:
         """What `work` gives, which may be done twice; tried again while the store is away, for so long."""
@@ -85,6 +90,10 @@ class Database:
 
     def _translated(self) -> _Translated:
         return _Translated(self.place)
+
+
+def _nobody(_seconds: float) -> None:
+    """Nobody measures."""
 
 
 class _Translated:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,8 +25,8 @@ from skillrun.runtime.store.postgres.lease import PostgresLease
 from skillrun.runtime.store.postgres.row import LEASE, RunRow
 from skillrun.runtime.store.postgres.transcript import PostgresTranscript, events, lines
 from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.state import STATE, State
-from skillrun.runtime.store.stored_run import base_slug
+from skillrun.runtime.store.state import STATE, State, from_text
+from skillrun.runtime.store.stored_run import Line, base_slug
 from skillrun.tools.paths import checked_slug
 from skillrun.tools.tree import Tree
 
@@ -34,6 +35,21 @@ _LISTED: Final = """
 """
 _BEGUN: Final = """
     SELECT 1 FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' WHERE runs.name = %(name)s
+"""
+_OVERVIEW: Final = """
+    SELECT runs.name, CASE WHEN runs.status = 'running' AND lease_until < now() THEN 'interrupted' ELSE runs.status END,
+           runs.workflow, runs.created_at, blobs.content
+    FROM (
+        SELECT * FROM runs WHERE status <> 'new' AND (%(status)s = '' OR status = ANY(%(among)s))
+        AND CASE %(status)s
+            WHEN 'running' THEN lease_until >= now()
+            WHEN 'interrupted' THEN status = 'interrupted' OR lease_until < now()
+            ELSE true
+        END
+        ORDER BY id DESC LIMIT %(most)s
+    ) AS runs
+    LEFT JOIN files ON files.run = runs.id AND files.path = 'state.md' LEFT JOIN blobs ON blobs.sha = files.sha
+    ORDER BY runs.id DESC
 """
 _STATUS: Final = """
     SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s
@@ -216,6 +232,12 @@ class StoreRuns:
             if row is not None:
                 yield name, StoreRun(row)
 
+    def overview(self, status: str = "", most: int = 0) -> list[Line]:
+        """The newest runs, by one statement; also those that wait for a worker to begin them."""
+        among = ["running", "interrupted"] if status == "interrupted" else [status]
+        values = {"status": status, "among": among, "most": most or None}
+        return [_line(*row) for row in self._database.rows(_OVERVIEW, values)]
+
     def take_name(self, words: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
         """A name that no run has yet, made from the request; its row is made too."""
         base = base_slug(words)
@@ -240,6 +262,16 @@ class StoreRuns:
 
     def called(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
         return name
+
+
+def _line(name: str, status: str, workflow: str, created_at: datetime, content: bytes | None) -> Line:
+    if content is None:  # nobody has begun it
+        return Line(name, status, workflow, started_at=created_at.astimezone(UTC).isoformat(timespec="seconds"))
+    try:
+        state, _ = from_text(Path(name) / STATE, content)
+    except SkillrunError as error:
+        return Line(name, "unreadable", unreadable=str(error).splitlines()[0])
+    return Line.of(name, status, state)
 
 
 def place_in(database: Database, name: str) -> str:

@@ -1,0 +1,111 @@
+"""Which workers of a store are there: what each has told of itself, and when; what each works on, by the runs' rows.
+
+For people and monitoring; nothing that is evaluated reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from skillrun.runtime.store.postgres.database import Database
+
+FORGOTTEN: Final = 7  # days after which one that was not heard of is listed no more
+
+_BEAT: Final = """
+    INSERT INTO workers (name, host, process, most, lease, version, draining)
+    VALUES (%(name)s, %(host)s, %(process)s, %(most)s, %(lease)s, %(version)s, %(draining)s)
+    ON CONFLICT (name) DO UPDATE SET
+        seen_at = now(), most = excluded.most, lease = excluded.lease, version = excluded.version,
+        draining = excluded.draining,
+        started_at = CASE WHEN %(begins)s THEN now() ELSE workers.started_at END
+"""
+_LEAVE: Final = """
+    DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)
+"""
+_LISTED: Final = """
+    SELECT workers.name, version, most, started_at, seen_at, draining,
+           extract(epoch FROM now() - seen_at)::double precision, workers.lease,
+           array(SELECT runs.name FROM runs WHERE runs.status = 'running'
+                 AND runs.owner = 'process ' || workers.process || ' on ' || workers.host ORDER BY runs.id)
+    FROM workers ORDER BY started_at, workers.name
+"""
+_COUNTED: Final = """
+    SELECT (SELECT count(*) FROM runs WHERE status = 'queued'),
+           (SELECT count(*) FROM runs WHERE status = 'queued' AND not_before > now()),
+           (SELECT count(*) FROM runs WHERE status = 'running'),
+           (SELECT count(*) FROM runs WHERE status = 'running' AND lease_until < now()),
+           (SELECT count(*) FROM runs WHERE status = 'waiting'),
+           (SELECT coalesce(extract(epoch FROM now() - min(not_before)), 0)::double precision FROM runs
+            WHERE status = 'queued' AND not_before <= now())
+"""
+
+
+@dataclass(frozen=True)
+class Presence:
+    """What a worker tells of itself."""
+
+    name: str
+    host: str
+    process: int
+    most: int
+    lease: float
+    version: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A worker as others see it. `silent` are the seconds since it was heard of."""
+
+    name: str
+    version: str
+    most: int
+    started_at: datetime
+    seen_at: datetime
+    draining: bool
+    silent: float
+    lease: float
+    runs: list[str]
+
+    @property
+    def status(self) -> str:
+        """`lost`: for as long as a lease nothing was heard, and its runs go to others."""
+        if self.silent > self.lease:
+            return "lost"
+        return "ending" if self.draining else "there"
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many runs of a store are in which state of being worked on; `oldest` is the longest wait, in seconds."""
+
+    queued: int
+    later: int
+    running: int
+    left: int
+    """Those of `running` whose holder is gone."""
+    waiting: int
+    oldest: float
+
+
+class Roster:
+    """The workers of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def beat(self, presence: Presence, *, begins: bool = False, draining: bool = False) -> None:
+        """Have others know that a worker is there. Raises StoreAway, StoreRefused."""
+        self._database.rows(_BEAT, {**vars(presence), "begins": begins, "draining": draining})
+
+    def leave(self, name: str) -> None:
+        """A worker has ended; with it go those that were not heard of for a week."""
+        self._database.rows(_LEAVE, {"name": name, "forgotten": FORGOTTEN})
+
+    def listed(self) -> list[Seen]:
+        """All of them, the oldest first."""
+        return [Seen(*row) for row in self._database.rows(_LISTED)]
+
+    def load(self) -> Load:
+        return Load(*self._database.rows(_COUNTED)[0])

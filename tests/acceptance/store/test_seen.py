@@ -1,0 +1,117 @@
+"""Who works on a store, and what is in it, is seen from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from skillrun.cli.store import open_database, open_store
+from skillrun.runtime.store.postgres.database import Database, Rows
+from skillrun.runtime.store.postgres.roster import Presence
+from skillrun.runtime.store.postgres.stored_run import _OVERVIEW
+from tests.acceptance.conftest import Call, Make
+from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+
+Start = Callable[..., Any]
+
+
+@pytest.mark.row("W6")
+def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
+    project: Make,
+    skillrun: Call,
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    assert skillrun("workers").out.splitlines() == [
+        "there is no worker",
+        "0 runs queued, 0 running, 0 waiting for a person",
+    ]
+    worker = start("--runs", "3")
+    (listed,) = until(lambda: skillrun("workers", "--json").json["workers"])
+    assert (listed["status"], listed["runs"], listed["most"]) == ("there", [], 3)
+    assert listed["worker"].endswith(f"-{worker.pid}")
+    open_database(store).rows(
+        "INSERT INTO runs (name, status, owner, lease_until) SELECT 'mine', 'running', "
+        "'process ' || process || ' on ' || host, now() + interval '1 h' FROM workers"
+    )
+    assert skillrun("workers", "--json").json["workers"][0]["runs"] == ["mine"]
+    assert "1 of 3  mine" in skillrun("workers").out
+    worker.terminate()
+    assert worker.wait(60) == 0
+    assert skillrun("workers", "--json").json["workers"] == []
+
+
+@pytest.mark.row("W6")
+def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun: Call, store: str) -> None:
+    roster = open_store(store).roster
+    roster.beat(Presence("a-1", "a", 1, 10, 30, "1"), begins=True)
+    roster.beat(Presence("b-2", "b", 2, 10, 30, "1"), begins=True)
+    open_database(store).rows("UPDATE workers SET seen_at = now() - interval '31 s' WHERE name = 'b-2'")
+    called = skillrun("workers")
+    assert [line.split()[:2] for line in called.out.splitlines() if line.startswith(("a-1", "b-2"))] == [
+        ["a-1", "there"],
+        ["b-2", "lost"],
+    ]
+    assert called.err == "not heard of: b-2; what they had goes to others, and `skillrun worker` starts one\n"
+    open_database(store).rows("UPDATE workers SET seen_at = now() - interval '8 d' WHERE name = 'b-2'")
+    roster.leave("a-1")
+    assert roster.listed() == []
+
+
+@pytest.mark.row("W6")
+def test_runs_of_a_store_are_listed_by_one_statement_whatever_their_number(
+    project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("greeting")
+    for number in range(3):
+        assert skillrun("submit", "greeting", "Ada", "--name", f"a{number}", *SCRIPTED).code == 0
+    assert skillrun("work", "a1").code == 0
+    assert skillrun("cancel", "a0").code == 0
+    open_database(store).rows("UPDATE runs SET status = 'running', lease_until = now() - interval '1 s' WHERE id = 3")
+    everything = skillrun("runs", "--json").json
+    assert [(run["run"], run["status"]) for run in everything] == [
+        ("a2", "interrupted"),
+        ("a1", "completed"),
+        ("a0", "cancelled"),
+    ]
+    for wanted in ("interrupted", "completed", "cancelled"):
+        assert [run["status"] for run in skillrun("runs", "--status", wanted, "--json").json] == [wanted]
+    assert skillrun("runs", "--status", "running", "--json").json == []
+    assert [run["run"] for run in skillrun("runs", "--limit", "1", "--json").json] == ["a2"]
+    assert skillrun("runs", "--status", "gone").code == 2
+
+    asked: list[object] = []
+    rows = Database.rows
+
+    def noted(self: Database, *given: Any) -> Rows:
+        asked.append(given)
+        return rows(self, *given)
+
+    monkeypatch.setattr(Database, "rows", noted)
+    assert len(open_store(store).runs.overview()) == 3
+    assert len(asked) == 1
+
+
+@pytest.mark.row("W6")
+def test_the_newest_of_one_status_are_found_by_an_index_among_any_number_of_others(skillrun: Call, store: str) -> None:
+    database = open_database(store)
+    database.rows(
+        "INSERT INTO runs (name, status) SELECT 'r' || n, CASE n % 1000 WHEN 0 THEN 'failed' ELSE 'completed' END "
+        "FROM generate_series(1, 20000) AS n"
+    )
+    database.rows("ANALYZE runs")
+    values = {"status": "failed", "among": ["failed"], "most": 5}
+    assert "runs_by_status" in str(database.rows("EXPLAIN " + _OVERVIEW, values))
+    assert len(skillrun("runs", "--status", "failed", "--limit", "5", "--json").json) == 5
+    assert len(skillrun("runs", "--json").json) == 100
+
+
+def test_runs_in_a_folder_are_limited_too(project: Make, skillrun: Call) -> None:
+    project("greeting")
+    for name in ("one", "two"):
+        assert skillrun("greeting", "Ada", "--name", name, *SCRIPTED).code == 0
+    assert len(skillrun("runs", "--json").json) == 2
+    assert len(skillrun("runs", "--limit", "1", "--json").json) == 1
+    assert skillrun("runs", "--status", "failed").out == "there are no failed runs in runs\n"
