@@ -103,8 +103,11 @@ def test_a_run_that_was_given_up_is_closed_to_a_worker_that_wakes(submitted: str
     row = row_of(submitted)
     lease = PostgresLease(row)
     with lease.hold():
-        open_database(submitted).rows("UPDATE runs SET takes = 5, lease_until = now() - interval '1 s'")
-        open_store(submitted).queue.give_up("ada", "it kills its workers")
+        open_database(submitted).rows(
+            "UPDATE runs SET takes = 5, lease_until = now() - interval '1 s'"
+            ", fruitful_at = now() - interval '11 minutes'"
+        )
+        assert open_store(submitted).queue.give_up("ada", "it kills its workers")
         with pytest.raises(RunLost):
             lease.check()
     assert status(submitted) == "failed"
@@ -120,6 +123,12 @@ def test_a_run_that_was_begun_comes_before_all_that_wait_and_what_is_not_for_her
     due = dict(open_store(submitted).queue.due(1, ["b"]))
     assert list(due) == ["ada", "c"]
     assert due["ada"] > due["c"]
+
+
+def test_a_run_whose_workers_died_five_times_in_little_time_is_not_given_up(submitted: str, skillrun: Call) -> None:
+    """What it was beside may have killed them."""
+    open_database(submitted).rows("UPDATE runs SET takes = 5")
+    assert skillrun("work", "ada").out == "ada: completed\n"
 
 
 @pytest.fixture

@@ -107,6 +107,7 @@ def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skil
         died = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
         assert died.returncode == -signal.SIGKILL
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
+    open_database(store).rows("UPDATE runs SET fruitful_at = now() - interval '11 minutes'")
     assert skillrun("work", "ada").out == "ada: nothing to do\n"
     assert status(store, "ada") == "failed"
     ((reason,),) = open_database(store).rows("SELECT reason FROM runs")

@@ -18,7 +18,8 @@ from skillrun.runtime.store.postgres.database import Database
 
 PATIENCE: Final = 2.0  # seconds that a look is tried again while the store is away
 MOST_TAKES: Final = 5
-"""How often a run may be taken up without anything that it has recorded in between: then it is given up."""
+"""How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
+FRUITLESS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
 
 _SUBMIT: Final = """
     INSERT INTO runs (name, status, workflow, bundle, request, priority, not_before)
@@ -33,7 +34,7 @@ _QUEUE: Final = """
     UPDATE runs SET request = coalesce(%(request)s, request), bundle = coalesce(%(sha)s, bundle), not_before = now(),
            again = (status = 'running'),
            status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
-           takes = CASE WHEN status = 'running' THEN takes ELSE 0 END,
+           takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
            ended_at = NULL
     WHERE name = %(name)s AND status NOT IN ('queued', 'completed') AND request IS NOT NULL RETURNING id
 """
@@ -46,6 +47,8 @@ _GIVE_UP: Final = """
     UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
            reason = %(reason)s
     WHERE name = %(name)s AND takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
+          AND fruitful_at < now() - make_interval(secs => %(fruitless)s)
+    RETURNING id
 """
 _DUE: Final = """
     (SELECT name, 1000000000 FROM runs WHERE status = 'running' AND lease_until < now() AND request IS NOT NULL
@@ -115,9 +118,10 @@ class Queue:
         """End a run at once: whoever works on it writes nothing more. False for one that is over."""
         return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
 
-    def give_up(self, name: str, reason: str) -> None:
-        """End a run that nobody holds and that was taken up too often."""
-        self._database.rows(_GIVE_UP, {"name": name, "reason": reason, "takes": MOST_TAKES})
+    def give_up(self, name: str, reason: str) -> bool:
+        """End a run that nobody holds and that was taken up too often, for too long; False for any other."""
+        values = {"name": name, "reason": reason, "takes": MOST_TAKES, "fruitless": FRUITLESS}
+        return bool(self._database.rows(_GIVE_UP, values))
 
     def due(self, most: int, without: Sequence[str] = ()) -> Iterable[tuple[str, int]]:
         """The names of runs that may be worked on now, and their priorities: at most so many of each kind.
