@@ -3,10 +3,13 @@
 Only the gateway is the fake model. The runs see the shipped library, and nothing of the user's own.
 """
 
+from __future__ import annotations
+
+import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.subject import Work, main
 from skillrun.dev.cycle import turn
@@ -25,6 +28,10 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run, resume_run
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.disk.run_folders import RunFolders
+from skillrun.runtime.store.stored_run import Runs
+
+if TYPE_CHECKING:
+    from skillrun.cli.store import Store
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
@@ -121,16 +128,16 @@ def session_of(work: Work, program: Program) -> Session:
     )
 
 
-async def run(work: Work, phase: str, text: str, members: int = 1) -> Session:
+async def run(work: Work, phase: str, text: str, members: int = 1, name: str = NAME) -> Session:
     """Write the project, begin the run or go on with it, and see that it is completed."""
     project = work.folder / "project"
     write_project(project, phase, text, members)
     session = session_of(work, checked(project))
     work.start()
     if work.resume:
-        outcome = await resume_run(session, RunFolders(runs(work)).existing(NAME))
+        outcome = await resume_run(session, runs_of(work).existing(NAME))
     else:
-        outcome = await begin_run(session, inputs_of(work, session.program, members), RunFolders(runs(work)), NAME)
+        outcome = await begin_run(session, inputs_of(work, session.program, members), runs_of(work), name)
     work.stop()
     completed(outcome)
     return session
@@ -145,6 +152,22 @@ def runs(work: Work) -> Path:
     return work.folder / "runs"
 
 
+def runs_of(work: Work) -> Runs:
+    """Where the runs are: in a folder, or in the store that the variant `postgres` is given."""
+    return store(os.environ["BENCH_POSTGRES"]).runs if work.variant == "postgres" else RunFolders(runs(work))
+
+
+def store(url: str) -> Store:
+    """A store of this version."""
+    from skillrun.cli.store import open_database, open_store
+    from skillrun.runtime.store.postgres.migrations import migrate
+    from skillrun.workers.dispatch import install
+
+    migrate(open_database(url))
+    install(open_database(url))
+    return open_store(url)
+
+
 def completed(outcome: Outcome) -> None:
     if outcome.status != "completed":
         raise SystemExit(f"{outcome.status}: {outcome.reason}; {outcome.next_step}")
@@ -153,7 +176,8 @@ def completed(outcome: Outcome) -> None:
 async def warm_up(work: Work) -> None:
     """What is imported at the first call belongs to the set-up, as the peers' imports do; a resume pays for it."""
     if not work.resume:
-        await run(Work(1, 0, work.reply, work.folder / "warm-up"), "chain", CHAIN)
+        warm = Work(1, 0, work.reply, work.folder / "warm-up", variant=work.variant)
+        await run(warm, "chain", CHAIN, name="warm-up")
         shutil.rmtree(work.folder / "warm-up")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import cases, libraries, plans, process
+from bench import cases, database, libraries, plans, process
 from bench.environment import program
 from bench.keystroke import FILES
 from bench.process import Subject
@@ -66,6 +66,7 @@ def peer(name: str, module: str, variant: str = "") -> Subject:
 
 
 SKILLRUN = Subject(OURS, (sys.executable, "-m", "bench.ours"))
+ON_POSTGRES = Subject("skillrun, Postgres", SKILLRUN.command, "postgres")
 FLOOR = peer("floor", "floor")
 LANGGRAPH = peer("LangGraph", "langgraph")
 BURR = peer("Burr", "burr")
@@ -76,6 +77,26 @@ ENGINES = (SKILLRUN, FLOOR, LANGGRAPH, BURR, DBOS)
 def chain(subject: Subject) -> dict[str, float]:
     with process.scratch() as folder:
         return {"a call": process.run(subject, "chain", folder, "--calls", "200").seconds / 200 * 1e6}
+
+
+def store(subject: Subject) -> dict[str, float]:
+    """The same chain on a store; transactions by what twice as many calls have more of."""
+
+    def chain(calls: int) -> tuple[float, int]:
+        with database.database() as url, process.scratch() as folder:
+            seconds = process.run(subject, "chain", folder, "--calls", str(calls)).seconds
+            return seconds, database.transactions(url)
+
+    seconds, transactions = chain(200)
+    if not subject.variant:
+        return {"a call": seconds / 200 * 1e6}
+    return {"a call": seconds / 200 * 1e6, "transactions": (chain(400)[1] - transactions) / 200}
+
+
+def many(subject: Subject) -> dict[str, float]:
+    """What a program of its own measures on an empty database."""
+    with database.database():
+        return process.said_by([*subject.command, subject.variant])
 
 
 def fan_out(subject: Subject) -> dict[str, float]:
@@ -206,6 +227,42 @@ WORKS = (
         ENGINES,
         (Figure("a call", "µs", (Target(1 / 2, of="LangGraph"), Target(1 / 3, of="LangGraph", word="aim"))),),
         chain,
+    ),
+    Work(
+        "store",
+        "chain of 200 calls, d = 0, durable, on one Postgres that syncs every commit",
+        (SKILLRUN, ON_POSTGRES, peer("DBOS, Postgres", "dbos", "postgres")),
+        (
+            Figure("a call", "µs", (Target(1 / 2, ON_POSTGRES.name, of="DBOS, Postgres"),)),
+            Figure("transactions", "a call"),
+        ),
+        store,
+    ),
+    Work(
+        "workers",
+        "workers on a Postgres that syncs every commit: runs of two calls, scripted",
+        (Subject(OURS, (sys.executable, "-m", "bench.many"), "workers"),),
+        (
+            Figure("jobs", "a second, two workers of five runs"),
+            Figure("start", "ms from submit to the first call, the median of 20, a warm worker", (Target(100),)),
+            Figure("slowest start", "ms"),
+            Figure("memory", "MB of an idle worker that has worked", (Target(80),)),
+            Figure("queries", "a second of an idle worker", (Target(2),)),
+        ),
+        many,
+        repetitions=3,
+    ),
+    Work(
+        "queue",
+        "100,000 runs queued and 1,000,000 finished, medians of 50",
+        (Subject(OURS, (sys.executable, "-m", "bench.many"), "queue"),),
+        (
+            Figure("sweep", "ms, what is due", (Target(5),)),
+            Figure("claim", "ms, of one run", (Target(5),)),
+            Figure("fetch", "ms, of one job by Procrastinate", (Target(5),)),
+        ),
+        many,
+        repetitions=1,
     ),
     Work(
         "fan-out",

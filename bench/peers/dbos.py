@@ -1,6 +1,10 @@
-"""DBOS on SQLite: a workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch."""
+"""DBOS on SQLite, or with the variant `postgres` on the database that the environment names.
+
+A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch.
+"""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
@@ -31,9 +35,10 @@ async def calls_at_once(calls: int) -> int:
 
 async def run(work: Work, workflow: Callable[[int], Awaitable[object]]) -> None:
     works.append(work)
+    place = os.environ["BENCH_POSTGRES"] if work.variant == "postgres" else f"sqlite:///{work.folder / 'dbos.sqlite'}"
     config: DBOSConfig = {
         "name": "bench",
-        "system_database_url": f"sqlite:///{work.folder / 'dbos.sqlite'}",
+        "system_database_url": place,
         "application_version": "1",
         "log_level": "ERROR",
     }

@@ -33,6 +33,7 @@ UNKNOWABLE: Final = {
     # What the flags of an earlier round held, and a free answer.
     "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
     # A phase that names a file while it runs may write any.
+    "workflows/refine.md": {"`PRD.md` → `PDR.md`"},
     "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`", "`place` → `plac`"},
     "skills/feature/requirements.md": {"`one` → `oen`"},  # a loop that counts alone
     # Strategies and variants of roles are added by files.

@@ -29,9 +29,9 @@ MISSING: Final = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The browser, which all tests of a worker share."""
+    """The browser, which the tests of a module share: while it is there no other test could run a loop."""
     if PATH is None:
         (pytest.fail if IS_REQUIRED else pytest.skip)(MISSING)
     with sync_playwright() as playwright:

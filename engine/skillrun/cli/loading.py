@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillrun.models.entries import Resolved
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
+    from skillrun.models.slots import Slots
     from skillrun.runtime.events import Listener
     from skillrun.runtime.run import Respondent, Session
 
@@ -133,14 +134,16 @@ class Loaded:
             for name in names
         }
 
-    def gateway(self, script: Sequence[Rule] | None, progress: Callable[[str], None]) -> Gateway:
-        """The way to the models; with a script, to its replies alone."""
+    def gateway(
+        self, script: Sequence[Rule] | None, progress: Callable[[str], None], slots: Slots | None = None
+    ) -> Gateway:
+        """The way to the models; with a script, to its replies alone. `slots` counts calls beyond this gateway."""
         from skillrun.models.gateway import open_gateway
         from skillrun.models.scripted import ScriptedGateway
 
         if script is not None:
             return ScriptedGateway(script)
-        return open_gateway(self.catalogue, os.environ, cache_folder(), progress)
+        return open_gateway(self.catalogue, os.environ, cache_folder(), progress, slots)
 
 
 def load(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +17,29 @@ from skillrun.cli.here import from_here, in_project, project_here
 if TYPE_CHECKING:
     from skillrun.language.files.definitions import Workflow
     from skillrun.language.types.fields import Field
+    from skillrun.models.slots import Slots
     from skillrun.runtime.store.stored_run import Runs, StoredRun
 
 GIVEN: Final = "input_"
 STORE: Final = "SKILLRUN_STORE"
 NO_STORE: Final = f"write `--store postgresql://…`, or set {STORE}"
+SPAN: Final = re.compile(r"(\d+)([smhd])")
+UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+class Span(click.ParamType[timedelta]):
+    """A time as `30s`, `10m`, `2h` or `1d`."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        found = SPAN.fullmatch(value)
+        if found is None:
+            self.fail(f"`{value}` is no time; write it as 30s, 10m, 2h or 1d", param, ctx)
+        return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
@@ -142,6 +161,14 @@ def store_url() -> str:
     context = click.get_current_context(silent=True)
     typed = context.find_root().meta.get(STORE, "") if context is not None else ""
     return str(typed or os.environ.get(STORE, ""))
+
+
+def slots_for(runs: Runs) -> Slots | None:
+    """What counts calls over all machines, for runs in a store; None for those in a folder."""
+    from skillrun.cli.store import open_store, slots_of
+    from skillrun.runtime.store.disk.run_folders import RunFolders
+
+    return None if isinstance(runs, RunFolders) else slots_of(open_store(named_store()))
 
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:

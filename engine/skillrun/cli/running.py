@@ -12,7 +12,7 @@ from skillrun.cli.here import project_here
 from skillrun.cli.job import Job
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import Loaded, cache_folder, refuse
-from skillrun.cli.options import runs_at
+from skillrun.cli.options import runs_at, slots_for
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
@@ -89,7 +89,7 @@ def carry_out(
     async def within() -> None:
         with run_view(out) as display:
             told = spans()
-            gateway = loaded.gateway(script, display.line)
+            gateway = loaded.gateway(script, display.line, slots_for(runs))
             person = presence.person(display.around)
             try:
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skillrun.runtime.store.postgres.queue import Queue
     from skillrun.runtime.store.postgres.roster import Roster
     from skillrun.runtime.store.postgres.stored_run import StoreRuns
+    from skillrun.workers.slots import LeasedSlots
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,15 @@ def go_on(store: Store, name: str) -> bool:
     finally:
         dispatch.close()
     return True
+
+
+@cache
+def slots_of(store: Store) -> LeasedSlots:
+    """Calls at a time over all machines of a store; this process's part of it."""
+    from skillrun.runtime.store.postgres.slots import Limits
+    from skillrun.workers.slots import LeasedSlots
+
+    return LeasedSlots(store.url, Limits(open_database(store.url)), store.lease)
 
 
 @cache

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,7 +17,7 @@ from skillrun.cli.here import project_here
 from skillrun.cli.job import Job, prepare
 from skillrun.cli.loading import NOTHING, Loaded, cache_folder, load_at
 from skillrun.cli.printing import Output
-from skillrun.cli.store import Store, open_store
+from skillrun.cli.store import Store, open_store, slots_of
 from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.language.library.secrets import secret_names
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
@@ -26,28 +25,11 @@ from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.store.frontmatter import legible
 
 if TYPE_CHECKING:
-    from skillrun.models.messages import Gateway
     from skillrun.workers.metrics import Metrics
     from skillrun.workers.work import Workplace
 
 NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project"})
 """Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
-SPAN: Final = re.compile(r"(\d+)([smhd])")
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-class Span(click.ParamType[timedelta]):
-    """A time as `30s`, `10m`, `2h` or `1d`."""
-
-    name = "span"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        found = SPAN.fullmatch(value)
-        if found is None:
-            self.fail(f"`{value}` is no time; write it as 30s, 10m, 2h or 1d", param, ctx)
-        return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
 @click.command(
@@ -72,7 +54,9 @@ def submit_command(workflow: str) -> click.Command:
     command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
     command.params += [
         click.Option(["--priority"], type=int, default=0, metavar="N", help="A higher one is worked on earlier."),
-        click.Option(["--in", "start"], type=Span(), metavar="TIME", help="Not before: 30s, 10m, 2h, 1d from now."),
+        click.Option(
+            ["--in", "start"], type=options.Span(), metavar="TIME", help="So long from now: 30s, 10m, 2h, 1d."
+        ),
     ]
     return command
 
@@ -150,17 +134,8 @@ def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str) -> in
 
     out, store = Output(), open_store(options.named_store(), lease)
     counts = _told_at(metrics, store, most, out) if metrics else None
-    made = Worker(
-        store.url,
-        store.queue,
-        store.roster,
-        lambda limited: workplace(store, limited, out.line),
-        most,
-        store.lease,
-        queues,
-        out.line,
-        counts,
-    )
+    place = workplace(store, out.line)
+    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
 
     async def until_told() -> None:
         stopping = asyncio.Event()
@@ -199,7 +174,7 @@ def work(run: str) -> int:
     from skillrun.workers.work import work_on
 
     out, store = Output(), open_store(options.named_store())
-    outcome = asyncio.run(work_on(workplace(store, lambda gateway: gateway, out.line), run))
+    outcome = asyncio.run(work_on(workplace(store, out.line), run))
     if outcome is None:
         out.line(f"{run}: nothing to do")
         return 0
@@ -219,11 +194,11 @@ def cancel(run: str) -> int:
     return 0
 
 
-def workplace(store: Store, limited: Callable[[Gateway], Gateway], say: Callable[[str], None]) -> Workplace:
+def workplace(store: Store, say: Callable[[str], None]) -> Workplace:
     """This machine's part of the work on a store."""
     from skillrun.workers.work import Workplace
 
-    return Workplace(store.runs, store.queue, cache_folder() / "projects", _loaded, limited, say)
+    return Workplace(store.runs, store.queue, cache_folder() / "projects", _loaded, say=say, slots=slots_of(store))
 
 
 def _loaded(project: Path, workflow: str) -> Loaded:

@@ -19,6 +19,7 @@ from skillrun.models.failures import model_error
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.slots import ProcessSlots, Slots
 
 if TYPE_CHECKING:
     from skillrun.models.providers import Backend
@@ -28,13 +29,18 @@ HERE_SECONDS: Final = 1.5
 
 
 def open_gateway(
-    catalogue: Catalogue, environ: Mapping[str, str], cache: Path, progress: Callable[[str], None]
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    cache: Path,
+    progress: Callable[[str], None],
+    slots: Slots | None = None,
 ) -> ModelGateway:
     """A gateway to every provider of the catalogue; each is set up at its first call.
 
-    `progress` gets a line for the user when something takes time: the embedded model's weights, a retry.
+    `progress` gets a line for the user when something takes time: the embedded model's weights, a retry. Without
+    `slots` the calls of this gateway alone are counted.
     """
-    return ModelGateway(catalogue, environ, cache, progress)
+    return ModelGateway(catalogue, environ, cache, progress, slots or ProcessSlots())
 
 
 @dataclass
@@ -43,11 +49,11 @@ class ModelGateway:
     environ: Mapping[str, str]
     cache: Path
     progress: Callable[[str], None]
+    slots: Slots = field(default_factory=ProcessSlots)
     backends: dict[str, Backend] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
-        self._slots = {p.name: asyncio.Semaphore(p.concurrency) for p in self.catalogue.providers.values()}
         self._opening = asyncio.Lock()
         # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
@@ -60,10 +66,12 @@ class ModelGateway:
         started = perf_counter()
         for attempt in count(1):
             try:
-                async with self._slots[provider.name]:
+                async with self.slots.slot(provider):
                     reply = await self._attempt(provider, request, attempts, attempt)
             except ModelError as error:
                 passed = perf_counter() - started
+                if error.kind == "rate_limit" and error.wait:
+                    self.slots.pause(provider, min(error.wait, self.catalogue.retry.seconds))
                 wait = self._wait(error, provider, attempt, passed)
                 if wait is None:
                     raise _given_up(error, attempt, passed) from None

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from skillrun.language.check.program import Program
 from skillrun.models.messages import Gateway
+from skillrun.models.slots import Slots
 from skillrun.people.person import open_person
 from skillrun.runtime.events import Listener
 from skillrun.runtime.outcome import Outcome
@@ -35,7 +36,7 @@ class Loaded(Protocol):
         """Raises SkillrunError for a model without its key."""
         ...
 
-    def gateway(self, script: None, progress: Callable[[str], None]) -> Gateway: ...
+    def gateway(self, script: None, progress: Callable[[str], None], slots: Slots | None = None) -> Gateway: ...
 
     def session(
         self, gateway: Gateway, person: Respondent, listener: Listener | None = None, cache: Path | None = None
@@ -52,22 +53,23 @@ class Workplace:
     load: Callable[[Path, str], Loaded]
     limited: Callable[[Gateway], Gateway] = lambda gateway: gateway
     say: Callable[[str], None] = lambda _text: None
+    slots: Slots | None = None
     heard: Callable[[Wanted], Listener] | None = None
     """What hears the events of a run beside its transcript."""
-    _loaded: dict[tuple[str, str], Loaded] = field(default_factory=dict)
+    loaded_before: dict[tuple[str, str], Loaded] = field(default_factory=dict)
 
     def loaded(self, wanted: Wanted) -> Loaded:
         """The workflow of a run, read once for all runs of the same project. Raises SkillrunError."""
         key = wanted.bundle, wanted.workflow
-        if key not in self._loaded:
+        if key not in self.loaded_before:
             place = self.folder / wanted.bundle
             if not place.is_dir():
                 place = unpacked(wanted.bundle, self.queue.content(wanted.bundle), self.folder)
             loaded = self.load(place, wanted.workflow)
-            while len(self._loaded) >= KEPT:
-                self._loaded.pop(next(iter(self._loaded)), None)
-            self._loaded[key] = loaded
-        return self._loaded[key]
+            while len(self.loaded_before) >= KEPT:
+                self.loaded_before.pop(next(iter(self.loaded_before)), None)
+            self.loaded_before[key] = loaded
+        return self.loaded_before[key]
 
 
 async def work_on(place: Workplace, name: str) -> Outcome | None:
@@ -87,7 +89,7 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
     with ExitStack() as stack:
         person = open_person(unattended=request.unattended, answers=_answers(request, stack), terminal=False)
         told = spans()
-        gateway = traced(place.limited(loaded.gateway(None, place.say)), told)
+        gateway = traced(place.limited(loaded.gateway(None, place.say, place.slots)), told)
         heard = place.heard(wanted) if place.heard is not None else None
         try:
             session = loaded.session(gateway, person, heard, place.folder)

@@ -10,16 +10,18 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.models.entries import Provider
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+from skillrun.models.slots import Slots
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import RunHeld
@@ -104,6 +106,27 @@ class _Call:
         self._drain.add(-1)
 
 
+class DrainingSlots:
+    """Slots that no call waits for any more once its worker is to end: one that waits has not begun."""
+
+    def __init__(self, inner: Slots, drain: Drain) -> None:
+        self._inner, self._drain = inner, drain
+
+    @asynccontextmanager
+    async def slot(self, provider: Provider) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            self._drain.add(-1)
+            try:
+                await stack.enter_async_context(self._inner.slot(provider))
+                await self._drain.passed()
+            finally:
+                self._drain.add(1)
+            yield
+
+    def pause(self, provider: Provider, seconds: float) -> None:
+        self._inner.pause(provider, seconds)
+
+
 @dataclass
 class Worker:
     """One process that works on runs, `most` at a time."""
@@ -111,7 +134,7 @@ class Worker:
     url: str
     queue: Queue
     roster: Roster
-    place: Callable[[Callable[[Gateway], Gateway]], Workplace]
+    place: Workplace
     most: int
     lease: float
     queues: tuple[str, ...] = ()
@@ -192,10 +215,10 @@ class Worker:
 
     def _worked(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
-        if metrics is None:
-            place = self.place(lambda gateway: DrainingGateway(gateway, drain))
-        else:
-            place = self.place(lambda gateway: DrainingGateway(metrics.counting(gateway), drain))
+        slots = DrainingSlots(self.place.slots, drain) if self.place.slots is not None else None
+        place = replace(self.place, limited=lambda gateway: DrainingGateway(gateway, drain), slots=slots)
+        if metrics is not None:
+            place.limited = lambda gateway: DrainingGateway(metrics.counting(gateway), drain)
             place.heard = metrics.of_run
 
         async def work() -> Outcome | None:

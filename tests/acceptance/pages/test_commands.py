@@ -17,6 +17,7 @@ import pytest
 from docsite.staging import pages
 from skillrun.cli.dev import dev_command
 from skillrun.cli.registry import COMMANDS
+from skillrun.cli.work_commands import submit_command
 from skillrun.cli.workflow import workflow_command
 from skillrun.language.library.roots import package_library
 from tests.acceptance.pages.session import Differs, Session, fences, typed
@@ -41,8 +42,8 @@ def named(page: str) -> Iterator[str]:
 @cache
 def options_of(name: str, inner: str) -> frozenset[str] | None:
     """The options of a command; None where that is a workflow of a page's own, or stands for any."""
-    if name == "dev" and inner in SHIPPED:
-        command: click.Command = dev_command(inner)
+    if name in ("dev", "submit") and inner in SHIPPED:
+        command: click.Command = dev_command(inner) if name == "dev" else submit_command(inner)
     elif name in COMMANDS:
         module, _, attribute = COMMANDS[name].place.partition(":")
         command = getattr(import_module(module), attribute)
@@ -67,7 +68,7 @@ def test_a_command_that_a_page_names_is_there(page: str) -> None:
         options = options_of(name, inner)
         assert options is not None or name in EXAMPLES or not re.fullmatch(r"[a-z-]+", name), line
         written = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
-        if options is not None and not (name == "dev" and inner not in SHIPPED):
+        if options is not None and not (name in ("dev", "submit") and inner not in SHIPPED):
             assert written <= options | {"--help"}, line
 
 

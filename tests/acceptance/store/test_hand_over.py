@@ -135,7 +135,7 @@ def test_a_run_whose_workers_died_five_times_in_little_time_is_not_given_up(subm
 def worker(submitted: str) -> Worker:
     """A worker on that store, with room for two."""
     store = open_store(submitted)
-    made = Worker(store.url, store.queue, store.roster, lambda _limited: None, 2, 2.0)  # type: ignore[arg-type, return-value]
+    made = Worker(store.url, store.queue, store.roster, lambda _limited: None, 2, 2.0)  # type: ignore[arg-type]
     made._threads, made._stopping, made._ended = ThreadPoolExecutor(2), asyncio.Event(), asyncio.Event()
     return made
 

@@ -6,12 +6,18 @@ Where a path is known, so are its beginnings.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
 
 from jinja2 import nodes
 
 from skillrun.language.types.types import Fact, Facts, Path, identifier
 
+REMEMBERED: Final = 1 << 14
+"""Nodes of which the facts are known: those of a file that has not changed are the same at the next check."""
 
+
+@lru_cache(REMEMBERED)
 def fact(node: nodes.Node) -> Fact:
     """That what stands at a path is there, or that another expression is true."""
     path = _path(node)
@@ -37,6 +43,7 @@ def dotted_path(node: nodes.Node) -> str:
     return ".".join(_path(node)) if isinstance(owner, nodes.Name) else ""
 
 
+@lru_cache(REMEMBERED)
 def facts(condition: nodes.Node) -> Facts:
     """What is known when the condition holds."""
     if isinstance(condition, nodes.And):
@@ -77,6 +84,12 @@ def conjuncts(condition: nodes.Expr | None) -> Facts:
             yield fact(node)
 
     return frozenset(split(condition)) if condition is not None else frozenset()
+
+
+@lru_cache(REMEMBERED)
+def paths_in(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The node, and every path in it."""
+    return (node, *node.find_all((nodes.Getattr, nodes.Getitem)))
 
 
 def beginnings(node: nodes.Node) -> set[Fact]:

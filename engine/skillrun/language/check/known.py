@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jinja2 import nodes
 
-from skillrun.language.check.facts import fact, facts
+from skillrun.language.check.facts import fact, facts, paths_in
 from skillrun.language.templates.expressions import Template
 from skillrun.language.templates.interpreter import written
 from skillrun.language.text.diagnostics import Problems, Severity
@@ -53,7 +53,7 @@ class Known:
     def gained(self, condition: nodes.Node) -> Facts:
         """What is known where `condition`, which has been inferred, holds: its facts, and what its paths needed."""
         new = facts(condition)
-        for node in (condition, *condition.find_all((nodes.Getattr, nodes.Getitem))):
+        for node in paths_in(condition):
             if id(node) in self._unless and fact(node) in new:
                 new |= self._unless[id(node)]
         return new

@@ -41,11 +41,19 @@ def test_outputs_that_are_artifacts_are_documents_in_their_order(tmp_path: Path)
     assert documents_handed_over(workflow, {}, ["other.md"]) == []
 
 
+WRITES_NOTHING = {"judge-pair"}  # it gives a verdict
+
+
 @pytest.mark.row("A6")
-@pytest.mark.parametrize("name", [path.stem for path in sorted((package_library() / "workflows").glob("*.md"))])
+@pytest.mark.parametrize(
+    "name", sorted({path.stem for path in (package_library() / "workflows").glob("*.md")} - WRITES_NOTHING)
+)
 def test_every_shipped_workflow_says_what_it_hands_over(name: str) -> None:
     library = Library([Root(package_library(), "skillrun:", "library")])
     workflow = library.workflow(name)
     assert workflow is not None
+    if name in WRITES_NOTHING:
+        assert not documents_handed_over(workflow, {}, ["plan.md"])
+        return
     written = ["plan.md", "PRD.md", "summary.md", "00-brainstorming.md", "decision-record.md", "ImplementationPlan.md"]
     assert documents_handed_over(workflow, {"prefix": "00"}, [*written, "plan-review.md"])

@@ -22,7 +22,8 @@ LOOK: Final = 0.2  # seconds after which it is asked whether somebody else has w
 _HELD: Final = """
     WITH held AS (
         UPDATE runs SET edits = edits + (NOT %(held)s)::integer, lease_until = CASE
-            WHEN status = 'running' AND %(held)s THEN now() + make_interval(secs => %(lease)s) ELSE lease_until
+            WHEN status = 'running' AND %(held)s AND lease_until < now() + make_interval(secs => %(lease)s * 2 / 3)
+            THEN now() + make_interval(secs => %(lease)s) ELSE lease_until
         END
         WHERE id = %(run)s AND (epoch = %(epoch)s OR NOT %(held)s) RETURNING id, edits
     )

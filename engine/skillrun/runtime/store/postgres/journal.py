@@ -22,7 +22,11 @@ _COMMIT: Final = """
         UPDATE runs SET records = records + %(count)s, chain = %(head)s,
                takes = CASE WHEN %(answered)s THEN 0 ELSE takes END,
                fruitful_at = CASE WHEN %(answered)s THEN now() ELSE fruitful_at END,
-               lease_until = CASE WHEN status = 'running' THEN now() + make_interval(secs => %(lease)s) END
+               lease_until = CASE
+                   WHEN status <> 'running' THEN NULL
+                   WHEN lease_until > now() + make_interval(secs => %(lease)s * 2 / 3) THEN lease_until
+                   ELSE now() + make_interval(secs => %(lease)s)
+               END
         WHERE id = %(run)s AND epoch = %(epoch)s AND records = %(before)s RETURNING id, edits
     ), kept AS (
         INSERT INTO records (run, seq, kind, address, fingerprint, body, chain, epoch)

@@ -19,6 +19,7 @@ from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.journal_bodies import body_fits
 from skillrun.runtime.store.memory import MemoryJournal
 from skillrun.runtime.store.postgres.database import Database, StoreAway, StoreRefused
+from skillrun.runtime.store.postgres.edits import RunEdits
 from skillrun.runtime.store.postgres.files import PostgresFiles
 from skillrun.runtime.store.postgres.journal import PostgresJournal, read_journal
 from skillrun.runtime.store.postgres.lease import PostgresLease
@@ -150,6 +151,10 @@ class StoreRun:
     def copy_files(self, target: Files) -> None:
         """Copy all files."""
         self._files().copy(target)
+
+    def edits(self) -> RunEdits:
+        """Its files as a person takes them out and brings them back."""
+        return RunEdits(self._row)
 
     def transcript(self) -> PostgresTranscript:
         return PostgresTranscript(self._row)

@@ -1,4 +1,7 @@
-"""The transcript of a run in Postgres: every event is a row, kept within a moment, and by the run's holder only."""
+"""The transcript of a run in Postgres: every event is a row, kept within a moment, and by the run's holder only.
+
+The disk is not waited for: no evaluation reads it, and a server that loses its power may lose its last moment.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ POLL: Final = 0.5  # seconds between two looks at a transcript that grows
 SIZE: Final = 1000  # events that are read at once
 
 _KEEP: Final = """
+    WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     INSERT INTO events (run, line) SELECT runs.id, new.line
-    FROM runs, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, at)
+    FROM quick, runs, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, at)
     WHERE runs.id = %(run)s AND runs.epoch = %(epoch)s ORDER BY new.at
 """
 _READ: Final = """

@@ -1,0 +1,171 @@
+"""What workers on a store take and cost: `python -m bench.many workers` or `… queue`.
+
+It uses the database that the environment names. The workers are processes of their own, and the model is scripted.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.database import transactions
+from bench.ours import CHAIN, store, write_project
+from skillrun.cli.store import Store, open_database
+from skillrun.runtime.store.postgres.lease import _CLAIM
+from skillrun.runtime.store.postgres.queue import _DUE
+from skillrun.workers.bundle import packed
+from skillrun.workers.dispatch import Dispatch
+from skillrun.workers.request import Request
+
+JOBS = 100
+STARTS = 20
+IDLE = 30.0  # seconds
+QUEUED = 100_000
+FINISHED = 1_000_000
+
+
+def workers(url: str) -> dict[str, float]:
+    """Jobs a second, how long a start takes with a warm worker, and what an idle worker costs."""
+    opened = store(url)
+    dispatch = Dispatch(url)
+    with tempfile.TemporaryDirectory() as name:
+        project = Path(name)
+        write_project(project, "chain", CHAIN, 1)
+        bundle = packed(project, ())
+
+        def submit(run: str) -> None:
+            request = Request(inputs={"calls": 1, "members": []}, typed=["calls"], model="scripted:bench")
+            opened.queue.submit(run, "bench", request.to_data(), bundle.sha, bundle.content)
+            dispatch.wake(run)
+
+        with working(project, 1, 4) as (process,):
+            submit("warm-up")
+            ended(opened, 1)
+            starts = []
+            for number in range(STARTS):
+                asked = time.time()
+                submit(f"start-{number}")
+                ended(opened, 2 + number)
+                starts.append((first_call(url, f"start-{number}") - asked) * 1e3)
+            time.sleep(5)
+            before, began = transactions(url), time.monotonic()
+            time.sleep(IDLE)
+            queries = (transactions(url) - before) / (time.monotonic() - began)
+            memory = resident(process.pid)
+        for number in range(JOBS):
+            submit(f"job-{number}")
+        with working(project, 2, 5):
+            ended(opened, STARTS + 2)  # the first job is done, so a worker is there
+            began = time.monotonic()
+            ended(opened, STARTS + 1 + JOBS)
+            seconds = time.monotonic() - began
+    dispatch.close()
+    return {
+        "jobs": (JOBS - 1) / seconds,
+        "start": statistics.median(starts),
+        "slowest start": max(starts),
+        "memory": memory,
+        "queries": queries,
+    }
+
+
+def queue(url: str) -> dict[str, float]:
+    """What it takes to find and to claim a run among very many."""
+    opened, database = store(url), open_database(url)
+    database.rows("INSERT INTO blobs VALUES ('x', '')")
+    database.rows(
+        "INSERT INTO runs (name, status, workflow, bundle, request, priority, ended_at)"
+        " SELECT 'old-' || n, 'completed', 'bench', 'x', '{}', n %% 3, now() FROM generate_series(1, %(many)s) AS n",
+        {"many": FINISHED},
+    )
+    database.rows(
+        "INSERT INTO runs (name, status, workflow, bundle, request, priority)"
+        " SELECT 'run-' || n, 'queued', 'bench', 'x', '{}', n %% 3 FROM generate_series(1, %(many)s) AS n",
+        {"many": QUEUED},
+    )
+    database.rows(
+        "INSERT INTO procrastinate_jobs (queue_name, task_name, priority, lock, queueing_lock, args)"
+        " SELECT 'default', 'skillrun.go_on', n %% 3, NULL, 'run-' || n, jsonb_build_object('run', 'run-' || n)"
+        " FROM generate_series(1, %(many)s) AS n",
+        {"many": QUEUED},
+    )
+    for table in ("runs", "procrastinate_jobs"):
+        database.rows(f"ANALYZE {table}")
+    numbers = iter(database.rows("SELECT id FROM runs WHERE status = 'queued' ORDER BY id LIMIT 100"))
+    fetch = "SELECT id FROM procrastinate_fetch_job_v2(NULL, (SELECT min(id) FROM procrastinate_workers))"
+    database.rows("SELECT * FROM procrastinate_register_worker_v1()")
+    claim = {"owner": "bench", "lease": 30.0}
+    return {
+        "sweep": milliseconds(lambda: opened.queue.due(10)),
+        "claim": milliseconds(lambda: database.rows(_CLAIM, {**claim, "run": next(numbers)[0]})),
+        "fetch": milliseconds(lambda: database.rows(fetch)),
+        "runs": milliseconds(lambda: database.rows(_DUE, {"most": 100})),
+    }
+
+
+def milliseconds(work: Callable[[], Any]) -> float:
+    """The median of 50."""
+    taken = []
+    for _ in range(50):
+        began = time.perf_counter()
+        work()
+        taken.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(taken)
+
+
+@contextmanager
+def working(folder: Path, number: int, most: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Worker processes that are gone at the end."""
+    command = [sys.executable, "-m", "skillrun", "worker", "--runs", str(most)]
+    environment = {**os.environ, "SKILLRUN_STORE": os.environ["BENCH_POSTGRES"]}
+    processes = [
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL) for _ in range(number)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+
+
+def ended(opened: Store, number: int) -> None:
+    """Wait until so many runs are completed; looks often, and costs a query each time."""
+    end = time.monotonic() + 300
+    database = open_database(opened.url)
+    while database.rows("SELECT count(*) FROM runs WHERE status = 'completed'")[0][0] < number:
+        if time.monotonic() > end:
+            raise SystemExit(f"{number} runs did not end: {database.rows('SELECT name, status, reason FROM runs')}")
+        time.sleep(0.02)
+
+
+def first_call(url: str, run: str) -> float:
+    """When the first call of a run went out, by its transcript, in seconds since 1970."""
+    lines = open_database(url).rows(
+        "SELECT line FROM events JOIN runs ON runs.id = events.run WHERE runs.name = %(run)s ORDER BY number",
+        {"run": run},
+    )
+    for (line,) in lines:
+        event = json.loads(line)
+        if event.get("event") == "call_sent":
+            return float(event["at"])
+    raise SystemExit(f"{run} made no call")
+
+
+def resident(process: int) -> float:
+    """Megabytes of a process that are in memory."""
+    for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1e3
+    raise SystemExit("no such process")
+
+
+if __name__ == "__main__":
+    print(json.dumps({"workers": workers, "queue": queue}[sys.argv[1]](os.environ["BENCH_POSTGRES"])))

@@ -1,0 +1,159 @@
+"""A person's edit of a run in a store, on any machine, meets the rule of a laptop: it is kept, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli.store import open_database, open_store
+from skillrun.runtime.store.postgres.edits import Changed, Edit, RunEdits
+from skillrun.tools.paths import PathRefused
+from tests.acceptance.conftest import Call, Make
+from tests.acceptance.store.test_workers import SCRIPTED
+
+pytestmark = pytest.mark.row("W5")
+
+
+@pytest.fixture
+def artifact(project: Make, skillrun: Call, store: str) -> str:
+    """The name of an artifact of a run `ada` that is over."""
+    project("greeting")
+    assert skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED).code == 0
+    return next(name for name in _edits().listed() if name != "state.md" and "/" not in name)
+
+
+def _edits() -> RunEdits:
+    url = os.environ["SKILLRUN_STORE"]
+    return open_store(url).runs.existing("ada").edits()
+
+
+def _content(name: str) -> str:
+    edits = _edits()
+    return edits.content(edits.listed()[name]).decode()
+
+
+def _editor(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = folder / "editor"
+    editor.write_text(f"#!/bin/sh\n{script}\n")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+
+
+def test_an_edit_is_in_the_store_and_counts_as_one_by_hand(
+    artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _editor(tmp_path, 'echo mine >> "$1"', monkeypatch)
+    assert skillrun("edit", "ada").out.splitlines() == sorted(_edits().listed())
+    assert skillrun("edit", "ada", artifact).out == f"changed {artifact} of ada\n"
+    assert _content(artifact).endswith("mine\n")
+    assert artifact in str(skillrun("show", "ada", "--json").json["changed_by_hand"])
+    _editor(tmp_path, "true", monkeypatch)
+    assert skillrun("edit", "ada", artifact).out == f"{artifact} is as it was\n"
+    assert skillrun("edit", "ada", "nothing.md").code == 2
+    _editor(tmp_path, 'echo "x: 1" > "$1"', monkeypatch)
+    assert "belongs to the run itself" in skillrun("edit", "ada", "state.md").err
+
+
+def test_what_somebody_else_has_changed_meanwhile_stays_and_ones_own_is_kept_here(
+    artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits, before = _edits(), _edits().listed()[artifact]
+    _editor(tmp_path, 'echo mine > "$1"', monkeypatch)
+    put = RunEdits.put
+
+    def late(self: RunEdits, wanted: dict[str, Edit]) -> None:
+        put(edits, {artifact: Edit(b"theirs\n", before)})
+        put(self, wanted)
+
+    monkeypatch.setattr(RunEdits, "put", late)
+    refused = skillrun("edit", "ada", artifact)
+    assert refused.code == 1
+    assert "was changed by somebody else meanwhile" in refused.err
+    kept = Path(refused.err.rsplit("yours is in ", 1)[1].strip())
+    assert kept.read_text() == "mine\n"
+    assert _content(artifact) == "theirs\n"
+
+
+def test_what_was_pulled_and_changed_is_pushed_and_what_is_new_too(artifact: str, skillrun: Call) -> None:
+    pulled = skillrun("pull", "ada", "copy")
+    assert pulled.code == 0, pulled.err
+    assert (Path("copy") / artifact).read_text() == _content(artifact)
+    assert skillrun("push", "ada", "copy").out == "pushed 0 files to ada\n"
+    (Path("copy") / artifact).write_text("mine\n")
+    (Path("copy") / "notes").mkdir()
+    (Path("copy") / "notes" / "more.md").write_text("more\n")
+    (Path("copy") / ".env").write_text("KEY=secret\n")
+    (Path("copy") / "id_rsa").write_text("secret\n")
+    (Path("copy") / "away.md").symlink_to("/etc/passwd")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("copy/socket")
+        os.mkfifo("copy/pipe")
+        pushed = skillrun("push", "ada", "copy", "--json")
+    assert pushed.code == 0, pushed.err
+    assert pushed.json["files"] == sorted([artifact, "notes/more.md"])
+    assert _content(artifact) == "mine\n"
+    assert not {".env", "id_rsa", "away.md", "socket", "pipe"} & _edits().listed().keys()
+    assert skillrun("push", "ada", "copy").out == "pushed 0 files to ada\n"
+
+
+def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_beside(
+    artifact: str, skillrun: Call
+) -> None:
+    assert skillrun("pull", "ada", "copy").code == 0
+    _edits().put({artifact: Edit(b"theirs\n", _edits().listed()[artifact])})
+    (Path("copy") / artifact).write_text("mine\n")
+    (Path("copy") / "new.md").write_text("new\n")
+    refused = skillrun("push", "ada", "copy")
+    assert (refused.code, "changed by somebody else since" in refused.err) == (1, True)
+    assert _content(artifact) == "theirs\n"
+    assert "new.md" not in _edits().listed()
+    pulled = skillrun("pull", "ada", "copy", "--json")
+    assert pulled.code == 1
+    beside = pulled.json["beside"][artifact]
+    assert beside == artifact.replace(".md", ".new.md")
+    assert (Path("copy") / beside).read_text() == "theirs\n"
+    assert (Path("copy") / artifact).read_text() == "mine\n"
+    assert skillrun("push", "ada", "copy").code == 2
+    (Path("copy") / beside).unlink()
+    assert skillrun("push", "ada", "copy").code == 0
+    assert _content(artifact) == "mine\n"
+    assert _content("new.md") == "new\n"
+    assert beside not in _edits().listed()
+
+
+def test_a_folder_that_is_something_else_is_left_alone(artifact: str, skillrun: Call) -> None:
+    Path("mine").mkdir()
+    (Path("mine") / "a.md").write_text("a")
+    assert "no copy of a run" in skillrun("pull", "ada", "mine").err
+    assert "`skillrun pull ada` makes one" in skillrun("push", "ada").err
+    assert [path.name for path in Path("mine").iterdir()] == ["a.md"]
+
+
+def test_a_push_is_all_or_nothing_and_writes_no_file_of_the_engine(artifact: str) -> None:
+    before = _edits().listed()
+    for name in ("state.md", ".run/x", "../x", "summaries/new.md", f"{artifact}/below.md", ".git/config", "a\x00b"):
+        with pytest.raises(PathRefused):
+            _edits().put({"good.md": Edit(b"good", None), name: Edit(b"bad", None)})
+    with pytest.raises(Changed):
+        _edits().put({"good.md": Edit(b"good", None), artifact: Edit(b"bad", "0" * 64)})
+    assert _edits().listed() == before
+
+
+def test_a_run_in_a_folder_is_said_to_be_there(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    project("greeting")
+    monkeypatch.delenv("SKILLRUN_STORE")
+    assert skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED).code == 0
+    for command in ("edit", "pull", "push"):
+        refused = skillrun(command, "ada")
+        assert refused.code == 2
+        assert "`ada` is in a folder, and its files are there" in refused.err
+        assert "runs/ada" in refused.err
+    assert skillrun("edit", "nobody").err.startswith("error: no store is named")
+    open_database(store)
