@@ -108,8 +108,11 @@ def unpacked(sha: str, content: bytes, folder: Path) -> Path:
         return place
     if sha256_of(content) != sha:
         raise SkillrunError(f"the files {sha[:12]} of a run are not what was sent", "submit the run again")
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
+    except OSError as error:
+        raise SkillrunError(f"{folder} cannot be written: {error.strerror}", "make room there") from error
     try:
         _extract(content, made)
         made.replace(place)
