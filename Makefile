@@ -12,7 +12,7 @@ DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format docs vscode bench chaos fuzz clean
+.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format docs vscode bench chaos chaos-workers fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -55,6 +55,9 @@ bench: .venv/.installed ## measure against the peers and print a table
 
 chaos: .venv/.installed-dev ## faults of disks, providers, processes and people, by the thousand, from CHAOS_SEED (8)
 	CHAOS_SEED='$(CHAOS_SEED)' CHAOS_ONLY='$(CHAOS_ONLY)' CHAOS_CASE='$(CHAOS_CASE)' $(BIN)/python -m tests.faults
+
+chaos-workers: .venv/.installed-dev ## 500 runs on 6 workers that are killed, stopped and cut off, from CHAOS_SEED (8)
+	$(BIN)/python -m tests.faults.workers
 
 fuzz: .chaos-venv/.installed ## fuzz the parsers and templates for FUZZ_SECONDS (90) from CHAOS_SEED (8)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) CHAOS_SEED=$(CHAOS_SEED) .chaos-venv/bin/python tests/chaos/fuzz.py $(INPUT)

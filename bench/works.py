@@ -254,7 +254,7 @@ WORKS = (
     ),
     Work(
         "queue",
-        "100,000 runs queued and 1,000,000 finished, medians of 50",
+        "100,000 runs queued and 1,000,000 finished, medians of 50, without the disk's sync",
         (Subject(OURS, (sys.executable, "-m", "bench.many"), "queue"),),
         (
             Figure("sweep", "ms, what is due", (Target(5),)),

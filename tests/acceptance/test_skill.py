@@ -21,7 +21,7 @@ def test_it_is_printed_whole_and_by_its_parts(skillrun: Call) -> None:
     out = skillrun("skill").out
     assert out.startswith("---\nname: skillrun-author\n")
     keys = skillrun("skill", "keys").out
-    assert keys.startswith("# Keys of files and steps\n")
+    assert keys.startswith("# Keys of files\n")
     assert skillrun("skill", "keys.md").out == keys
     assert skillrun("skill", "steps", "--json").json["text"].startswith("# Steps\n")
     done = skillrun("skill", "kyes")
@@ -52,3 +52,18 @@ def test_what_it_shows_validates_and_its_case_holds(place: Path, skillrun: Call)
     assert skillrun("validate").out.startswith("0 errors, 0 warnings")
     done = skillrun("test")
     assert (done.code, done.err) == (0, ""), done.out
+
+
+def test_a_finding_that_cannot_be_read_does_not_pass_its_gate(place: Path, skillrun: Call) -> None:
+    for name, text in FILE.findall(skillrun("skill").out):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text, encoding="utf-8")
+    case = place / "tests" / "announce" / "mended.md"
+    case.write_text(
+        case.read_text()
+        .replace("severity: BLOCKING, ", "severity: HUGE, ")
+        .replace('"BLOCKING: A promise nobody can keep"', "'(mend: a finding could not be read)'"),
+        encoding="utf-8",
+    )
+    done = skillrun("test")
+    assert (done.code, "warning[unfit]" in done.out) == (0, True), done.out

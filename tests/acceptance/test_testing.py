@@ -232,6 +232,46 @@ def test_replies_and_answers_that_nobody_took_are_warned_of(review: Call, skillr
     assert "blocked.md:6:11: warning[untaken]: no question has taken the answer `size`" in done.out
 
 
+@pytest.mark.row("A4")
+def test_a_reply_that_does_not_fit_its_shape_is_warned_of(review: Call, skillrun: Call) -> None:
+    text = case("").replace("severity: BLOCKING", "severity: HUGE")
+    review(
+        unfit=text, meant=text.replace("data: {findings: [{title", "text: '{findings: [{title").replace("}]}}", "}]}'}")
+    )
+    told = skillrun("test", "review", "unfit").out
+    assert re.search(
+        r"unfit.md:4:5: warning\[unfit\]: this reply is none of the shape that `\S+safety/1.1` asks for:", told
+    )
+    assert "is written as `text:`" in told
+    assert "[unfit]" not in skillrun("test", "review", "meant").out
+
+
+@pytest.mark.row("A4")
+def test_a_run_that_cannot_begin_is_told_alone(review: Call, skillrun: Call) -> None:
+    folder = review(
+        blocked=case("  path: [reading]\n  artifacts: {findings.md: {contains: x}}\n", "answers: {size: a}\n")
+    )
+    workflow = folder / "workflows" / "review.md"
+    limit = "{type: integer 1..2, default: '{{ 4 if inputs.strict else 1 }}'}"
+    workflow.write_text(workflow.read_text().replace("\nphases:", f"\nstate:\n  limit: {limit}\nphases:"))
+    done = skillrun("test", "--json")
+    assert done.code == 1
+    [(message, _)] = misses(done)
+    assert message.startswith("the run could not begin: the state of `review` cannot be set up: `limit` is `4`")
+    assert done.json["cases"][0]["problems"] == []
+
+
+@pytest.mark.row("A4")
+def test_how_a_run_ended_is_told_first(review: Call, skillrun: Call) -> None:
+    review(
+        blocked=case("  artifacts: {gone.md: {contains: x}}\n")
+        .replace("outcome: failed", "")
+        .replace("expect:\n  \n", "expect:\n")
+    )
+    out = skillrun("test").out
+    assert out.index("[outcome]") < out.index("was not written")
+
+
 @pytest.mark.row("A3")
 def test_what_a_run_says_of_itself_is_the_case_s_and_the_machine_s_keys_do_not_count(
     review: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch

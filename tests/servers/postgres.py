@@ -40,7 +40,48 @@ def binaries() -> Path:
 
 @contextlib.contextmanager
 def server(*settings: str) -> Iterator[str]:
-    """A server, and how libpq reaches it; gone with all that was in it at the end, or when this process is killed."""
+    """How libpq reaches a server; it is gone with all that was in it at the end, or when this process is killed."""
+    with started(*settings) as found:
+        yield found.url
+
+
+class Server:
+    """A server that may be stopped in each of its ways and started again."""
+
+    def __init__(self, folder: Path, settings: tuple[str, ...], who: dict[str, Any]) -> None:
+        self.url = f"postgresql://skillrun@/postgres?host={folder}"
+        self.socket = folder / ".s.PGSQL.5432"
+        self._folder, self._settings, self._who = folder, settings, who
+        self._begin()
+
+    def _begin(self) -> None:
+        log = self._folder / "log"
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [binaries() / "postgres", "-D", self._folder / "data", "-k", self._folder, *QUICK, *self._settings],
+                stdout=file,
+                stderr=file,
+                cwd="/",
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 (it calls one function of libc)
+                **self._who,
+            )
+        _wait(self.url, self._process, log)
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends it fast, SIGQUIT immediately: what was not written back is read from its log."""
+        self._process.send_signal(how)
+        self._process.wait()
+
+    def again(self, how: signal.Signals, away: float = 0) -> None:
+        """End it, and start it after so many seconds."""
+        self.end(how)
+        time.sleep(away)
+        self._begin()
+
+
+@contextlib.contextmanager
+def started(*settings: str) -> Iterator[Server]:
+    """A server."""
     who: dict[str, Any] = {}
     if os.geteuid() == 0:
         who = {"user": "nobody", "group": "nogroup", "extra_groups": []}
@@ -51,22 +92,11 @@ def server(*settings: str) -> Iterator[str]:
             shutil.chown(folder, "nobody")
         options = ["-U", "skillrun", "-A", "trust", "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"]
         subprocess.run([binaries() / "initdb", "-D", data, *options], check=True, capture_output=True, cwd="/", **who)
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [binaries() / "postgres", "-D", data, "-k", folder, *QUICK, *settings],
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 (it calls one function of libc)
-                **who,
-            )
+        found = Server(folder, settings, who)
         try:
-            url = f"postgresql://skillrun@/postgres?host={folder}"
-            _wait(url, process, folder / "log")
-            yield url
+            yield found
         finally:
-            process.send_signal(signal.SIGINT)
-            process.wait()
+            found.end()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -63,6 +63,10 @@ def serve(answers: list[Answer] | Callable[[Asked], Answer]) -> Iterator[Wire]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # a response is sent at once, or the second half of it waits for an acknowledgement
+
+        def handle(self) -> None:
+            with suppress(ConnectionResetError):  # a client that was killed
+                super().handle()
 
         def do_POST(self) -> None:
             self._respond(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

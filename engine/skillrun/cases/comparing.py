@@ -22,6 +22,7 @@ from skillrun.models.messages import Request
 
 SEARCH: Final = 5.0  # seconds for a regular expression
 NO_CALL: Final = "the run makes no call"
+OUTCOME: Final = ("outcome", "reason")  # what is told first
 MOST_PROMPTS: Final = 3  # whose difference is told for one expectation; the others are counted
 
 
@@ -45,6 +46,9 @@ def misses(ready: ReadyCase, trial: Trial) -> list[Miss]:
     expected = list(case.expected)
     if not any(wanted.kind == "outcome" for wanted in expected):
         expected.insert(0, Expectation("outcome", "completed", case.front.place("expect") or case.span))
+    if not trial.begun and not all(wanted.kind in OUTCOME for wanted in expected):
+        return [_not_begun(expected, trial)]
+    expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # the rest may follow from it
     told: dict[str, Miss] = {}  # by what it says: that a text is not there is said once, whatever is expected of it
     for wanted in expected:
         for miss in _missed(wanted, trial, ready):
@@ -52,9 +56,23 @@ def misses(ready: ReadyCase, trial: Trial) -> list[Miss]:
     return list(told.values())
 
 
-def untaken(case: Case, trial: Trial) -> list[Problem]:
-    """A warning for each reply that no call has taken, and for each answer that no question has."""
+def _not_begun(expected: Sequence[Expectation], trial: Trial) -> Miss:
+    """The one thing that there is to say of a run that never was, whatever is expected of it."""
+    wanted = next((wanted for wanted in expected if wanted.kind == "outcome"), expected[0])
+    message = f"the run could not begin: {trial.outcome.reason}"
+    return Miss(problem_at(wanted.span, "outcome", message), wanted.wanted, trial.outcome.status)
+
+
+def unused(case: Case, trial: Trial) -> list[Problem]:
+    """A warning for each reply that no call has taken or that is of another shape, and for each answer without a
+    question."""
     problems = Problems()
+    if not trial.begun:
+        return []
+    for unfit in trial.unfit:
+        message = f"this reply is none of the shape that `{unfit.address}` asks for: {unfit.reason}"
+        hint = "mend it; one that is to be unreadable is written as `text:`"
+        problems.report(unfit.reply.span, "unfit", message, hint, "warning")
     addresses = list(dict.fromkeys(address for address, _ in trial.sent))
     for reply in trial.untaken:
         hint = _nearest(reply.rule.address, addresses, NO_CALL)

@@ -25,10 +25,10 @@ def lines_of(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
 
     Of one that misses also the prompts that are not as recorded; with `prompts` of any, and all of them.
     """
-    for problem in result.problems:
-        yield from (render_problem(problem), "")
     for miss in result.misses:
         yield from (*_miss_lines(miss), "")
+    for problem in result.problems:
+        yield from (render_problem(problem), "")
     if result.prompts and (result.misses or prompts):
         yield from (*_prompt_lines(result.prompts, len(result.prompts) if prompts else MOST_PROMPTS), "")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillrun.cases.checking import ready_case
-from skillrun.cases.comparing import Miss, misses, untaken
+from skillrun.cases.comparing import Miss, misses, unused
 from skillrun.cases.kept_prompts import PromptDifference, prompt_differences
 from skillrun.cases.reading import CaseFile, read_case
 from skillrun.cases.trial import tried
@@ -104,7 +104,7 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
         file.name,
         file.label,
         "misses" if told else "holds",
-        (*problems, *untaken(ready.case, trial)),
+        (*problems, *unused(ready.case, trial)),
         told,
         tuple(prompt_differences(ready.prompts, trial.sent)) if ready.prompts is not None else (),
         len(trial.sent),

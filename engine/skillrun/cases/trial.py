@@ -5,19 +5,22 @@ Owns the circumstances of such a run, which are the same on every machine. What 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from skillrun.cases.checking import ReadyCase
 from skillrun.cases.definitions import Reply
 from skillrun.cases.kept_prompts import texts_of
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.check.program import Program
+from skillrun.language.replies.values import parse_reply
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Block, Request
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.people.person import Person
 from skillrun.people.prepared import Prepared
 from skillrun.runtime.events import CallEnded, Event, PhaseStarted
@@ -34,11 +37,19 @@ from skillrun.runtime.store.summary import Summary
 NO_KEY = "no key"  # what stands in every variable of a key, so that names mean what they do where all are set
 
 
+class Unfit(NamedTuple):
+    """A reply, written as data, that is none of the shape that its call asked for, and why."""
+
+    reply: Reply
+    address: str
+    reason: str
+
+
 @dataclass
 class Trial:
     """What came of a run: how it ended, the phases in their order, what was sent, and what was written.
 
-    `price` is None where one of the models has none.
+    `price` is None where one of the models has none; `begun` is whether there was a run at all.
     """
 
     outcome: Outcome
@@ -47,7 +58,9 @@ class Trial:
     price: float | None = 0.0
     artifacts: dict[str, str] = field(default_factory=dict)
     summaries: Mapping[str, Summary] = field(default_factory=dict)
+    begun: bool = True
     untaken: list[Reply] = field(default_factory=list)
+    unfit: list[Unfit] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
 
 
@@ -63,7 +76,8 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
     )
     trial = await followed(ready, session)
     trial.sent = gateway.sent
-    rules = zip(case.replies, gateway.rules, strict=True)
+    rules = list(zip(case.replies, gateway.rules, strict=True))
+    trial.unfit = [unfit for reply, rule in rules for unfit in _unfit(reply, rule)]
     trial.untaken = [reply for reply, rule in rules if not rule.taken and rule.times != 0]
     trial.unasked = prepared.unused()
     return trial
@@ -80,13 +94,23 @@ async def followed(ready: ReadyCase, session: Session) -> Trial:
         state.started_at, state.environment = case.run.started_at, case.run.environment
         outcome = await rehearse(session, ready.inputs, files=files, state=state)
     except SkillrunError as error:  # it could not be begun
-        outcome = Outcome("failed", str(error))
+        return Trial(Outcome("failed", str(error)), begun=False)
     trial = Trial(outcome, listener.path, [], listener.price)
     store = RunStore(files)
     names = {name: store.summaries.readable(name) for name in session.program.workflow.phases}
     trial.summaries = {name: summary for name, summary in names.items() if summary is not None}
     trial.artifacts = {name: files.read(name).decode("utf-8", "replace") for name in _artifacts(files)}
     return trial
+
+
+def _unfit(reply: Reply, rule: Rule) -> Iterator[Unfit]:
+    """The first call for which a reply that is data has another shape; texts may be no reply on purpose."""
+    for address, request in rule.answered if rule.data is not None else ():
+        if request.schema is not None:
+            _, errors = parse_reply(json.dumps(rule.data, ensure_ascii=False), request.schema)
+            if errors:
+                yield Unfit(reply, address, f"{errors[0].path}: {errors[0].message}".removeprefix(": "))
+                return
 
 
 def prompt_text(request: Request) -> str:

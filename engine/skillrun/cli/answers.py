@@ -98,9 +98,10 @@ def _told(left: list[WaitingQuestions]) -> str:
 def _follow(run: StoredRun, given: list[WaitingQuestions], out: Output) -> int:
     """Say what becomes of the answers; what the run has taken is told by the run itself."""
     typed = run.called(project_here())
+    goes_on = (url := options.store_url()) and go_on(open_store(url), run.name)  # also of one that is about to wait
     if not run.lease.is_held():
         out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
-        if (url := options.store_url()) and go_on(open_store(url), run.name):
+        if goes_on:
             out.line("a worker goes on with the run")
             return 0
         out.line(f"next: `skillrun resume {typed}`")

@@ -139,7 +139,10 @@ def main(arguments: list[str] | None = None) -> int:
         if "unexpected extra argument" in message:
             hint = f"put a text of several words in quotes; {hint}"
         if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
-            hint = f"a text that begins with `-` stands behind `--`; {hint}"
+            words = (
+                "an input is given by its whole name, as `--name value`; a text that begins with `-` stands behind `--`"
+            )
+            hint = f"{words}; {hint}"
         return _refused(message, hint, USAGE)
     except (KeyboardInterrupt, click.Abort):
         Output().note("interrupted")

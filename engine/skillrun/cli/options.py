@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +23,23 @@ if TYPE_CHECKING:
 GIVEN: Final = "input_"
 STORE: Final = "SKILLRUN_STORE"
 NO_STORE: Final = f"write `--store postgresql://…`, or set {STORE}"
+SPAN: Final = re.compile(r"(\d+)([smhd])")
+UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+class Span(click.ParamType[timedelta]):
+    """A time as `30s`, `10m`, `2h` or `1d`."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        found = SPAN.fullmatch(value)
+        if found is None:
+            self.fail(f"`{value}` is no time; write it as 30s, 10m, 2h or 1d", param, ctx)
+        return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:

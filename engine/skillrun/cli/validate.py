@@ -70,7 +70,9 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     from_here = placed(problems, _typed(project, path))
     for problem in from_here:
         out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
-    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {counted(files, 'file')}")
+    others = files - len(own) if own else 0
+    where = counted(files - others, "file") + (f" and {counted(others, 'file')} of the library" if others else "")
+    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {where}")
     for text in _beside(len(all_problems) - len(problems), own, project, path):
         if shape == "github":
             out.line(github_notice(text))

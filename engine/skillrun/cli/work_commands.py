@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -31,22 +30,6 @@ if TYPE_CHECKING:
 
 NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project"})
 """Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
-SPAN: Final = re.compile(r"(\d+)([smhd])")
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-class Span(click.ParamType[timedelta]):
-    """A time as `30s`, `10m`, `2h` or `1d`."""
-
-    name = "span"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        found = SPAN.fullmatch(value)
-        if found is None:
-            self.fail(f"`{value}` is no time; write it as 30s, 10m, 2h or 1d", param, ctx)
-        return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
 @click.command(
@@ -71,7 +54,9 @@ def submit_command(workflow: str) -> click.Command:
     command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
     command.params += [
         click.Option(["--priority"], type=int, default=0, metavar="N", help="A higher one is worked on earlier."),
-        click.Option(["--in", "start"], type=Span(), metavar="TIME", help="Not before: 30s, 10m, 2h, 1d from now."),
+        click.Option(
+            ["--in", "start"], type=options.Span(), metavar="TIME", help="So long from now: 30s, 10m, 2h, 1d."
+        ),
     ]
     return command
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
@@ -68,7 +68,7 @@ CALL_KEYS: Keys = {
 
 @dataclass
 class Rule:
-    """One reply of a script, for the first `times` calls that fit."""
+    """One reply of a script, for the first `times` calls that fit; `answered` are those that it has answered."""
 
     address: str = "*"
     model: str = "*"
@@ -82,7 +82,12 @@ class Rule:
     times: int | None = None
     cached: int = 0
     delay: float = 0
-    taken: bool = False
+    answered: list[tuple[str, Request]] = field(default_factory=list)
+
+    @property
+    def taken(self) -> bool:
+        """Whether any call has."""
+        return bool(self.answered)
 
     def matches(self, address: str, model: str) -> bool:
         return self.times != 0 and fnmatchcase(address, self.address) and fnmatchcase(model, self.model)
@@ -101,14 +106,14 @@ class ScriptedGateway:
     ) -> None:
         """`price` says what the call would have cost on the model it names; these replies themselves are free."""
         self.price = price
-        self.rules = [replace(rule) for rule in rules]  # they count, and may be taken again by another
+        self.rules = [replace(rule, answered=[]) for rule in rules]  # they count, and may be taken again by another
         self.sent: list[tuple[str, Request]] = []
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         await attempts.sent(1)
         self.sent.append((address, request))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())
-        rule.taken = True
+        rule.answered.append((address, request))
         if rule.times is not None:
             rule.times -= 1
         if rule.delay:

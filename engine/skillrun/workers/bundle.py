@@ -20,12 +20,15 @@ from typing import Final
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 from skillrun.language.types.schemas import quoted
 from skillrun.runtime.store.files import sha256_of
-from skillrun.tools.readable import MOST_FILES, Readable
+from skillrun.tools.paths import PathRefused
+from skillrun.tools.readable import MOST_FILES, Readable, Withheld
 from skillrun.tools.tree import Tree
 
 LARGEST: Final = 200_000_000  # bytes of the files together
 LEVEL: Final = 6
 EXECUTABLE: Final = 0o100
+PATIENCE: Final = 600.0  # seconds for reading what was found
+AGAIN: Final = "submit it again; nothing was sent"
 
 
 @dataclass(frozen=True)
@@ -48,18 +51,32 @@ def packed(project: Path, secrets: tuple[str, ...]) -> Bundle:
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         names = sorted(_names(readable, project))
+        readable.until += PATIENCE
         for name in names:
-            with readable.opened(name, judged=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
-                status = os.fstat(file.fileno())
-                sizes[name.partition("/")[0]] += status.st_size
-                if sizes.total() > LARGEST:
-                    raise _too_large(project, sizes)
-                content = file.read(status.st_size)
+            content, status = _content(readable, name, project, sizes)
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o755 if status.st_mode & EXECUTABLE else 0o644
             archive.addfile(entry, io.BytesIO(content))
     content = written.getvalue()
     return Bundle(sha256_of(content), content, len(names), sizes.total())
+
+
+def _content(readable: Readable, name: str, project: Path, sizes: Counter[str]) -> tuple[bytes, os.stat_result]:
+    """A file as it is, and what it is. Raises UsageError for one that is another by now, and for too much."""
+    try:
+        with readable.opened(name, judged=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
+            status = os.fstat(file.fileno())
+            sizes[name.partition("/")[0]] += status.st_size
+            if sizes.total() > LARGEST:
+                raise _too_large(project, sizes)
+            content = file.read(status.st_size + 1)
+            after = os.fstat(file.fileno())
+    except (OSError, PathRefused, Withheld, TimeoutError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{name} changed while the project was packed: {why}", AGAIN) from error
+    if len(content) != status.st_size or after.st_mtime_ns != status.st_mtime_ns:
+        raise UsageError(f"{name} changed while the project was packed", AGAIN)
+    return content, status
 
 
 def _names(readable: Readable, project: Path) -> Iterator[str]:
@@ -91,8 +108,11 @@ def unpacked(sha: str, content: bytes, folder: Path) -> Path:
         return place
     if sha256_of(content) != sha:
         raise SkillrunError(f"the files {sha[:12]} of a run are not what was sent", "submit the run again")
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
+    except OSError as error:
+        raise SkillrunError(f"{folder} cannot be written: {error.strerror}", "make room there") from error
     try:
         _extract(content, made)
         made.replace(place)

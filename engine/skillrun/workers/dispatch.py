@@ -7,6 +7,7 @@ Nothing else imports it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -15,11 +16,14 @@ from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.schema import SchemaManager
 
-from skillrun.runtime.store.postgres.database import Database, StoreAway
+from skillrun.runtime.store.postgres.database import CONNECTING, Database, StoreAway
+
+logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # what ends it is said here
 
 TASK: Final = "skillrun.go_on"
 LATER: Final = "the run is kept, and a worker that is there finds it; `skillrun store check` looks at the store"
 POLL: Final = 5.0  # seconds between two looks, beside being told
+AGAIN: Final = 1.0  # seconds until the connection is made again
 
 
 def install(database: Database) -> None:
@@ -33,8 +37,12 @@ class Dispatch:
     """Tells workers that runs may go on; from any thread."""
 
     def __init__(self, url: str) -> None:
-        self._app = _app(SyncPsycopgConnector(conninfo=url, min_size=1, max_size=2))
-        self._app.open()
+        """Raises StoreAway."""
+        self._app = _app(SyncPsycopgConnector(conninfo=url, min_size=1, max_size=2, timeout=CONNECTING))
+        try:
+            self._app.open()
+        except ConnectorException as error:
+            raise StoreAway(f"the queue of the store cannot be reached: {error.__cause__ or error}", LATER) from error
 
     def close(self) -> None:
         self._app.close()
@@ -57,42 +65,61 @@ def _app(connector: Any) -> App:
 
 async def serve(
     url: str,
-    work: Callable[[str], Awaitable[None]],
+    told: Callable[[str], Awaitable[None]],
     *,
     name: str,
-    most: int,
     queues: Sequence[str] | None,
     stopping: asyncio.Event,
+    say: Callable[[str], None],
 ) -> None:
-    """Do the jobs of these queues, or of all, `most` at a time, until `stopping`; those under way are waited for.
+    """Tell of the jobs of these queues, or of all, one after the other, until `stopping`.
 
-    Where the connection breaks it is made again.
+    The next one is fetched once `told` has returned. Where the connection breaks it is made again: the engine ends
+    then, and waits for what it has begun, so that nothing that takes long may be begun in it.
     """
+    asyncio.get_running_loop().set_exception_handler(_heard)
     while not stopping.is_set():
-        app = _app(PsycopgConnector(conninfo=url, min_size=1, max_size=4))
-
-        @app.task(name=TASK)
-        async def go_on(run: str) -> None:
-            await work(run)
-
-        with suppress(ConnectorException, OSError):
-            async with app.open_async():
-                worker = asyncio.create_task(
-                    app.run_worker_async(
-                        queues=queues,  # type: ignore[arg-type]
-                        name=name,
-                        concurrency=most,
-                        fetch_job_polling_interval=POLL,
-                        abort_job_polling_interval=60.0,
-                        delete_jobs="always",
-                        install_signal_handlers=False,
-                    )
-                )
-                stop = asyncio.create_task(stopping.wait())
-                await asyncio.wait({worker, stop}, return_when=asyncio.FIRST_COMPLETED)
-                stop.cancel()
-                worker.cancel()
-                with suppress(asyncio.CancelledError, ConnectorException):
-                    await worker
+        try:
+            await _served(url, told, name, queues, stopping)
+        except Exception as error:  # noqa: BLE001 (whatever ends it, a worker goes on)
+            why = " ".join(str(error.__cause__ or error).split())
+            say(f"the queue of the store is away, and looked for again: {why}")
         with suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), 1.0)
+            await asyncio.wait_for(stopping.wait(), AGAIN)
+
+
+def _heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A job of the engine that could not be closed is of no account: whether it is done, its run's row says."""
+    if not isinstance(context.get("exception"), ConnectorException):
+        loop.default_exception_handler(context)
+
+
+async def _served(
+    url: str, told: Callable[[str], Awaitable[None]], name: str, queues: Sequence[str] | None, stopping: asyncio.Event
+) -> None:
+    """The same until the connection breaks."""
+    app = _app(PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECTING))
+
+    @app.task(name=TASK)
+    async def go_on(run: str) -> None:
+        await told(run)
+
+    async with app.open_async():
+        worker = asyncio.create_task(
+            app.run_worker_async(
+                queues=queues,  # type: ignore[arg-type]
+                name=name,
+                concurrency=1,
+                fetch_job_polling_interval=POLL,
+                abort_job_polling_interval=60.0,
+                shutdown_graceful_timeout=0.1,
+                delete_jobs="always",
+                install_signal_handlers=False,
+            )
+        )
+        stop = asyncio.create_task(stopping.wait())
+        await asyncio.wait({worker, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            await worker

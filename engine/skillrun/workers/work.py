@@ -80,8 +80,8 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
     wanted = place.queue.wanted(name)
     if wanted is None or wanted.status not in ("queued", "running"):
         return None
-    if wanted.takes >= MOST_TAKES:
-        place.queue.give_up(name, f"{wanted.takes} workers took it up and died, with no reply in between")
+    reason = f"{wanted.takes} workers took it up and died, with no reply in between"
+    if wanted.takes >= MOST_TAKES and place.queue.give_up(name, reason):
         return None
     request = Request.of(wanted.request)
     loaded = place.loaded(wanted)

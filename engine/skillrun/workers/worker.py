@@ -10,9 +10,11 @@ import os
 import platform
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun import __version__
@@ -21,6 +23,8 @@ from skillrun.models.entries import Provider
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.slots import Slots
 from skillrun.runtime.outcome import Outcome
+from skillrun.runtime.store.postgres.database import StoreAway
+from skillrun.runtime.store.postgres.lease import RunHeld
 from skillrun.runtime.store.postgres.queue import Queue
 from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
@@ -139,21 +143,27 @@ class Worker:
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
     _drains: dict[str, Drain] = field(default_factory=dict)
     _later: dict[str, float] = field(default_factory=dict)
+    _works: set[asyncio.Task[None]] = field(default_factory=set)
+    _threads: ThreadPoolExecutor = field(init=False)
+    _stopping: asyncio.Event = field(init=False)
+    _ended: asyncio.Event = field(init=False)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then hand back what is under way."""
-        dispatch = await asyncio.to_thread(Dispatch, self.url)
+        self._threads = ThreadPoolExecutor(self.most, thread_name_prefix="skillrun-run")
+        self._stopping, self._ended = stopping, asyncio.Event()
         await asyncio.to_thread(self._beat, begins=True)
-        sweep = asyncio.create_task(self._sweep(dispatch, stopping))
-        ending = asyncio.create_task(self._end(stopping))
+        sweep = asyncio.create_task(self._sweep())
+        ending = asyncio.create_task(self._end())
+        queues = self.queues or None
         try:
-            await serve(
-                self.url, self._work, name=self.name, most=self.most, queues=self.queues or None, stopping=stopping
-            )
+            await serve(self.url, self._told, name=self.name, queues=queues, stopping=stopping, say=self.say)
+            await ending
+            await asyncio.gather(*self._works)
         finally:
             sweep.cancel()
             ending.cancel()
-            await asyncio.to_thread(dispatch.close)
+            self._threads.shutdown(wait=False)
             with suppress(SkillrunError):
                 await asyncio.to_thread(self.roster.leave, self.name)
 
@@ -164,23 +174,42 @@ class Worker:
             presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__)
             self.roster.beat(presence, begins=begins, draining=draining)
 
+    async def _told(self, name: str) -> None:
+        """Begin with a run, and return once there is room for one more: what is fetched has a place."""
+        if self._stopping.is_set() or name in self._drains or self._later.get(name, 0) > time.monotonic():
+            return
+        self._drains[name] = Drain()
+        work = asyncio.create_task(self._work(name))
+        self._works.add(work)
+        work.add_done_callback(self._works.discard)
+        await self._room()
+
+    async def _room(self) -> None:
+        while len(self._drains) >= self.most:
+            self._ended.clear()
+            await self._ended.wait()
+
     async def _work(self, name: str) -> None:
         """One run, in a thread: nothing of it can hold up another."""
-        if name in self._drains or self._later.get(name, 0) > time.monotonic():
-            return
-        drain = self._drains[name] = Drain()
         if self.metrics is not None:
             self.metrics.under_way.inc()
         try:
-            outcome = await asyncio.to_thread(self._worked, name, drain)
-        except SkillrunError as error:
+            worked = partial(self._worked, name, self._drains[name])
+            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, worked)
+        except RunHeld:
+            pass  # another is at it; should it die, the sweep of any worker tells
+        except StoreAway as error:
+            self.say(f"{name}: left for now: {error.message}")
+        except Exception as error:  # noqa: BLE001 (whatever is wrong with one run, others are worked on)
             self._later[name] = time.monotonic() + AGAIN
-            self.say(f"{name}: not here: {error.message}")
+            self.say(f"{name}: not here: {error.message if isinstance(error, SkillrunError) else repr(error)}")
         else:
+            self._later.pop(name, None)
             if outcome is not None:
                 self.say(f"{name}: {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
         finally:
-            self._drains.pop(name, None)
+            del self._drains[name]
+            self._ended.set()
             if self.metrics is not None:
                 self.metrics.under_way.dec()
 
@@ -201,8 +230,6 @@ class Worker:
             outcome = asyncio.run(work())
         except asyncio.CancelledError:
             outcome = Outcome("interrupted")
-        if outcome is not None and outcome.status == "interrupted":
-            self.queue.go_on(name)
         if outcome is not None and metrics is not None:
             metrics.ended(self._end_of(name, outcome))
         return outcome
@@ -217,19 +244,34 @@ class Worker:
             return outcome.status
         return "cancelled" if wanted.status == "cancelled" else "lost"
 
-    async def _sweep(self, dispatch: Dispatch, stopping: asyncio.Event) -> None:
+    async def _sweep(self) -> None:
         """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
-        while not stopping.is_set():
-            with suppress(SkillrunError):
-                due: Iterable[tuple[str, int]] = await asyncio.to_thread(self.queue.due, self.most)
-                for name, priority in due:
-                    if self._later.get(name, 0) <= time.monotonic():
-                        await asyncio.to_thread(dispatch.wake, name, priority=priority)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), self.lease / SWEEPS)
-            await asyncio.to_thread(self._beat, draining=stopping.is_set())
+        dispatch: Dispatch | None = None
+        try:
+            while not self._stopping.is_set():
+                try:
+                    if dispatch is None:
+                        dispatch = await asyncio.to_thread(Dispatch, self.url)
+                    await asyncio.to_thread(self._wake, dispatch)
+                except StoreAway:
+                    pass  # it is looked for again
+                except Exception as error:  # noqa: BLE001 (without a sweep, runs of dead workers would be lost)
+                    self.say(f"the sweep failed, and is tried again: {error!r}")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), self.lease / SWEEPS)
+                await asyncio.to_thread(self._beat, draining=self._stopping.is_set())
+        finally:
+            if dispatch is not None:
+                dispatch.close()
 
-    async def _end(self, stopping: asyncio.Event) -> None:
-        await stopping.wait()
+    def _wake(self, dispatch: Dispatch) -> None:
+        """Tell of what is due, but for what cannot be worked on here."""
+        now = time.monotonic()
+        self._later = {name: until for name, until in self._later.items() if until > now}
+        for name, priority in self.queue.due(self.most, tuple(self._later)):
+            dispatch.wake(name, priority=priority)
+
+    async def _end(self) -> None:
+        await self._stopping.wait()
         for drain in list(self._drains.values()):
             drain.end_early()

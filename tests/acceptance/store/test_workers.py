@@ -101,12 +101,13 @@ def test_a_run_that_is_cancelled_is_worked_on_no_more(project: Make, skillrun: C
 def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skillrun: Call, store: str) -> None:
     folder = project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
-    environment = {**os.environ, "SKILLRUN_KILL_AT": "1"}
+    environment = {**os.environ, "SKILLRUN_KILL_AT": "2"}  # just after it is claimed
     for _ in range(5):
         command = [sys.executable, "-m", "skillrun", "work", "ada"]
         died = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
         assert died.returncode == -signal.SIGKILL
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
+    open_database(store).rows("UPDATE runs SET fruitful_at = now() - interval '11 minutes'")
     assert skillrun("work", "ada").out == "ada: nothing to do\n"
     assert status(store, "ada") == "failed"
     ((reason,),) = open_database(store).rows("SELECT reason FROM runs")

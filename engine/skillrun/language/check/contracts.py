@@ -16,12 +16,22 @@ from skillrun.language.library.lookups import Settings
 from skillrun.language.library.sightings import Homes, home_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
-from skillrun.language.text.diagnostics import suggest
+from skillrun.language.text.diagnostics import Problems, suggest
 from skillrun.language.types.fields import Field, coerce
 from skillrun.language.types.picoschema import templates_of
 from skillrun.language.types.types import ANY, Type, identifier, record
 
 _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
+
+
+def check_beginnings(state: Iterable[Field], problems: Problems) -> None:
+    """Report the variables that nothing sets up: no run could begin."""
+    for field in state:
+        if field.required:
+            message = f"`{field.name}` has no value to begin with"
+            optional = f"{field.name}?{'(array)' if field.array else ''}: …"
+            hint = f"write `{optional}` where it is absent until a phase sets it, or give it a `default:`"
+            problems.report(field.span, "missing-default", message, hint)
 
 
 def member_of(members: Type) -> Type:

@@ -10,7 +10,7 @@ from typing import Final
 
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.config_checks import check_config
-from skillrun.language.check.contracts import declared
+from skillrun.language.check.contracts import check_beginnings, declared
 from skillrun.language.check.expression_types import HISTORY, SUMMARY
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
@@ -52,6 +52,7 @@ class WorkflowCheck:
         self.names: set[str] = set()  # and what its phases enter
         inputs = declared(reached, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
         state = declared(reached, workflow.document, "state", workflow.state, settings, inputs, self._read)
+        check_beginnings(workflow.state, self.problems)
         self._base = base_types(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():

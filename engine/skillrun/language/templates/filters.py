@@ -110,23 +110,6 @@ def title(text: str) -> str:
     return jinja.do_title(text)
 
 
-def lines(value: Any) -> list[str]:
-    """The lines of a text that have something in them, without the blanks around them."""
-    if isinstance(value, Absent):
-        return []
-    text = printed(value)
-    spend(len(text) >> 3)
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def wordcount(value: Any) -> int:
-    if isinstance(value, Absent):
-        return 0
-    text = printed(value)
-    spend(len(text) >> 3)
-    return jinja.do_wordcount(text)
-
-
 # Lists and mappings
 
 
@@ -256,6 +239,16 @@ def plus(value: Any, /, **fields: Any) -> Any:
     """The records with these fields more, in the place of their own of that name; an absent one adds nothing."""
     given = {name: value for name, value in fields.items() if not isinstance(value, Absent)}
     return _each(value, len(given), lambda item: {**_record(item), **given})
+
+
+def zipped(**lists: Any) -> list[dict[str, Any]]:
+    """Records of the first items of all lists, of the second ones and so on, to the end of the shortest list."""
+    if not lists:
+        raise Fault("`zip` takes lists by name", "`zip(source=a, target=b)`")
+    columns = [listed(value) for value in lists.values()]
+    spend(len(columns) * min(map(len, columns)))
+    rows = [dict(zip(lists, row, strict=True)) for row in zip(*columns, strict=False)]
+    return [{name: each for name, each in row.items() if not isinstance(each, Absent)} for row in rows]
 
 
 def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:

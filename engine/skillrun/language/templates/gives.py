@@ -136,6 +136,12 @@ def extended(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[
     return _as_given(types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY)
 
 
+def zipped(inferring: Inferring, node: nodes.Call | nodes.Filter, _: list[Type]) -> Type:
+    """`zip`: records of the items of lists."""
+    columns = {str(argument.key): _listed(inferring.infer(argument.value)).item or ANY for argument in node.kwargs}
+    return list_of(record(columns, "zip"))
+
+
 def _as_given(given: Type, result: Type) -> Type:
     """A list of what was result where a list was given."""
     return result if given.kind == "record" else list_of(result, filled=_filled(given))

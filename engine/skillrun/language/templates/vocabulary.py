@@ -11,7 +11,7 @@ from typing import Any, Final
 from jinja2 import filters as jinja
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.templates import filters, gives
+from skillrun.language.templates import filters, gives, parts
 from skillrun.language.templates.absent import ABSENT, Absent
 from skillrun.language.templates.builtin import Builtin
 from skillrun.language.templates.functions import text_filter
@@ -93,13 +93,19 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "items": Builtin(filters.items, gives.pairs, group="mappings"),
     "length": Builtin(filters.length, NUMBER, takes="a list or text", group="lists"),
     "lines": Builtin(
-        filters.lines,
+        parts.lines,
         list_of(TEXT),
         written=("lines",),
         line=(
             "the lines of a text that have something in them, as a list: a `{% for %}` in a text block makes a "
             "list of texts"
         ),
+    ),
+    "paragraphs": Builtin(
+        parts.paragraphs,
+        list_of(TEXT),
+        written=("paragraphs",),
+        line="the parts of a text between empty lines, as a list; an empty line in a fence parts nothing",
     ),
     "pick": Builtin(
         filters.pick,
@@ -117,6 +123,22 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     ),
     "replace": Builtin(filters.replace, gives.text_of_all, group="texts"),
     "sort": Builtin(filters.sort, gives.same_items, takes="a list", group="lists"),
+    "split": Builtin(
+        parts.split,
+        list_of(TEXT),
+        written=("split(by)",),
+        line="the parts of a text between the places where the text `by` stands, as a list; empty ones are left out",
+    ),
+    "zip": Builtin(
+        filters.zipped,
+        gives.zipped,
+        use="function",
+        written=("zip(a=list, b=other)",),
+        line=(
+            "records of what stands at the same place of lists, `a` of the first and `b` of the other, to the end of "
+            "the shortest; `zip(id=range(1, 1000), text=texts)` numbers them"
+        ),
+    ),
     "unique": Builtin(filters.unique, gives.unique_items, takes="a list", group="lists"),
     "abs": Builtin(filters.absolute, NUMBER, numbers=(0,), group="numbers"),
     "capitalize": Builtin(text_filter(str.capitalize), gives.text_of_all, group="texts"),
@@ -148,7 +170,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "tojson": Builtin(filters.to_json_text, TEXT, group="any"),
     "trim": Builtin(text_filter(str.strip), gives.text_of_all, group="texts"),
     "upper": Builtin(text_filter(str.upper), gives.text_of_all, group="texts"),
-    "wordcount": Builtin(filters.wordcount, ANY, group="texts"),
+    "wordcount": Builtin(parts.wordcount, ANY, group="texts"),
 }
 """Every filter and function, by its name."""
 
@@ -170,6 +192,7 @@ ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is 
     "get": "x.name | default('…')",
     "keys": "x | list",
     "values": "x | items",
+    "splitlines": "x | lines",
     "len": "x | length",
     "str": "x | string",
 }

@@ -1,4 +1,4 @@
-"""Declared inputs and variables: `name: type, description`, or a mapping with `type` or `shape` and more.
+"""Declared inputs and variables: `name: type, description`, a record as in a shape, or `type` or `shape` and more.
 
 Reads declarations, and tells whether a value fits one: from the command line, from YAML, from a template. What the name
 of a model or member stands for is not known here.
@@ -37,6 +37,7 @@ KEYS: Final = {
     "fallback": "takes the place of a value that is not allowed, with a warning",
 }
 """The keys of the long form, and what each says."""
+RECORDS: Final = ("", "array", "object")  # the forms of keys behind which a record may stand
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(
     r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
@@ -159,10 +160,13 @@ def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
     if not isinstance(node, Mapping):
         return read_choices(node, problems) if key.form == "enum" else _named(key, node, None, problems)
+    if _is_record(node) and key.form in RECORDS:
+        spec = parse_shape(node, problems)
+        return spec.type if spec is not None else None
     known = True
     for name, entry in node.entries.items():
         if name not in KEYS:
-            hint = did_you_mean(name, KEYS) or f"a record stands under `shape:`; {allowed(KEYS)}"
+            hint = did_you_mean(name, KEYS) or f"a record that has such a field stands under `shape:`; {allowed(KEYS)}"
             problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
             known = False
     kind, shape = node.get("type"), node.get("shape")
@@ -181,13 +185,20 @@ def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     return None
 
 
+def _is_record(node: Mapping) -> bool:
+    """Whether a mapping is a record's, as in a shape. One with a key of the long form is none, nor one that begins with
+    what is nearly `type` or `shape`."""
+    first = next(iter(node.entries), "")
+    return bool(first) and not node.entries.keys() & KEYS.keys() and not did_you_mean(first, ("type", "shape"))
+
+
 def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
     """The type that is written out, with the values beside it where it is an enum."""
     if not isinstance(kind, Scalar) or kind.text is None:
-        hint = "write `name: string, what it is`, or `name: {type: string, default: …}`; a record stands under `shape:`"
+        hint = "write `name: string, what it is`, `name: {type: string, default: …}`, or a record `name: {id: string}`"
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
         return None
-    type_ = read_type(kind.text, TYPES, problems)
+    type_ = read_type(kind.text, TYPES, problems, "; a record is written `{field: type}`")
     if type_ is None or (type_.word == "enum") == (values is not None):
         choices = read_choices(values, problems) if type_ is not None and values is not None else type_
         return choices._replace(about=type_.about) if choices is not None and type_ is not None else None

@@ -136,13 +136,16 @@ def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[in
     return None
 
 
-def read_type(text: Text, types: tuple[str, ...], problems: Problems) -> Type | None:
-    """`integer 0..100, description`: one of the types, a range where it is a number's, and a description."""
+def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str = "") -> Type | None:
+    """`integer 0..100, description`: one of the types, a range where it is a number's, and a description.
+
+    `more` is said beside the words that are allowed.
+    """
     match = _TYPE.fullmatch(text.value)
     assert match is not None, "every text has this form"
     kind = match["type"]
     if kind not in types:
-        hint = f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or allowed(types)
+        hint = f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or f"{allowed(types)}{more}"
         problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
     description = _description(text, match, problems)

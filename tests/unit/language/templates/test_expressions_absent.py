@@ -191,7 +191,7 @@ def test_text_and_number_filters_leave_it_absent_so_that_it_cannot_slip_into_a_p
 
 
 def test_no_filter_breaks_on_it() -> None:
-    arguments = dict.fromkeys(["section", "overlap", "groupby", "selectattr", "rejectattr"], "('a')")
+    arguments = dict.fromkeys(["section", "split", "overlap", "groupby", "selectattr", "rejectattr"], "('a')")
     arguments |= {
         "replace": "('a', 'b')",
         "map": "('upper')",

@@ -67,6 +67,12 @@ def facts(field: Field) -> dict[str, Any]:
         ),
         ("names(array): string", {"name": "names", "required": True, "type": "string", "array": True}),
         ("a: {shape: {b: string}}", {"name": "a", "required": True, "type": "object"}),
+        ("a: {b: string, c?: any}", {"name": "a", "required": True, "type": "object"}),
+        ("a(object): {b: string}", {"name": "a", "required": True, "type": "object"}),
+        (
+            "a(array, ones): {b: string}",
+            {"name": "a", "required": True, "type": "object", "array": True, "description": "ones"},
+        ),
         (
             "a(array): {shape: {b: string}, default: []}",
             {"name": "a", "required": False, "type": "object", "array": True},
@@ -90,6 +96,15 @@ def test_a_shape_is_kept() -> None:
     assert schema_of(field.item, None)["required"] == ["id"]
 
 
+@pytest.mark.row("A4")
+@pytest.mark.parametrize("form", ["", "(array 0..3)"])
+def test_a_record_is_written_as_in_a_shape(form: str) -> None:
+    assert (
+        one(f"gaps{form}: {{id: string, round?: integer}}").type
+        == one(f"gaps{form}: {{shape: {{id: string, round?: integer}}}}").type
+    )
+
+
 def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> None:
     fields, problems = read("b: string\nx: strng\na?: integer\n")
     assert [field.name for field in fields] == ["b", "a"]
@@ -108,9 +123,11 @@ def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> 
         ("a: {type: string, values: [b]}", (1, 27), "`type: enum` and `values:` go together", ""),
         ("a: {values: [b]}", (1, 1), "`a` has no `type`", "allowed: string, integer"),
         ("a: {type: string, defualt: x}", (1, 19), "unknown key `defualt`", "did you mean `default`?"),
-        ("a: {text: string}", (1, 5), "unknown key `text`", "a record stands under `shape:`; allowed: type"),
+        ("a: {text: string, default: x}", (1, 5), "unknown key `text`", "a record that has such a field stands under"),
+        ("a: {text: strng}", (1, 11), "unknown type `strng`", "did you mean `string`?"),
+        ("a(array): any", (1, 11), "unknown type `any`", "; a record is written `{field: type}`"),
         ("a: {type: string, shape: {b: string}}", (1, 1), "`a` has its type twice", ""),
-        ("a: {type: {b: string}}", (1, 11), "`a` has no type", "a record stands under `shape:`"),
+        ("a: {type: {b: string}}", (1, 11), "`a` has no type", "or a record `name: {id: string}`"),
         ("a: {shape: string}", (1, 12), "a shape is a mapping of names to types", ""),
         ("a: {shape: task}", (1, 12), "only a protocol's step takes `task`", ""),
         ("a: {shape: {b: strng}}", (1, 16), "unknown type `strng`", "`string`"),

@@ -5,6 +5,7 @@ Statements are one transaction each. Knows nothing of runs.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,9 +23,11 @@ Rows = list[tuple[Any, ...]]
 
 CONNECTING: Final = 5  # seconds
 MOST: Final = 8  # connections of one process
+SILENT: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+"""After how long a connection is given up on which nothing comes any more, as where a network was cut."""
 FIRST: Final = 0.05  # seconds before a statement is tried again; twice as long each time
 LONGEST: Final = 1.0  # seconds between two tries
-_GONE: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what breaks is said by who asked
 
 
 class StoreAway(SkillrunError):
@@ -44,6 +47,7 @@ class Database:
         self.told: Callable[[float], None] = _nobody
         """Who hears that a statement was answered, and after how many seconds."""
         arguments: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECTING, "application_name": "skillrun"}
+        arguments |= {name: value for name, value in SILENT.items() if name not in conninfo_to_dict(url)}
         with self._translated():
             psycopg.connect(url, **arguments).close()  # says why not, which a pool keeps to itself
         self._pool = ConnectionPool(
@@ -69,6 +73,7 @@ class Database:
             try:
                 return work()
             except StoreAway:
+                self._pool.check()  # of the connections that broke with this one
                 if time.monotonic() + pause > until:
                     raise
             time.sleep(pause)

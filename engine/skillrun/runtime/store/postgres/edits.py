@@ -25,8 +25,8 @@ _LISTED: Final = """
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 _LOCK: Final = "UPDATE runs SET edits = edits + 1 WHERE id = %(run)s"
 _THERE: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
-_BLOB: Final = "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING"
 _PUT: Final = """
+    WITH blob AS (INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING)
     INSERT INTO files (run, path, sha) VALUES (%(run)s, %(path)s, %(sha)s)
     ON CONFLICT (run, path) DO UPDATE SET sha = excluded.sha
 """
@@ -83,9 +83,8 @@ class RunEdits:
             if changed:
                 raise _Undone
             for name, edit in edits.items():
-                values = {"path": name, "sha": sha256_of(edit.content), "content": edit.content}
-                connection.execute(_BLOB, values)
-                connection.execute(_PUT, self._row.values(**values))
+                sha = sha256_of(edit.content)
+                connection.execute(_PUT, self._row.values(path=name, sha=sha, content=edit.content))
 
         try:
             self._row.database.transaction(work)

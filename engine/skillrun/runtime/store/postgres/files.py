@@ -103,12 +103,12 @@ class PostgresFiles(NamedFiles):
         row, now = self._row, time.monotonic()
         if now - self._looked > LOOK:
             self._looked = now
-            found = row.database.lasting(lambda: row.database.rows(_EDITS, row.values()), row.lease / 2)
+            found = row.lasting(lambda: row.database.rows(_EDITS, row.values()))
             row.edits = found[0][0] if found else row.edits
         if self._seen == row.edits:
             return
         seen = row.edits
-        listed = row.database.lasting(lambda: row.database.rows(_LIST, row.values()), row.lease / 2)
+        listed = row.lasting(lambda: row.database.rows(_LIST, row.values()))
         self._kept.names = {path: sha for path, sha in listed if sha is not None}
         self._made = {".", *(path for path, sha in listed if sha is None), *_folders_of(self._kept.names)}
         self._seen = seen
@@ -151,7 +151,7 @@ class PostgresFiles(NamedFiles):
         """What a statement gives that writes for the run: the edits so far, and whether it was done."""
         row = self._row
         try:
-            found = row.database.lasting(lambda: row.database.rows(statement, row.values(**values)), row.lease / 2)
+            found = row.lasting(lambda: row.database.rows(statement, row.values(**values)))
         except StoreAway as error:
             raise OSError(error.message) from error
         if not found:
@@ -175,7 +175,7 @@ class _Contents(Mapping[str, bytes]):
         sha, row = self.names[name], self._row
         if sha not in self._had:
             values = {"sha": sha}
-            self._had[sha] = row.database.lasting(lambda: row.database.rows(_CONTENT, values), row.lease / 2)[0][0]
+            self._had[sha] = row.lasting(lambda: row.database.rows(_CONTENT, values))[0][0]
         return self._had[sha]
 
     def __iter__(self) -> Iterator[str]:

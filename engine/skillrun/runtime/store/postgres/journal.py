@@ -21,6 +21,7 @@ _COMMIT: Final = """
     WITH held AS (
         UPDATE runs SET records = records + %(count)s, chain = %(head)s,
                takes = CASE WHEN %(answered)s THEN 0 ELSE takes END,
+               fruitful_at = CASE WHEN %(answered)s THEN now() ELSE fruitful_at END,
                lease_until = CASE
                    WHEN status <> 'running' THEN NULL
                    WHEN lease_until > now() + make_interval(secs => %(lease)s * 2 / 3) THEN lease_until
@@ -70,7 +71,7 @@ class PostgresJournal(MemoryJournal):
             return run.database.rows(_COMMIT, values) or run.database.rows(_CAME_THROUGH, values)
 
         try:
-            found = run.database.lasting(commit, run.lease / 2)
+            found = run.lasting(commit)
             if not found:
                 raise run.lost()
         except StoreAway as error:
@@ -94,7 +95,7 @@ def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
             raise SkillrunError(f"there is no run `{row.name}` any more", "`skillrun runs` lists them")
         return [JournalRow(*each) for each in row.database.rows(_READ, row.values())], head[0]
 
-    rows, (count, head) = row.database.lasting(read, row.lease / 2)
+    rows, (count, head) = row.lasting(read)
     index = Index()
     index.packs = True
     for each in rows:

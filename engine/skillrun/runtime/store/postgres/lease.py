@@ -11,22 +11,40 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.runtime.store.checkpoints import reached
 from skillrun.runtime.store.postgres.database import Database
 from skillrun.runtime.store.postgres.row import RunRow
 
 BEATS: Final = 3  # in the time of a lease
 
 _CLAIM: Final = """
-    UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1,
+    UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
+           fruitful_at = CASE WHEN takes = 0 THEN now() ELSE fruitful_at END,
            lease_until = now() + make_interval(secs => %(lease)s), ended_at = NULL
     WHERE id = %(run)s AND status <> 'cancelled' AND (status <> 'running' OR lease_until < now())
     RETURNING epoch, edits
 """
+# What was submitted is never let go in the middle: it waits for a worker again, in the same statement. So does a run
+# that was answered while it was about to wait.
+_LET_GO: Final = """
+    UPDATE runs SET owner = '', lease_until = NULL, ended_at = now(),
+           takes = CASE WHEN %(status)s::text = 'new' THEN takes ELSE 0 END,
+           status = CASE
+               WHEN request IS NOT NULL AND %(status)s::text IN ('new', 'interrupted') THEN 'queued'
+               WHEN request IS NOT NULL AND %(status)s::text = 'waiting' AND again THEN 'queued'
+               ELSE %(status)s::text
+           END
+    WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running'
+"""
 _RENEW: Final = """
     UPDATE runs SET lease_until = now() + make_interval(secs => %(lease)s)
     FROM unnest(%(runs)s::bigint[], %(epochs)s::bigint[]) AS held (run, held_epoch)
-    WHERE runs.id = held.run AND runs.epoch = held.held_epoch AND runs.status = 'running' RETURNING runs.id
+    WHERE runs.id = held.run AND runs.epoch = held.held_epoch AND runs.status = 'running' RETURNING runs.id, runs.epoch
 """
+
+
+class RunHeld(SkillrunError):
+    """A run that cannot be had now: another process has it, or it was cancelled or removed."""
 
 
 def this_process() -> str:
@@ -44,9 +62,11 @@ class PostgresLease:
     @contextmanager
     def hold(self) -> Iterator[PostgresLease]:
         row = self._row
+        reached("claim: before")
         claimed = row.database.rows(_CLAIM, row.values(owner=self._owner))
         if not claimed:
-            raise SkillrunError(*self._refused())
+            raise RunHeld(*self._refused())
+        reached("claim: after")
         (row.epoch, row.edits), row.is_lost, row.is_held = claimed[0], False, True
         keeper = keeper_of(row.database)
         keeper.add(row)
@@ -68,17 +88,15 @@ class PostgresLease:
         """Raises RunLost once the run is another's."""
         row = self._row
         mine = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
-        if row.is_lost or not row.database.lasting(lambda: row.database.rows(mine, row.values()), row.lease / 2):
+        if row.is_lost or not row.lasting(lambda: row.database.rows(mine, row.values())):
             raise row.lost()
 
     def _let_go(self) -> None:
         row = self._row
-        release = """
-            UPDATE runs SET status = %(status)s, owner = '', lease_until = NULL, takes = 0, ended_at = now()
-            WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running'
-        """
         status = self._status()
-        row.database.lasting(lambda: row.database.rows(release, row.values(status=status)), row.lease / 2)
+        reached("let go: before")
+        row.lasting(lambda: row.database.rows(_LET_GO, row.values(status=status)))
+        reached("let go: after")
 
     def _refused(self) -> tuple[str, str]:
         name = self._row.name
@@ -96,43 +114,47 @@ class Keeper:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._rows: dict[int, RunRow] = {}
+        self._rows: list[RunRow] = []  # of one run two, where it was lost and is held again
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def add(self, row: RunRow) -> None:
         with self._changed:
-            self._rows[row.number] = row
+            self._rows.append(row)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._beat, name="skillrun-leases", daemon=True)
                 self._thread.start()
 
     def drop(self, row: RunRow) -> None:
         with self._changed:
-            self._rows.pop(row.number, None)
+            self._rows = [each for each in self._rows if each is not row]
             self._changed.notify()
 
     def _beat(self) -> None:
         while True:
             with self._changed:
                 if self._rows:
-                    self._changed.wait(min(row.lease for row in self._rows.values()) / BEATS)
+                    self._changed.wait(min(row.lease for row in self._rows) / BEATS)
                 if not self._rows:
                     self._thread = None
                     return
-                rows = list(self._rows.values())
-            self._renew(rows)
+                rows = [row for row in self._rows if not row.is_lost]
+            if rows:
+                self._renew(rows)
 
     def _renew(self, rows: list[RunRow]) -> None:
         """One statement for all; a store that is away is asked again at the next beat, and every write asks it too."""
-        epochs = {row.number: row.epoch for row in rows}
-        values = {"lease": max(row.lease for row in rows), "runs": list(epochs), "epochs": list(epochs.values())}
+        values = {
+            "lease": max(row.lease for row in rows),
+            "runs": [row.number for row in rows],
+            "epochs": [row.epoch for row in rows],
+        }
         try:
-            kept = {number for (number,) in self._database.rows(_RENEW, values)}
+            kept = {*self._database.rows(_RENEW, values)}
         except SkillrunError:
             return
         for row in rows:
-            if row.number not in kept and row.epoch == epochs[row.number]:
+            if (row.number, row.epoch) not in kept:
                 row.is_lost = True
 
 

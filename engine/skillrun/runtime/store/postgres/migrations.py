@@ -18,7 +18,9 @@ CREATE TABLE IF NOT EXISTS store_versions (version integer PRIMARY KEY, applied_
 def steps() -> dict[int, str]:
     """The SQL of each version, by its number."""
     folder = files("skillrun.runtime.store.postgres") / "schema"
-    named = {int(file.name.partition("-")[0]): file for file in folder.iterdir() if file.name.endswith(".sql")}
+    found = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    named = {int(file.name.partition("-")[0]): file for file in found}
+    assert len(named) == len(found), "two steps have the same number"
     return {number: named[number].read_text(encoding="utf-8") for number in sorted(named)}
 
 

@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,8 +16,10 @@ from psycopg.types.json import Jsonb
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.runtime.store.postgres.database import Database
 
+PATIENCE: Final = 2.0  # seconds that a look is tried again while the store is away
 MOST_TAKES: Final = 5
-"""How often a run may be taken up without anything that it has recorded in between: then it is given up."""
+"""How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
+FRUITLESS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
 
 _SUBMIT: Final = """
     INSERT INTO runs (name, status, workflow, bundle, request, priority, not_before)
@@ -29,9 +31,12 @@ _SUBMIT: Final = """
     RETURNING id
 """
 _QUEUE: Final = """
-    UPDATE runs SET status = 'queued', takes = 0, ended_at = NULL, not_before = now(),
-           request = coalesce(%(request)s, request), bundle = coalesce(%(sha)s, bundle)
-    WHERE name = %(name)s AND status NOT IN ('running', 'queued', 'completed') AND request IS NOT NULL RETURNING id
+    UPDATE runs SET request = coalesce(%(request)s, request), bundle = coalesce(%(sha)s, bundle), not_before = now(),
+           again = (status = 'running'),
+           status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
+           takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
+           ended_at = NULL
+    WHERE name = %(name)s AND status NOT IN ('queued', 'completed') AND request IS NOT NULL RETURNING id
 """
 _CANCEL: Final = """
     UPDATE runs SET status = 'cancelled', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
@@ -39,14 +44,18 @@ _CANCEL: Final = """
     WHERE name = %(name)s AND status NOT IN ('completed', 'cancelled') RETURNING id
 """
 _GIVE_UP: Final = """
-    UPDATE runs SET status = 'failed', owner = '', lease_until = NULL, ended_at = now(), reason = %(reason)s
+    UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+           reason = %(reason)s
     WHERE name = %(name)s AND takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
+          AND fruitful_at < now() - make_interval(secs => %(fruitless)s)
+    RETURNING id
 """
 _DUE: Final = """
-    (SELECT name, priority FROM runs WHERE status = 'running' AND lease_until < now() AND request IS NOT NULL
+    (SELECT name, 1000000000 FROM runs WHERE status = 'running' AND lease_until < now() AND request IS NOT NULL
+     AND name <> ALL(%(without)s)
      ORDER BY lease_until LIMIT %(most)s)
     UNION ALL
-    (SELECT name, priority FROM runs WHERE status = 'queued' AND not_before <= now()
+    (SELECT name, priority FROM runs WHERE status = 'queued' AND not_before <= now() AND name <> ALL(%(without)s)
      ORDER BY priority DESC, id LIMIT %(most)s)
 """
 _WANTED: Final = "SELECT workflow, bundle, request, takes, status FROM runs WHERE name = %(name)s"
@@ -101,7 +110,7 @@ class Queue:
             raise UsageError(f"there is a run `{name}` already in {self._database.place}", hint)
 
     def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> bool:
-        """Have a run worked on again that waits, has failed or was cancelled; False for any other."""
+        """Have a run worked on again that waits, is about to, has failed or was cancelled; False for others."""
         values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
         return bool(self._database.rows(_QUEUE, values))
 
@@ -109,17 +118,22 @@ class Queue:
         """End a run at once: whoever works on it writes nothing more. False for one that is over."""
         return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
 
-    def give_up(self, name: str, reason: str) -> None:
-        """End a run that nobody holds and that was taken up too often."""
-        self._database.rows(_GIVE_UP, {"name": name, "reason": reason, "takes": MOST_TAKES})
+    def give_up(self, name: str, reason: str) -> bool:
+        """End a run that nobody holds and that was taken up too often, for too long; False for any other."""
+        values = {"name": name, "reason": reason, "takes": MOST_TAKES, "fruitless": FRUITLESS}
+        return bool(self._database.rows(_GIVE_UP, values))
 
-    def due(self, most: int) -> Iterable[tuple[str, int]]:
-        """The names of runs that may be worked on now, and their priorities: at most so many of each kind."""
-        return self._database.rows(_DUE, {"most": most})
+    def due(self, most: int, without: Sequence[str] = ()) -> Iterable[tuple[str, int]]:
+        """The names of runs that may be worked on now, and their priorities: at most so many of each kind.
+
+        What was begun comes before all that was not, or it would wait behind everything that is queued.
+        """
+        values = {"most": most, "without": list(without)}
+        return self._database.lasting(lambda: self._database.rows(_DUE, values), PATIENCE)
 
     def wanted(self, name: str) -> Wanted | None:
         """What a run was submitted with; None for one that nobody has submitted."""
-        found = self._database.rows(_WANTED, {"name": name})
+        found = self._database.lasting(lambda: self._database.rows(_WANTED, {"name": name}), PATIENCE)
         if not found or found[0][2] is None:
             return None
         workflow, bundle, request, takes, status = found[0]

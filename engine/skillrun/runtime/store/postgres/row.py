@@ -5,10 +5,14 @@ Lease, journal and files of a run share one, so that each statement of any of th
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.postgres.database import Database, StoreRefused
+from skillrun.runtime.store.postgres.database import Database, Rows, StoreAway, StoreRefused
+
+T = TypeVar("T")
 
 LEASE: Final = 30.0  # seconds
 
@@ -44,10 +48,26 @@ class RunRow:
         """What its statements are given."""
         return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
 
+    def lasting(self, work: Callable[[], T]) -> T:
+        """What `work` gives, which may be done twice; tried again while the store is away, for half of the lease.
+
+        Raises StoreAway, and RunLost for who holds the run: it is left, unchanged, to whoever takes it up next.
+        """
+        try:
+            return self.database.lasting(work, self.lease / 2)
+        except StoreAway as error:
+            if not self.is_held:
+                raise
+            self.is_lost = True
+            hint = "what was acknowledged is kept; go on with the run once the store answers"
+            raise RunLost(f"the run `{self.name}` was left: {error.message}", hint) from error
+
     def lost(self) -> RunLost:
         """That the run is another's now, and whose."""
         self.is_lost = True
-        found = self.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", {"run": self.number})
+        found: Rows = [("", "")]
+        with suppress(StoreAway):
+            found = self.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", {"run": self.number})
         if not found:
             return RunLost(f"the run `{self.name}` was removed from {self.database.place}", "begin it again")
         status, owner = found[0]

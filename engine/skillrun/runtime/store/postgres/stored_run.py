@@ -18,7 +18,7 @@ from skillrun.runtime.store.heard import Record
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.journal_bodies import body_fits
 from skillrun.runtime.store.memory import MemoryJournal
-from skillrun.runtime.store.postgres.database import Database, StoreRefused
+from skillrun.runtime.store.postgres.database import Database, StoreAway, StoreRefused
 from skillrun.runtime.store.postgres.edits import RunEdits
 from skillrun.runtime.store.postgres.files import PostgresFiles
 from skillrun.runtime.store.postgres.journal import PostgresJournal, read_journal
@@ -56,8 +56,8 @@ _STATUS: Final = """
     SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s
 """
 _FORGET: Final = """
-    DELETE FROM runs WHERE id = %(run)s AND records = 0 AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id)
-    AND (status <> 'running' OR epoch = %(epoch)s)
+    DELETE FROM runs WHERE id = %(run)s AND request IS NULL AND records = 0
+    AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id) AND (status <> 'running' OR epoch = %(epoch)s)
 """
 
 
@@ -197,6 +197,8 @@ class StoreRun:
         """What the run is when nobody holds it any more."""
         try:
             status = self.state().status
+        except StoreAway:
+            raise  # nobody knows; the lease ends, and whoever takes it up finds out
         except SkillrunError:
             return "new"
         return "interrupted" if status == "running" else status

@@ -13,6 +13,7 @@ from typing import Final
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.events import Event
 from skillrun.runtime.store.heard import Record, event_of, line_of
+from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.row import RunRow
 
 FLUSH: Final = 0.1  # seconds
@@ -40,6 +41,7 @@ class PostgresTranscript:
         self._lines: list[str] = []
         self._flush: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
+        self._away: Exception | None = None
 
     def heard(self, event: Event) -> None:
         """Raises why an earlier event could not be kept."""
@@ -54,7 +56,7 @@ class PostgresTranscript:
         if self._flush is not None:
             self._flush.cancel()
         self._write()
-        return self._error
+        return self._error or (self._away if self._lines else None)
 
     def restore(self, lines: Iterable[str]) -> None:
         """Take over the lines of another transcript."""
@@ -68,6 +70,9 @@ class PostgresTranscript:
             return
         try:
             self._row.database.rows(_KEEP, self._row.values(lines=lines))
+        except StoreAway as error:
+            self._lines = lines
+            self._away = error
         except SkillrunError as error:
             self._error = error
 

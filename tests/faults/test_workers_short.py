@@ -1,0 +1,50 @@
+"""The short form of the faults of workers. `make chaos-workers` has hundreds of runs and six workers."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from skillrun.runtime.store.postgres.database import Database
+from skillrun.runtime.store.postgres.lease import PostgresLease
+from skillrun.runtime.store.postgres.migrations import migrate, steps
+from skillrun.runtime.store.postgres.queue import Queue
+from skillrun.runtime.store.postgres.row import RunRow
+from tests.faults.workers import Size, main, tried
+from tests.servers.postgres import empty
+
+pytestmark = pytest.mark.row("W2")
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_runs_come_to_their_end_whatever_becomes_of_their_workers_and_their_store() -> None:
+    held = tried(Size(runs=6, workers=3, lease=3.0, every=8.0, call=0.02, most=240.0), "8")
+    assert held.wrong == []
+    done = {what: value for what, value, _ in held.table}
+    assert done["runs completed"] + done["runs cancelled"] == 6  # type: ignore[operator]
+
+
+def test_a_size_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main({"CHAOS_RUNS": "many"}) == 2
+    assert "no number" in capsys.readouterr().out
+
+
+def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was being worked on as the store was brought up to date is taken up again by this version."""
+    known = steps()
+    with empty() as url, closing(Database(url)) as database:
+        with monkeypatch.context() as before:
+            older = {number: text for number, text in known.items() if number < max(known)}
+            before.setattr("skillrun.runtime.store.postgres.migrations.steps", lambda: older)
+            assert migrate(database) == list(older)
+        database.rows(
+            "INSERT INTO runs (name, status, request, epoch, lease_until)"
+            " VALUES ('ada', 'running', '{}', 3, now() - interval '1 s')"
+        )
+        assert migrate(database) == [max(known)]
+        assert [name for name, _ in Queue(database).due(5)] == ["ada"]
+        row = RunRow.existing(database, "ada")
+        assert row is not None
+        with PostgresLease(row).hold():
+            assert row.epoch == 4

@@ -1,0 +1,374 @@
+"""Many workers on one store, killed, stopped and cut off while its server restarts: `make chaos-workers`.
+
+`CHAOS_SEED` gives the seed; `CHAOS_RUNS`, `CHAOS_WORKERS`, `CHAOS_LEASE`, `CHAOS_EVERY` and `CHAOS_SECONDS` the size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from skillrun.cli.main import main as skillrun
+from skillrun.cli.store import open_store
+from skillrun.runtime.store.postgres.database import Database
+from skillrun.workers.bundle import packed
+from skillrun.workers.dispatch import Dispatch
+from skillrun.workers.request import Request
+from tests.faults import watch, world
+from tests.faults.processes import KEPT, ROOT, failing_disk
+from tests.faults.watch import Provider
+from tests.servers.postgres import Server, started
+from tests.servers.proxy import Proxy, proxy
+from tests.servers.wire import serve
+
+PROJECT: Final = Path(__file__).with_name("many")
+MODEL: Final = "openai:gpt-6.1-sol"
+HOUR: Final = 3600.0  # seconds
+OVER: Final = ("completed", "failed", "cancelled")
+GRACE: Final = 15.0  # seconds after the end of a lease within which a run is taken up
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of it; times are seconds."""
+
+    runs: int = 500
+    workers: int = 6
+    lease: float = 12.0
+    every: float = 3.0  # from one kill to the next
+    call: float = 0.2
+    most: float = 3600.0
+
+    @property
+    def some(self) -> int:
+        """How many runs pause, and how many are cancelled."""
+        return max(1, self.runs // 10)
+
+
+@dataclass
+class Counts:
+    """What was done to them."""
+
+    kills: int = 0
+    stops: int = 0
+    polite: int = 0
+    fast: int = 0
+    immediate: int = 0
+    answered: int = 0
+    cancelled: int = 0
+    full: int = 0
+
+
+@dataclass
+class Held:
+    """What came of it; each of `wrong` is a line."""
+
+    table: list[tuple[str, object, str]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def none(self, what: str, found: list[str]) -> None:
+        self.table.append((what, len(found), "0"))
+        self.wrong += [f"{what}: {each}" for each in found[:10]]
+
+
+class Forge:
+    """Begins workers, each of them a fork of one process."""
+
+    def __init__(self, home: Path, library: Path | None) -> None:
+        kept = {name: value for name, value in os.environ.items() if name in KEPT}
+        preload = {"LD_PRELOAD": str(library)} if library is not None else {}
+        home.mkdir()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.worker_process"],
+            cwd=ROOT,
+            env={**kept, "HOME": str(home), "COLUMNS": "120", **preload},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def begin(self, job: Mapping[str, Any]) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
+class Bench:
+    """A store, a provider and workers."""
+
+    def __init__(self, folder: Path, size: Size, seed: str, stack: ExitStack) -> None:
+        self.folder, self.size, self.random = folder, size, Random(seed)
+        self.counts, self.provider = Counts(), Provider(size.call)
+        self.project = folder / "project"
+        shutil.copytree(PROJECT, self.project)
+        wire = stack.enter_context(serve(self.provider.answer))
+        self.environment = {"OPENAI_API_KEY": "sk-test-0123456789", "OPENAI_BASE_URL": wire.url}
+        self.server: Server = stack.enter_context(started())
+        self.proxy: Proxy = stack.enter_context(proxy(self.server.socket))
+        self.url = f"postgresql://skillrun@127.0.0.1:{self.proxy.port}/postgres"
+        self.library = failing_disk(folder)
+        self.forge = stack.enter_context(closing(Forge(folder / "home", self.library)))
+        self.workers: list[int] = []
+        self.stopped: dict[int, float] = {}
+        self.names = [f"run-{number + 1:04}" for number in range(size.runs)]
+        chosen = self.random.sample(self.names, 2 * size.some)
+        self.asking, self.cancelling = set(chosen[: size.some]), set(chosen[size.some :])
+        stack.enter_context(self._here())
+        self.typed("store", "migrate")
+        self.database = stack.enter_context(closing(Database(self.server.url)))
+        self.database.script(watch.WATCH)
+
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        """In the project, with the store in the environment: where a person types."""
+        place, before = Path.cwd(), dict(os.environ)
+        os.chdir(self.project)
+        os.environ.update({**self.environment, "SKILLRUN_STORE": self.server.url, "SKILLRUN_MODEL": MODEL})
+        (self.project / "answers.yaml").write_text("person/wish: The lake\n")
+        try:
+            yield
+        finally:
+            open_store.cache_clear()
+            os.chdir(place)
+            os.environ.clear()
+            os.environ.update(before)
+
+    def typed(self, *words: str) -> int:
+        """The exit code of a command."""
+        self.said = io.StringIO()
+        with contextlib.redirect_stdout(self.said), contextlib.redirect_stderr(self.said):
+            return skillrun([*words])
+
+    def undisturbed(self) -> dict[bool, Mapping[str, bytes]]:
+        """The files of a run in a folder, without and with a pause."""
+        found: dict[bool, Mapping[str, bytes]] = {}
+        store = os.environ.pop("SKILLRUN_STORE")
+        for asks in (False, True):
+            out = self.folder / f"alone-{asks}"
+            code = self.typed(
+                "many", f"Trip {watch.PLAIN}", f"--{'' if asks else 'no-'}asks", "--out", str(out), "--name", "r"
+            )
+            if asks:
+                assert code == 75, self.said.getvalue()
+                assert self.typed("answers", str(out / "r"), "--answers", "answers.yaml") == 0, self.said.getvalue()
+                code = self.typed("resume", str(out / "r"))
+            assert code == 0, self.said.getvalue()
+            found[asks] = {path: watch.plain(path, content) for path, content in world.files(out / "r").items()}
+        os.environ["SKILLRUN_STORE"] = store
+        return found
+
+    def submit(self) -> None:
+        """Have all runs worked on."""
+        bundle = packed(self.project, ())
+        queue = open_store(self.server.url).queue
+        with closing(Dispatch(self.server.url)) as dispatch:
+            for name in self.names:
+                inputs: dict[str, object] = {"request": f"Trip {name}", "asks": name in self.asking}
+                request = Request(inputs, ["request"], MODEL).to_data()
+                queue.submit(name, "many", request, bundle.sha, bundle.content)
+                dispatch.wake(name)
+
+    def begin(self, place: int) -> None:
+        """A worker at one of the places: at the second the clock is wrong, and at the first the disk often full."""
+        cache = self.folder / f"cache-{place}"
+        job: dict[str, Any] = {
+            "folder": str(self.folder),
+            "log": str(self.folder / f"worker-{place}.log"),
+            "words": ["worker", "--runs", "10", "--lease", str(self.size.lease)],
+        }
+        if place == 0 and self.library is not None and self.counts.kills % 2:
+            self.counts.full += 1
+            cache = self.folder / f"full-{self.counts.full}"
+            job["full"] = str(cache)
+        if place in (1, 2):
+            job["off"] = HOUR if place == 1 else -HOUR
+        cache.mkdir(exist_ok=True)
+        job["environment"] = {**self.environment, "SKILLRUN_STORE": self.url, "XDG_CACHE_HOME": str(cache)}
+        number = self.forge.begin(job)
+        if place == len(self.workers):
+            self.workers.append(number)
+        else:
+            self.workers[place] = number
+
+    # what is done to them
+
+    def kill(self) -> None:
+        place = self.random.choice([at for at, number in enumerate(self.workers) if number not in self.stopped])
+        polite = self.random.random() < 0.1
+        with suppress(ProcessLookupError):
+            os.kill(self.workers[place], signal.SIGTERM if polite else signal.SIGKILL)
+        self.counts.polite += polite
+        self.counts.kills += not polite
+        self.begin(place)
+
+    def stop(self) -> None:
+        free = [number for number in self.workers if number not in self.stopped]
+        number = self.random.choice(free)
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGSTOP)
+            self.stopped[number] = time.monotonic() + 2 * self.size.lease
+            self.counts.stops += 1
+
+    def wake(self) -> None:
+        for number, until in [*self.stopped.items()]:
+            if time.monotonic() > until:
+                del self.stopped[number]
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGCONT)
+
+    def restart(self) -> None:
+        fast = self.random.random() < 0.5
+        self.counts.fast += fast
+        self.counts.immediate += not fast
+        self.server.again(signal.SIGINT if fast else signal.SIGQUIT, self.random.random())
+
+    def cut(self) -> None:
+        way = self.random.choice(("all", "before", "after", "after"))
+        self.proxy.cut() if way == "all" else self.proxy.cut_next_commit(way)
+
+    def people(self) -> None:
+        """Whoever is asked answers, and some run is cancelled."""
+        waiting = "SELECT name FROM runs WHERE status = 'waiting'"
+        for (name,) in self.database.lasting(lambda: self.database.rows(waiting), 10):
+            if self.typed("answers", name, "--answers", "answers.yaml") == 0:
+                self.counts.answered += 1
+        for name in sorted(self.cancelling):
+            if self.random.random() < 0.05:
+                self.counts.cancelled += self.typed("cancel", name) == 0
+
+    def run(self) -> Held:
+        """All of it, to where every run is over."""
+        alone = self.undisturbed()
+        self.submit()
+        for place in range(self.size.workers):
+            self.begin(place)
+        started, every = time.monotonic(), self.size.every
+        acts = {
+            self.kill: every,
+            self.cut: 1.7 * every,
+            self.stop: 2.5 * every,
+            self.restart: 6.3 * every,
+            self.people: 0.5,
+        }
+        due = {act: started + every + pause * self.random.random() for act, pause in acts.items()}
+        while not self._over():
+            now = time.monotonic()
+            if now - started > self.size.most:
+                break
+            self.wake()
+            for act, pause in acts.items():
+                if due[act] <= now:
+                    due[act] = now + pause
+                    act()
+            time.sleep(0.05)
+        self.seconds = time.monotonic() - started
+        for number in self.workers:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGCONT)
+                os.kill(number, signal.SIGKILL)
+        return self._held(alone)
+
+    def _over(self) -> bool:
+        left = "SELECT count(*) FROM runs WHERE status <> ALL(%(over)s)"
+        return self.database.lasting(lambda: self.database.rows(left, {"over": list(OVER)}), 10) == [(0,)]
+
+    def _held(self, alone: Mapping[bool, Mapping[str, bytes]]) -> Held:
+        held, found = Held(), self.database.lasting(lambda: watch.statuses(self.database), 10)
+        completed = [name for name in self.names if found[name] == "completed"]
+        cancelled = [name for name in self.names if found[name] == "cancelled" and name in self.cancelling]
+        lost = [f"{name} is {found[name]}" for name in self.names if name not in {*completed, *cancelled}]
+        held.none("runs lost", lost)
+        held.none("acknowledged calls asked again", watch.asked_again(self.database, self.provider, self.names))
+        held.none("stale writes accepted", ["a record"] * watch.stale(self.database))
+        files = watch.files(self.database)
+        other = [
+            f"{name}: {differences[0][:300]}"
+            for name in completed
+            if (differences := world.differences(files[name], alone[name in self.asking]))
+        ]
+        held.none("completed runs with other files", other)
+        number, most, median = watch.taken_up(self.database)
+        late = [f"{most:.1f} s after the end of its lease"] if most > GRACE else []
+        held.none(f"taken up later than the lease plus {GRACE:.0f} s", late)
+        logs = "".join(path.read_text() for path in self.folder.glob("worker-*.log"))
+        held.none("tracebacks of workers", [line for line in logs.splitlines() if "Traceback" in line])
+        counts, cuts = self.counts, self.proxy.cuts
+        unique = sum(len(self.provider.asked(name)) for name in self.names)
+        total = sum(self.provider.asked(name).total() for name in self.names)
+        told = {
+            "runs completed": len(completed), "runs cancelled": len(cancelled), "pauses answered": counts.answered,
+            "kills -9": counts.kills, "polite ends": counts.polite, "stops of twice the lease": counts.stops,
+            "restarts of Postgres, fast": counts.fast, "restarts, immediate": counts.immediate,
+            "all connections cut": cuts["all"], "commits cut before they came": cuts["before"],
+            "commits cut after they came": cuts["after"], "workers with a full disk": counts.full,
+            "calls asked": total, "of these again, without a known reply": total - unique,
+            "runs taken up of others": number, "after the lease, median s": f"{median:.1f}",
+            "after the lease, most s": f"{most:.1f}",
+            "stale writers turned away": logs.count("was taken up by"), "seconds": f"{self.seconds:.0f}",
+        }  # fmt: skip
+        held.table += [(what, value, "") for what, value in told.items()]
+        return held
+
+
+def tried(size: Size, seed: str) -> Held:
+    """One trial, from nothing."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-", ignore_cleanup_errors=True)))
+        bench = Bench(folder, size, seed, stack)
+        held = bench.run()
+        if held.wrong and (kept := os.environ.get("CHAOS_LOGS")):
+            for path in folder.glob("worker-*.log"):
+                shutil.copy(path, kept)
+        return held
+
+
+def main(environ: Mapping[str, str]) -> int:
+    """One trial as the environment says; 1 where something did not hold."""
+    seed = environ.get("CHAOS_SEED") or "8"
+    names = {"runs": int, "workers": int, "lease": float, "every": float, "call": float, "most": float}
+    try:
+        given = {name: kind(text) for name, kind in names.items() if (text := environ.get(f"CHAOS_{name.upper()}"))}
+    except ValueError as error:
+        print_line(f"a size is no number: {error}")
+        return 2
+    size = Size(**given)
+    print_line(f"chaos of workers: seed {seed}, {size}")
+    held = tried(size, seed)
+    for line in held.wrong:
+        print_line(line)
+    print_line(f"\n{'':42}{'found':>8}{'may be':>8}")
+    for what, value, wanted in held.table:
+        print_line(f"{what:42}{value!s:>8}{wanted:>8}")
+    return int(bool(held.wrong))
+
+
+def print_line(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(dict(os.environ)))

@@ -1,0 +1,46 @@
+"""`compose.yaml` and the Dockerfile say what the program takes, and start it without rights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from skillrun.cli.main import skillrun
+
+TOP = Path(__file__).parents[2]
+COMPOSE: Any = yaml.safe_load((TOP / "compose.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.row("W2")
+@pytest.mark.parametrize("service", ["migrate", "worker"])
+def test_its_commands_are_those_of_the_program(service: str) -> None:
+    arguments = list(COMPOSE["services"][service]["command"])
+    context = click.Context(skillrun)
+    command: click.Command | None = skillrun
+    while isinstance(command, click.Group) and arguments:
+        command = command.get_command(context, arguments.pop(0))
+    assert command is not None
+    command.make_context(service, arguments, resilient_parsing=False)
+
+
+@pytest.mark.row("W2")
+def test_there_are_two_workers_that_begin_once_the_store_is_one() -> None:
+    worker = COMPOSE["services"]["worker"]
+    assert worker["deploy"]["replicas"] == 2
+    assert worker["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    assert worker["cap_drop"] == ["ALL"]
+    assert worker["read_only"] is True
+
+
+@pytest.mark.row("W2")
+def test_the_image_runs_as_a_user_without_rights_and_has_the_sources_it_is_built_of() -> None:
+    lines = (TOP / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users == ["10001:10001"]
+    kept = {line[1:] for line in (TOP / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert kept >= {"pyproject.toml", "README.md", "engine", "workflows", "skills", "roles", "config", "starters"}
+    assert all((TOP / name).exists() for name in kept)

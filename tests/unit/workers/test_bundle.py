@@ -1,0 +1,159 @@
+"""A project travels without what git ignores, what holds secrets and what leads out, within limits that are said."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.language.text.diagnostics import SkillrunError, UsageError
+from skillrun.runtime.store.files import sha256_of
+from skillrun.tools.readable import MOST_FILES, Readable
+from skillrun.workers.bundle import packed, unpacked
+
+pytestmark = pytest.mark.row("W5")
+SECRETS = (".env", "*.pem", "id_rsa", "credentials*")
+
+
+def _names(content: bytes) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        return archive.getnames()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name in ("workflows/a.md", "src/main.py", "src/deep/er/x.txt", "Ü mlaut/ñ.md", "-dash.md"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return folder
+
+
+def test_equal_files_give_equal_bytes_and_come_back_as_they_were(project: Path, tmp_path: Path) -> None:
+    (project / "run.sh").write_text("#!/bin/sh\n")
+    (project / "run.sh").chmod(0o4777)
+    first = packed(project, SECRETS)
+    os.utime(project / "src/main.py", (1, 1))
+    assert packed(project, SECRETS).content == first.content
+    place = unpacked(first.sha, first.content, tmp_path / "there")
+    assert (place / "Ü mlaut/ñ.md").read_text() == "Ü mlaut/ñ.md"
+    assert (place / "run.sh").stat().st_mode & 0o7777 == 0o755
+    assert (place / "-dash.md").stat().st_mode & 0o111 == 0
+    assert sorted(_names(first.content)) == sorted(
+        path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()
+    )
+
+
+def test_secrets_what_git_ignores_runs_and_what_is_no_file_stay(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("outside")
+    (project / ".gitignore").write_text("build/\n*.log\n!kept.log\n")
+    for name in ("build/a.o", "x.log", "kept.log", ".env", "sub/.env", "sub/key.pem", "id_rsa", "credentials.json"):
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (project / "src/.gitignore").write_text("main.py\n")
+    (project / ".git").mkdir()
+    (project / ".git/config").write_text("secret")
+    (project / "runs/old/.run").mkdir(parents=True)
+    (project / "runs/old/plan.md").write_text("old")
+    (project / "out.md").symlink_to(outside)
+    (project / "folder").symlink_to(tmp_path)
+    (project / "secret.md").symlink_to(".env")
+    (project / "inside.md").symlink_to("workflows/a.md")
+    (project / "loop").symlink_to("loop")
+    (project / "gone").symlink_to("nowhere")
+    os.mkfifo(project / "pipe")
+    with socket.socket(socket.AF_UNIX) as made:
+        here = Path.cwd()
+        os.chdir(project)
+        made.bind("socket")
+        os.chdir(here)
+        names = set(_names(packed(project, SECRETS).content))
+    assert names == {
+        ".gitignore", "src/.gitignore", "kept.log", "workflows/a.md", "src/deep/er/x.txt", "Ü mlaut/ñ.md", "-dash.md",
+        "inside.md",
+    }  # fmt: skip
+
+
+def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "data").mkdir()
+    for number in range(5):
+        with (project / "data" / f"{number}.bin").open("wb") as file:
+            file.truncate(45_000_000)
+    with pytest.raises(UsageError) as error:
+        packed(project, SECRETS)
+    assert "are more than 200 MB; the most so far: data (" in error.value.message
+    assert "nothing was sent" in error.value.next_step
+
+
+def test_more_files_than_any_project_has_are_refused(project: Path) -> None:
+    for folder in range(21):
+        (project / f"f{folder}").mkdir()
+        for number in range(1000):
+            (project / f"f{folder}" / str(number)).touch()
+    with pytest.raises(UsageError) as error:
+        packed(project, SECRETS)
+    assert f"has more than {MOST_FILES:,} files" in error.value.message or "takes too long" in error.value.message
+
+
+@pytest.mark.parametrize("change", ["grows", "goes", "becomes a link"])
+def test_a_file_that_changes_while_it_is_packed_is_told(
+    project: Path, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside").write_text("outside")
+    path, files, fstat = project / "src/main.py", Readable.files, os.fstat
+
+    def late(self: Readable, *given: Any) -> Any:
+        yield from list(files(self, *given))
+        if change != "grows":
+            path.unlink()
+        if change == "becomes a link":
+            path.symlink_to(tmp_path / "outside")
+
+    def growing(descriptor: int) -> os.stat_result:
+        status = fstat(descriptor)
+        if change == "grows" and status.st_ino == path.stat().st_ino:
+            path.write_text("more than it was")
+        return status
+
+    monkeypatch.setattr(Readable, "files", late)
+    monkeypatch.setattr("skillrun.workers.bundle.os.fstat", growing)
+    with pytest.raises(SkillrunError) as error:
+        packed(project, SECRETS)
+    assert "src/main.py" in error.value.message
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "a/../../out"])
+def test_an_archive_that_was_made_by_somebody_else_writes_nothing_outside(tmp_path: Path, name: str) -> None:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = 1
+        archive.addfile(entry, io.BytesIO(b"x"))
+    content = written.getvalue()
+    with pytest.raises(SkillrunError):
+        unpacked(sha256_of(content), content, tmp_path / "there")
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_an_archive_with_what_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> None:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("a")
+        entry.type, entry.linkname = kind, "/etc/passwd"
+        archive.addfile(entry)
+    content = written.getvalue()
+    with pytest.raises(SkillrunError):
+        unpacked(sha256_of(content), content, tmp_path / "there")
+    with pytest.raises(SkillrunError, match="not what was sent"):
+        unpacked("0" * 64, content, tmp_path / "there")
