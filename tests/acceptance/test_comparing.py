@@ -119,6 +119,18 @@ def test_the_price_is_said_first_and_nothing_is_asked_without_a_yes(wire: Wire, 
     assert not Path("runs").exists()
 
 
+def test_the_model_of_the_environment_is_the_one_that_is_asked(
+    wire: Wire, skillrun: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLRUN_MODEL", "scripted:noise-1")
+    done = compared(skillrun)
+    assert "models: scripted:noise-1" in done.out, done.err
+    assert world.asked == []
+    done = compared(skillrun, "--model", "local:m")
+    assert "models: local:m" in done.out, "what is typed goes before"
+    assert skillrun("test", "hello", "formal").code == 0, "a test without a comparison takes no notice"
+
+
 def test_what_the_edit_changed_is_asked_and_judged_blind_in_both_orders(
     wire: Wire, skillrun: Call, world: World
 ) -> None:

@@ -366,3 +366,16 @@ def test_replies_can_stand_in_a_script_that_several_cases_share(review: Call, sk
     done = skillrun("test", "review", "first")
     assert done.code == 0, done.out
     assert "tests/review/shared/script.yaml:3:5: warning[untaken]" in done.out
+
+
+@pytest.mark.row("A3")
+def test_validate_checks_the_cases_too(review: Call, skillrun: Call) -> None:
+    review(good=case("  calls: 3\n"), key=case("", "expct: {}\n"), phase=case("  path: [idea]\n"))
+    done = skillrun("validate", "--json")
+    assert done.code == 1
+    told = {(problem["path"], problem["code"]) for problem in done.json["problems"]}
+    assert told == {("tests/review/key.md", "unknown-key"), ("tests/review/phase.md", "unknown-phase")}
+    one = skillrun("validate", "tests/review/phase.md")
+    assert (one.code, "`review` has no phase `idea`" in one.out) == (1, True)
+    assert "in 1 file" in one.out
+    assert skillrun("validate", "tests/review/good.md").code == 0

@@ -51,6 +51,7 @@ from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.memory import MemoryJournal
 
 FOLDER: Final = ".compared"
+MODEL: Final = "SKILLRUN_MODEL"  # read for a comparison only: without one, `--model` is refused
 NOW: Final = "working tree"
 SAMPLES: Final = 3
 ASKED_NOTHING: Final = "Nothing was asked."
@@ -90,7 +91,12 @@ def compared_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--judge", default="", metavar="WORKFLOW", help="Have each pair scored, blind: by `judge-pair`, or yours."
         ),
-        click.option("--model", default="", metavar="NAME", help="One model for everything that is asked."),
+        click.option(
+            "--model",
+            default="",
+            metavar="NAME",
+            help="One model for everything that is asked; without it that of SKILLRUN_MODEL.",
+        ),
         click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests."),
         click.option("--yes", is_flag=True, help="Ask without a question before."),
         click.option("--trust-project", is_flag=True, help="Take this project's addresses as trusted."),
@@ -119,6 +125,7 @@ def comparing(workflow: str, chosen: Mapping[str, Any]) -> Comparing | None:
     if scope.step and not scope.phase:
         raise UsageError("`--step` is a step of a phase", f"add `--phase PHASE` to `--step {scope.step}`")
     values = {name: chosen[name] for name in own if name not in ("phase", "step", "whole", "samples")}
+    values["model"] = chosen["model"] or os.environ.get(MODEL, "")
     count = chosen["samples"] or SAMPLES
     return Comparing(workflow, chosen["other"], count, scope, runs=chosen["runs"], **values)
 

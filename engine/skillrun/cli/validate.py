@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -10,6 +11,8 @@ from typing import Final, Literal
 
 import click
 
+from skillrun.cases.problems import case_problems
+from skillrun.cases.reading import case_files
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
@@ -19,13 +22,14 @@ from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
 from skillrun.language.check.checker import check_library
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import enclosing_project
-from skillrun.language.text.diagnostics import UsageError, render_problem
+from skillrun.language.text.diagnostics import Problem, UsageError, render_problem
 
 Format = Literal["text", "json", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
-FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md and config/*.yaml"
+FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tests/*/*.md"
 
 
 @click.command(
@@ -52,18 +56,17 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
-    own = library.own(part)
+    cases = [file for file in case_files(project) if part == "." or _is_below(file.label, part)]
+    own = [*library.own(part), *(file.label for file in cases)]
     if not own and part != ".":
         hint = f"`skillrun validate {quote(_typed(project, path))}` checks the whole project"
         raise UsageError(f"{path} is no file of a project, and holds none: those are {FILES}", hint)
-    check_library(library, COMMANDS)
+    programs = check_library(library, COMMANDS)
     _check_trust(library)
-    all_problems = list(library.problems)
-    problems = [
-        problem for problem in all_problems if part in (".", problem.path) or problem.path.startswith(f"{part}/")
-    ]
+    all_problems = [*library.problems, *_of_cases(project, library, programs)]
+    problems = [problem for problem in all_problems if part == "." or _is_below(problem.path, part)]
     errors = sum(problem.severity == "error" for problem in problems)
-    warnings, files = len(problems) - errors, len(library.files) if part == "." else len(own)
+    warnings, files = len(problems) - errors, len(library.files) + len(cases) if part == "." else len(own)
     from_here = placed(problems, _typed(project, path))
     for problem in from_here:
         out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
@@ -79,6 +82,18 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     counts = {"errors": errors, "warnings": warnings, "files": files}
     out.data(sarif_log(from_here, library.roots) if shape == "sarif" else {**data, **counts})
     return 1 if errors or (strict and warnings) else 0
+
+
+def _is_below(path: str, part: str) -> bool:
+    return path == part or path.startswith(f"{part}/")
+
+
+def _of_cases(project: Path, library: Library, programs: list[Program]) -> Iterator[Problem]:
+    """What is wrong with the project's cases; what they name is looked up only in a library without errors."""
+    workflows = library.names("workflows")
+    by_name = {} if library.problems.errors else {program.workflow.name: program for program in programs}
+    for file in case_files(project):
+        yield from case_problems(file, workflows, by_name.get(file.workflow), project)
 
 
 def _beside(elsewhere: int, own: list[str], project: Path, path: Path | None) -> list[str]:

@@ -10,13 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from skillrun.cases.checking import ready_case
-from skillrun.cases.reading import CaseFile, case_files, is_case_file, is_meant, read_case
+from skillrun.cases.problems import case_problems
+from skillrun.cases.reading import CaseFile, case_files, is_case_file
 from skillrun.language.check.rechecking import CheckedPart
-from skillrun.language.text.diagnostics import GivenUp, Problem, Problems, suggest
-from skillrun.language.text.document import parse_document
-from skillrun.language.text.reading import read_source, source_of
-from skillrun.language.text.source import MAX_BYTES, Source, Span
+from skillrun.language.text.diagnostics import Problem
 
 
 class CheckedCase(NamedTuple):
@@ -41,7 +38,8 @@ class CheckedCases:
             before, part = self.cases.get(file.path), parts.get(file.workflow)
             stamp = _stamp(file.path, unsaved)
             if before is None or before.stamp != stamp or before.part is not part:
-                problems = tuple(self._check(file, part, list(parts), unsaved.get(file.path)))
+                program = part.program if part is not None and not part.library.problems.errors else None
+                problems = tuple(case_problems(file, parts, program, self.project, unsaved.get(file.path)))
                 before = CheckedCase(stamp, part, problems)
             cases[file.path] = before
             yield from before.problems
@@ -55,32 +53,6 @@ class CheckedCases:
                 label = path.relative_to(self.project).as_posix()
                 files[path] = CaseFile(path.parent.name, path.stem, path, label)
         yield from files.values()
-
-    def _check(self, file: CaseFile, part: CheckedPart | None, known: list[str], text: str | None) -> Problems:
-        problems = Problems()
-        try:
-            source = self._source(file, text, problems)
-            document = parse_document(source, problems) if source is not None else None
-        except GivenUp:
-            return problems
-        if document is None:
-            return problems if part is not None else Problems()
-        if part is None:
-            problems = Problems()
-            if is_meant(document):
-                message = f"no workflow is called `{file.workflow}`, as the folder of this case is"
-                hint = suggest(file.workflow, filter(None, known))
-                problems.report(Span(document.source, 0), "unknown-workflow", message, hint)
-            return problems
-        case = read_case(file, document, problems, self.project)
-        if case is not None and part.program is not None and not part.library.problems.errors:
-            ready_case(case, part.program, self.project, problems)
-        return problems
-
-    def _source(self, file: CaseFile, text: str | None, problems: Problems) -> Source | None:
-        if text is not None:
-            return source_of(text.encode("utf-8", "replace"), file.path, file.label, problems, MAX_BYTES)
-        return read_source(file.path, file.label, problems, inside=self.project)
 
 
 def _stamp(path: Path, unsaved: Mapping[Path, str]) -> object:
