@@ -252,3 +252,25 @@ def test_an_edit_in_a_round_that_is_over_is_kept_when_everything_is_evaluated_ag
     for _ in range(2):
         assert dev.save([]).status == "completed"
         assert {"mine\n", "mine, too\n"} <= set(dev.texts().values())
+
+
+def test_an_edit_that_goes_with_its_round_is_told_with_its_place(project: Make, skillrun: Call) -> None:
+    folder = project("visit")
+    check = folder / "skills" / "visit" / "check.md"
+    check.write_text(
+        check.read_text().replace(
+            "  - {goto: plan", "  - {id: well, ask: Is it well?, choices: [so, so la la]}\n  - {goto: plan"
+        )
+    )
+    answers = folder / "answers.yaml"
+    answers.write_text("choose/where: the lake\n")
+    arguments = ("--answers", "answers.yaml")
+    assert skillrun("visit", *arguments, "--model", "scripted:x").code == 75
+    (folder / "runs" / "visit" / "visit.md").write_text("Mine.\n")
+    answers.write_text("choose/where: the lake\ncheck/well: so\n")
+    done = skillrun("resume", "visit", *arguments)
+    assert done.code == 0, done.out
+    told = "your edit of visit.md is in round-1/ now: visit.md is written anew"
+    assert told in done.out
+    assert told in skillrun("show", "visit", "--json").json["notices"]
+    assert (folder / "runs" / "visit" / "round-1" / "visit.md").read_text() == "Mine.\n"

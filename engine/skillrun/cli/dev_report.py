@@ -9,9 +9,9 @@ from skillrun.cli.difference_lines import cut_lines, field_lines
 from skillrun.cli.words import counted, line_of, status_line
 from skillrun.dev.cycle import ReplyDifference, Turn
 from skillrun.language.text.diagnostics import hanging
-from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Tripped, WentBack, Wrote
+from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Said, Tripped, WentBack, Wrote
 
-TOLD_AGAIN = (Wrote, Asked, Tripped, WentBack)
+TOLD_AGAIN = (Wrote, Said, Asked, Tripped, WentBack)
 
 
 def event_line(event: Event, *, is_first: bool, number: int) -> str:

@@ -30,7 +30,7 @@ from skillrun.dev.watch import SETTLE, Changes, Stamps, stamps, watch_files
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.people.person import Person, open_person
-from skillrun.runtime.events import Asked, Event
+from skillrun.runtime.events import Asked, Event, Said
 from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions, waiting_questions
 from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.run import Session
@@ -197,6 +197,7 @@ class DevSession:
     async def begin(self) -> None:
         """Begin a turn, in place of the one that goes on."""
         is_first = not self.folder.has_state
+        said_before = {(event["phase"], event["text"]) for event in self.events if event["event"] == "Said"}
         self.asks_yes = None
         self.events.clear()
 
@@ -205,6 +206,8 @@ class DevSession:
             self.events.append(record)
             if isinstance(event, Asked) and self.inbox.has(event.address, event.fingerprint):
                 return  # it was answered, and is taken now
+            if isinstance(event, Said) and (event.phase, event.text) in said_before:
+                return
             number = self.cycle.heard.rounds.get(str(record.get("phase")), 1)
             if line := event_line(event, is_first=is_first, number=number):
                 self.out.line(line)

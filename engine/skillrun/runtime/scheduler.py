@@ -16,7 +16,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.clock import moment
 from skillrun.runtime.errors import file_trouble
 from skillrun.runtime.evaluate import evaluate
-from skillrun.runtime.events import PhaseEnded, WentBack
+from skillrun.runtime.events import Notice, PhaseEnded, WentBack
 from skillrun.runtime.expected import tell_way_back
 from skillrun.runtime.next_step import NOTHING, RESUME_RUN
 from skillrun.runtime.outcome import Outcome
@@ -253,7 +253,8 @@ class Scheduler:
     def _move(self, phases: Collection[str]) -> None:
         run = self.run_
         staying = [name for name in run.program.workflow.phases if name not in phases]
-        run.store.end_round(run.state.round, phases, staying)
+        for name in run.store.end_round(run.state.round, phases, staying):
+            run.emit(Notice(f"your edit of {name} is in round-{run.state.round}/ now: {name} is written anew", "warn"))
         run.state.round += 1
         run.state.going = {}
 

@@ -40,8 +40,9 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             assert [line[:9] for line in first if "completed" in line].count("completed") == 1
             assert "send: About 2 calls." in first
             assert first[-1].endswith("0 reused, 2 asked, 2 artifacts changed")
-            send.write_text(text.replace("To ", "For "))
+            send.write_text(text.replace("To ", "For ").replace("About", "Around"))
             edited = told(run)
+            assert "send: Around 2 calls." in edited
             assert edited[-1].endswith("2 reused, 0 asked, 1 artifact changed")
             assert "  +For Ada:" in edited
             send.write_text(text.replace("phases.draft", "phases.draff"))
@@ -59,7 +60,9 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             gone = told(run)
             assert gone[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
             workflow.write_text(written)
-            assert told(run)[-1].endswith("2 reused, 0 asked, 0 artifacts changed")
+            last = told(run)
+            assert last[-1].endswith("2 reused, 0 asked, 0 artifacts changed")
+            assert "send: About 2 calls." not in last, "it was said in the turn before"
         finally:
             run.terminate()
 

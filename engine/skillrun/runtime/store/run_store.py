@@ -109,17 +109,19 @@ class RunStore:
         """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
         self.ledger.prune(self._current())
 
-    def end_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:
+    def end_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> list[str]:
         """Move the summaries and artifacts of `phases` to `round-<number>/`; doing it again does nothing more.
 
         An artifact is copied that one of the phases `staying` has written too, because they are not evaluated again, or
-        that a person has changed and keeps.
+        that a person has changed and keeps. Given are those that a person has changed and that were moved all the same.
         """
         kept = {name for summary in self.summaries.of(staying).values() for name in summary.artifacts}
+        edited = set(self.ledger.changed_by_hand())
         for phase, summary in self.summaries.of(phases).items():
             for name in summary.artifacts:
                 self.ledger.move(name, f"round-{number}/{name}", stays=name in kept)
             self.summaries.end_round(phase, number)
+        return sorted(name for name in edited if not self.ledger.has(name))
 
     def begin_again(self) -> None:
         """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay, and so does what
@@ -155,9 +157,10 @@ class InlineStore(RunStore):
         self.files, self.refusals, self.ledger, self.state = outer.files, outer.refusals, outer.ledger, outer.state
         self.summaries = self._inline = summaries
 
-    def end_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> None:  # noqa: ARG002
+    def end_round(self, number: int, phases: Iterable[str], staying: Iterable[str]) -> list[str]:  # noqa: ARG002
         """Remember the summaries of `phases` as those of a round that is over."""
         self._inline.forget_round(number, phases)
+        return []
 
 
 def run_argument(folder: Path, project: Path) -> str:
