@@ -70,6 +70,8 @@ def _instead(left: Type, right: Type) -> str:
         literal = _literal(other)
         if side.kind == "number" and isinstance(literal, str):
             return f"write `{literal}` without quotes" if _is_number(literal) else "compare it with a number"
+        if side.kind == "number" and other.kind == "text" and other.tunable and other.values:
+            return f"the config says `{other.values[0]}` there: write a number in it"
         if side.kind == "number" and other.kind == "text":
             return "`| int` reads a number from a text"
     fields = (left if left.kind == "record" else right).fields
