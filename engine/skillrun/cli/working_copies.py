@@ -15,6 +15,7 @@ from skillrun.cli.printing import Output
 from skillrun.cli.store import Store, go_on, open_store
 from skillrun.cli.words import counted
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.runtime.store.disk.run_folders import RunFolders
 
 if TYPE_CHECKING:
     from skillrun.runtime.store.postgres.edits import RunEdits
@@ -122,7 +123,7 @@ def _opened(run: str, runs: Path, file: str = "") -> tuple[Store, RunEdits]:
     url = options.store_url()
     path = options.path_of(run, runs)
     if not url or "/" in run:
-        if (path / "state.md").is_file():
+        if RunFolders(path.parent).has(path.name):
             what = path / file if file else path
             raise UsageError(f"`{run}` is in a folder, and its files are there", f"change them in {what}")
         options.named_store()

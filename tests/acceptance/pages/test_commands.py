@@ -47,6 +47,8 @@ def options_of(name: str, inner: str) -> frozenset[str] | None:
     elif name in COMMANDS:
         module, _, attribute = COMMANDS[name].place.partition(":")
         command = getattr(import_module(module), attribute)
+        if isinstance(command, click.Group) and inner in command.commands:
+            command = command.commands[inner]
     elif name in SHIPPED:
         command = workflow_command(name)
     else:
