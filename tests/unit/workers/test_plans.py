@@ -53,7 +53,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("statement", "values", "indexes"),
     [
-        (_DUE, {"most": 10}, {"runs_queued", "runs_running"}),
+        (_DUE, {"most": 10, "without": []}, {"runs_queued", "runs_running"}),
         (_CLAIM, {"run": 20, "owner": "x", "lease": 30.0}, {"runs_pkey"}),
     ],
 )
