@@ -114,7 +114,6 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
 
 @click.command(help="Work on runs of the store until a signal; a polite one hands back what is under way.")
 @click.option("--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="So many at a time.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only runs of this queue; all without it.")
 @click.option(
     "--lease",
     type=click.FloatRange(2, 3600),
@@ -129,13 +128,13 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
     help="Answer /metrics, for Prometheus, and /healthz there; this machine alone without a host.",
 )
 @options.store
-def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str) -> int:
+def worker(most: int, lease: float, metrics: str) -> int:
     from skillrun.workers.worker import Worker
 
     out, store = Output(), open_store(options.named_store(), lease)
     counts = _told_at(metrics, store, most, out) if metrics else None
     place = workplace(store, out.line)
-    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
+    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, out.line, counts)
 
     async def until_told() -> None:
         stopping = asyncio.Event()

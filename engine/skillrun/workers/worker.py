@@ -137,7 +137,6 @@ class Worker:
     place: Workplace
     most: int
     lease: float
-    queues: tuple[str, ...] = ()
     say: Callable[[str], None] = lambda _text: None
     metrics: Metrics | None = None
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
@@ -155,9 +154,8 @@ class Worker:
         await asyncio.to_thread(self._beat, begins=True)
         sweep = asyncio.create_task(self._sweep())
         ending = asyncio.create_task(self._end())
-        queues = self.queues or None
         try:
-            await serve(self.url, self._told, name=self.name, queues=queues, stopping=stopping, say=self.say)
+            await serve(self.url, self._told, name=self.name, stopping=stopping, say=self.say)
             await ending
             await asyncio.gather(*self._works)
         finally:
