@@ -149,9 +149,12 @@ def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
     assert "brought to version" in skillrun("store", "migrate").out
     assert "is up to date" in skillrun("store", "migrate").out
     assert "0 runs" in skillrun("store", "check").out
-    open_database(database).rows("INSERT INTO store_versions (version) VALUES (99)")
     from skillrun.cli.store import open_store
 
+    open_database(database).rows("DELETE FROM store_versions WHERE version = 2")
+    open_store.cache_clear()
+    assert "lacks version 2, which this skillrun needs" in skillrun("runs").err
+    open_database(database).rows("INSERT INTO store_versions (version) VALUES (2), (99)")
     open_store.cache_clear()
     for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("store", "check"), ("runs",)):
         refused = skillrun(*command)

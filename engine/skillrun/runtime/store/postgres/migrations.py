@@ -24,20 +24,22 @@ def steps() -> dict[int, str]:
     return {number: named[number].read_text(encoding="utf-8") for number in sorted(named)}
 
 
-def version_of(database: Database) -> int:
-    """The version of a store; 0 where there is none yet. Raises StoreAway, StoreRefused."""
+def steps_done(database: Database) -> set[int]:
+    """The steps that a store has been through; none where it is no store yet. Raises StoreAway, StoreRefused."""
     there = database.rows("SELECT to_regclass('store_versions') IS NOT NULL")[0][0]
-    return int(database.rows("SELECT coalesce(max(version), 0) FROM store_versions")[0][0]) if there else 0
+    return {number for (number,) in database.rows("SELECT version FROM store_versions")} if there else set()
 
 
 def check_version(database: Database) -> None:
     """Raises StoreRefused where a store is not of this program's version; changes nothing."""
-    version, mine = version_of(database), max(steps())
-    if version == mine:
-        return
+    done, known = steps_done(database), steps()
+    version, mine = max(done, default=0), max(known)
     if version > mine:
         raise StoreRefused(_newer(database, version, mine), "use the skillrun that made it, or a later one")
-    state = f"is of version {version}, and this skillrun needs {mine}" if version else "is no store of skillrun yet"
+    missing = ", ".join(str(number) for number in known if number not in done)
+    if not missing:
+        return
+    state = f"lacks version {missing}, which this skillrun needs" if done else "is no store of skillrun yet"
     raise StoreRefused(f"{database.place} {state}", "`skillrun store migrate` brings it there")
 
 
