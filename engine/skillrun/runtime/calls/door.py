@@ -123,7 +123,7 @@ def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
     tries = (
         entry for entry in run.journal.entries("tried") if (entry.address, entry.fingerprint) == (address, fingerprint)
     )
-    return [ModelError(entry.body["kind"], entry.body["message"]) for entry in tries if "kind" in entry.body]
+    return [ModelError(entry.body["kind"], entry.body.get("message", "")) for entry in tries if "kind" in entry.body]
 
 
 def _most(run: Run, request: Request, exactly: bool) -> Reservation:
