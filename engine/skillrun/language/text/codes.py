@@ -63,7 +63,7 @@ CODES: Final = MappingProxyType(
         "repository": "the folder for tools is not in the project",
         "reserved": "a name is the engine's own",
         "reserved-name": "a template sets a name that is taken",
-        "same-again": "a loop asks the same in each pass",
+        "same-again": "a loop asks the same in each pass, or a `goto` in each round",
         "same-file": "the items of an `each` write one file",
         "schema": "a JSON Schema is none, or uses what is not read",
         "script": "an entry of a script is no reply",
