@@ -94,9 +94,9 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
 
         from skillrun.cli.rehearsal import StandIn, rehearsed, report
 
-        person, script = StandIn(prepared=job.presence.prepared()), job.script or ()
-        straight = not script
-        work = rehearsed(job.loaded, job.inputs, job.model, script, job.typed, person, straight=straight, runs=job.runs)
+        person, rules = StandIn(prepared=job.presence.prepared()), job.script.rules if job.script is not None else ()
+        straight = not rules
+        work = rehearsed(job.loaded, job.inputs, job.model, rules, job.typed, person, straight=straight, runs=job.runs)
         return report(asyncio.run(work), out)
     from skillrun.cli.running import run_new
 

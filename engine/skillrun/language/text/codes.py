@@ -101,6 +101,7 @@ CODES: Final = MappingProxyType(
         "unknown-question": "no question has this name, and one is nearly called so",
         "unknown-reference": "there is no reference of this name",
         "unknown-role": "there is no role of this name",
+        "unknown-round": "a case looks at a round that the workflow does not come to",
         "unknown-seat": "the protocol has no seat of this name",
         "unknown-skill": "there is no Agent Skill of this name",
         "unknown-template": "there is no template of this name",
