@@ -158,6 +158,6 @@ def test_a_file_that_holds_no_answers_is_named(waiting: Path, skillrun: Call, co
     file.write_text(content, encoding="latin-1")
     done = skillrun("resume", "tea", "--script", "script.yaml")
     assert (done.code, "holds no answers to `pair/choice/which@1`" in done.out) == (75, True), done.out
-    assert "next: remove it, answer again, and go on with `skillrun resume tea`" in done.out
+    assert "next: remove it, answer again, and go on with `skillrun resume tea --script script.yaml`" in done.out
     file.unlink()
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0

@@ -259,11 +259,19 @@ def test_a_command_that_a_message_names_works_when_it_is_typed(told: Callable[..
     commands = typed(done)
     for line, name in ANSWERS.findall(" ".join(done.out.split())):  # what it says to write is written
         scene.write({name: line})
+    if (scene.folder / "script.yaml").exists():  # and what is wrong is mended
+        scene.write({"script.yaml": "[]"})
     assert any(shlex.join(["skillrun", *words]).startswith(expected) for words in commands), done.out + done.err
     for words in commands:
         again = scene.skillrun(*words)
         assert again.code in codes, (words, again.out + again.err)
         assert "Traceback" not in again.out + again.err
+
+
+def test_the_next_command_has_the_script_that_the_run_was_given(scene: Scene) -> None:
+    scene.write({"my script.yaml": FAILING.replace("KIND", "invalid_request")})
+    done = scene.run("--name", "run", "--script", "my script.yaml")
+    assert typed(done)[-1] == ["resume", "run", "--unattended", "--script", "my script.yaml"], done.out
 
 
 def test_the_next_command_repeats_what_the_run_was_given(scene: Scene) -> None:

@@ -78,7 +78,8 @@ def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_go
         answer, others, file, command = offered(done)
         assert (answer, others, command[:2]) == ("retry: retry", ["stop here"], ["resume", "desk"])
         (desk / file).write_text(f"{answer}\n")
-        done = skillrun(*command, "--script", "busy.yaml")
+        done = skillrun(*command)
+    (desk / "busy.yaml").write_text("[]")
     done = skillrun(*offered(done)[3])
     assert done.code == 0
     assert "one: answered by what was prepared: retry = retry" in done.out
@@ -98,7 +99,7 @@ def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_i
     assert done.code == 1
     assert "failed: one: stopped here: `note` was not answered (clerk: busy)" in done.out
     assert done.out.endswith(
-        "next: mend what is wrong; then go on with `skillrun resume desk --answers answers.yaml`\n"
+        "next: mend what is wrong; then go on with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
     )
     assert len(sent(desk / "runs" / "desk")) == 1, "the phase's own breaker does not try it again"
     done = skillrun("resume", "desk", "--script", "busy.yaml")
@@ -134,6 +135,33 @@ def test_a_dry_run_takes_what_was_prepared_for_a_breaker_as_a_run_does(desk: Pat
     (desk / "answers.yaml").write_text("retry: retry\n")
     prepared = ("desk", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert (skillrun(*prepared, "--dry-run").code, skillrun(*prepared).code) == (0, 0)
+
+
+ONCE = '- {address: "*/note/*", fail: KIND, message: no, times: 2}\n- {address: "*/note/*", text: Said., times: 1}\n'
+
+
+@pytest.mark.parametrize(("kind", "times"), [("overloaded", 1), ("auth", 2)])
+def test_a_script_goes_on_where_the_run_was_left(kind: str, times: int, desk: Path, skillrun: Call) -> None:
+    """As in one process: what is on record counts for the rules that have given it, also over several resumes."""
+    (desk / "busy.yaml").write_text(ONCE.replace("KIND", kind))
+    (desk / "workflows" / "desk.md").write_text(workflow("desk", "  one:\n"))
+    (desk / "skills" / "desk" / "one.md").write_text(phase("{id: note, agent: clerk}", note="Note it."))
+    done = [skillrun("desk", "--script", "busy.yaml")]
+    done += [skillrun("resume", "desk", "--script", "busy.yaml") for _ in range(times)]
+    assert [each.code for each in done] == [1] * times + [0], done
+    assert "Said." in skillrun("show", "desk", "one", "note").out
+
+
+def test_a_reply_that_is_on_record_is_not_given_again_after_a_resume(project: Call, skillrun: Call) -> None:
+    ask = "{id: choice, ask: {id: which, text: Which?, options: [left, right]}}"
+    steps = ("{id: note, agent: clerk}", ask, "{id: later, agent: clerk}")
+    folder = laid(project(), {"workflows/w.md": workflow("w", "  one:\n")})
+    laid(folder, {"skills/w/one.md": phase(*steps, note="Note it.", later="{{ choice.answer | default('none') }}")})
+    laid(folder, {"s.yaml": '- {address: "w/one/*", text: First., times: 1}\n- {address: "w/one/*", text: Second.}\n'})
+    assert skillrun("w", "--script", "s.yaml", "--name", "w").code == 75
+    laid(folder, {"answers.yaml": "which: left\n"})
+    assert skillrun("resume", "w", "--script", "s.yaml", "--answers", "answers.yaml").code == 0
+    assert "Second." in skillrun("show", "w", "one", "later").out
 
 
 @pytest.mark.finding("FL7")
@@ -176,7 +204,7 @@ def test_a_prepared_answer_that_is_no_choice_leaves_the_run_waiting_or_is_refuse
     assert "waiting: answers.yaml:1:8: `rety` is none of the choices, for `retry` of `one/note.retry-1`" in done.out
     assert done.out.endswith(
         "next: did you mean `retry`? allowed: retry, stop here; "
-        "mend it there, and type `skillrun resume desk --answers answers.yaml`\n"
+        "mend it there, and type `skillrun resume desk --script busy.yaml --answers answers.yaml`\n"
     )
     project("visit")
     skillrun("visit", *SCRIPTED)
@@ -213,7 +241,7 @@ def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_pha
     folder = laid(project(), INLINE)
     done = skillrun("outer", "--script", "busy.yaml")
     assert done.code == 75
-    assert done.out.count("skillrun resume outer --answers") == 1
+    assert done.out.count("skillrun resume outer --script busy.yaml --answers") == 1
     waits = summary(folder / "runs" / "outer", "whole")
     assert waits["quality_warnings"][0] == "part/one: note: went on without clerk@fast: busy"
     (folder / "answers.yaml").write_text("where: here\n")

@@ -118,6 +118,60 @@ def test_a_miss_says_what_was_expected_and_what_there_is(
     assert done.json["cases"][0]["misses"][0]["line"] == 8
 
 
+AGAIN = """---
+kind: phase
+steps:
+  - {id: verdict, agent: reviewer, output: {good: boolean}}
+  - {when: not verdict.data.good, goto: verdict, at_most: 2}
+---
+## verdict
+{% if history %}You have said no {{ history | length }} times. {% endif %}Is the change good?
+"""
+
+
+def rounds(expect: str) -> str:
+    """A case of the workflow whose verdict goes back twice."""
+    verdict = '  - {address: "*/verdict/verdict/*", data: {good: false}}\n'
+    return f"inputs: {{change: change.py}}\n{REPLIES}{verdict}expect:\n{expect}"
+
+
+@pytest.mark.row("A3")
+@pytest.mark.parametrize(
+    ("expect", "message"),
+    [
+        ("  prompts: {round-1/*/verdict/verdict/*: {lacks: You have said no}}\n", ""),
+        ("  prompts: {round-2/*/verdict/verdict/*: {contains: said no 1 times}}\n", ""),
+        ("  prompts: {round-3/*/verdict/verdict/*: {contains: said no 2 times}}\n", ""),
+        ("  prompts: {review/verdict/verdict/*: {contains: Is the change good}}\n", ""),
+        ("  calls: {round-1/*/verdict/verdict/*: 1, round-2/*/verdict/verdict/*: 1, '*/verdict/verdict/*': 3}\n", ""),
+        (
+            "  prompts: {'*/verdict/verdict/*': {lacks: no 2 times}}\n",
+            "the prompt at `round-3/review/verdict/verdict/reviewer/1.1` contains `no 2 times`, which is not expected",
+        ),
+        ("  prompts: {round-2/*/reading/*: {lacks: x}}\n", "no call is at `round-2/*/reading/*`"),
+        (
+            "  calls: {'round-2/*/verdict/verdict/*': 2}\n",
+            "calls made at `round-2/*/verdict/verdict/*`: 1; expected: 2",
+        ),
+    ],
+)
+def test_an_expectation_can_be_of_one_round(review: Call, skillrun: Call, expect: str, message: str) -> None:
+    folder = review(again=rounds(expect))
+    (folder / "skills" / "review" / "verdict.md").write_text(AGAIN)
+    done = skillrun("test", "review", "again", "--json")
+    assert done.code == (1 if message else 0), done.out
+    assert [told for told, _ in misses(done)] == ([message] if message else [])
+
+
+@pytest.mark.row("A3")
+def test_a_round_that_cannot_be_is_no_expectation(review: Call, skillrun: Call) -> None:
+    folder = review(again=rounds("  prompts: {round-4/*: {lacks: x}}\n"))
+    (folder / "skills" / "review" / "verdict.md").write_text(AGAIN)
+    done = skillrun("validate", "tests/review/again.md")
+    assert (done.code, "error[unknown-round]: `review` has no round 4\n" in done.out) == (1, True)
+    assert "hint: it has 1 to 3" in done.out
+
+
 @pytest.mark.row("A3")
 def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(review: Call, skillrun: Call) -> None:
     review(blocked=f"inputs: {{change: change.py, strict: true}}\n{REPLIES}expect: {{path: [reading]}}\n")
@@ -142,6 +196,8 @@ def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(revi
         (case("").replace("data:", "datta:", 1), "4:38", "did you mean `data`?"),
         (case("", more="model: scriptd:x\n"), "6:1", "there is no provider `scriptd`"),
         (case("  calls: {'*/review/*': 2, at_least: 3}\n"), "8:38", "`at_least` stands beside patterns"),
+        (case("  prompts: {'round-2/*': {lacks: x}}\n"), "8:13", "(`goto`): leave out `round-2/`"),
+        (case("  calls: {round-0/*: 2}\n"), "8:11", "`review` has no round 0"),
         (case("", more="project: nowhere\n"), "6:1", "there is no folder"),
         (case("").replace("outcome: failed", "outcome: fail"), "7:12", "did you mean `failed`?"),
     ],

@@ -43,7 +43,7 @@ def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkey
             " VALUES ('ada', 'running', '{}', 3, now() - interval '1 s')"
         )
         assert migrate(database) == [max(known)]
-        assert [name for name, _ in Queue(database).due(5)] == ["ada"]
+        assert [due.name for due in Queue(database).due(5)] == ["ada"]
         row = RunRow.existing(database, "ada")
         assert row is not None
         with PostgresLease(row).hold():

@@ -5,13 +5,14 @@ Reads the workflow's program; runs nothing.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.cases.definitions import Case
+from skillrun.cases.definitions import ROUND, Case
 from skillrun.cases.kept_prompts import MOST_BYTES, Prompt, from_json
 from skillrun.language.check.program import Program
 from skillrun.language.library.lookups import Lookups
@@ -49,6 +50,7 @@ def ready_case(case: Case, program: Program, project: Path, problems: Problems) 
     if case.model and (wrong := Lookups(program.library).models.wrong(case.model)):
         _report(case, problems, wrong.code, wrong.message, "model", hint=wrong.hint)
     _check_phases(case, program, problems)
+    _check_rounds(case, program, problems)
     for problem in check_answers(program, Prepared(case.answers)):
         problems.add(problem)
     files = _files(case, folder, project, problems)
@@ -115,6 +117,29 @@ def _check_phases(case: Case, program: Program, problems: Problems) -> None:
                 problems.report(span, "unknown-phase", message, suggest(name, phases))
 
 
+def _check_rounds(case: Case, program: Program, problems: Problems) -> None:
+    """The rounds that patterns for addresses name are ones that there can be."""
+    most = _most_rounds(program)
+    for wanted in case.expected:
+        match = ROUND.match(wanted.subject) if wanted.kind in _BY_ADDRESS else None
+        if match is not None and not 1 <= int(match[1]) <= most:
+            span = case.front.place("expect", _BY_ADDRESS[wanted.kind], wanted.subject) or wanted.span
+            message = f"`{case.workflow}` has no round {int(match[1])}"
+            there = f"nothing in it goes back (`goto`): leave out `{match[0]}`" if most == 1 else f"it has 1 to {most}"
+            problems.report(span, "unknown-round", message, there if most < math.inf else "they are counted from 1")
+
+
+def _most_rounds(program: Program) -> float:
+    """How many rounds a run can have, where that is written out."""
+    steps = [step for phase in program.phases.values() for step in phase.walk()]
+    uses = program.workflow.phases.values()
+    steps += [step for use in uses if use.otherwise is not None for step in use.otherwise.walk()]
+    caps = [step.values.get("at_most") if step.retry is None else None for step in steps if step.verb == "goto"]
+    written = [cap.literal if cap is not None else None for cap in caps]
+    return 1 + sum(cap if isinstance(cap, int) else math.inf for cap in written)
+
+
+_BY_ADDRESS: Final = {"prompt": "prompts", "calls": "calls"}
 _OF_PHASES: Final = ("outputs", "flags")
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from skillrun.cases.checking import ReadyCase
-from skillrun.cases.definitions import Case, Expectation
+from skillrun.cases.definitions import ROUND, Case, Expectation
 from skillrun.cases.differences import differing_lines, lines_around, nearest_lines
 from skillrun.cases.trial import Trial, prompt_parts, prompt_text
 from skillrun.collaboration.patterns import hits
@@ -73,7 +72,7 @@ def unused(case: Case, trial: Trial) -> list[Problem]:
         message = f"this reply is none of the shape that `{unfit.address}` asks for: {unfit.reason}"
         hint = "mend it; one that is to be unreadable is written as `text:`"
         problems.report(unfit.reply.span, "unfit", message, hint, "warning")
-    addresses = list(dict.fromkeys(address for address, _ in trial.sent))
+    addresses = list(dict.fromkeys(call.address for call in trial.sent))
     for reply in trial.untaken:
         hint = _nearest(reply.rule.address, addresses, NO_CALL)
         problems.report(reply.span, "untaken", "no call has taken this reply", hint, "warning")
@@ -158,19 +157,27 @@ def _artifact(wanted: Expectation, trial: Trial, files: Mapping[str, str]) -> Mi
 
 
 def _prompt(wanted: Expectation, trial: Trial, files: Mapping[str, str]) -> Missed:
-    prompts = [(address, request) for address, request in trial.sent if fnmatchcase(address, wanted.subject)]
+    prompts = [call for call in trial.sent if call.is_at(wanted.subject)]
     if not prompts:
-        addresses = list(dict.fromkeys(address for address, _ in trial.sent))
-        yield f"no call is at `{wanted.subject}`", None, (), _nearest(wanted.subject, addresses, NO_CALL)
+        yield f"no call is at `{wanted.subject}`", None, (), _instead(wanted.subject, trial)
     missing = 0
-    for address, request in prompts:
-        told = list(_one_prompt(wanted, request, files))
+    for call in prompts:
+        told = list(_one_prompt(wanted, call.request, files))
         missing += bool(told)
         if missing <= MOST_PROMPTS:
             for message, actual, difference in told:
-                yield f"the prompt at `{address}` {message}", actual, difference, ""
+                yield f"the prompt at `{call.place}` {message}", actual, difference, ""
     if missing > MOST_PROMPTS:
         yield f"{missing - MOST_PROMPTS} more of {len(prompts)} prompts there miss it", None, (), ""
+
+
+def _instead(pattern: str, trial: Trial) -> str:
+    """Where calls are made, when none is at a pattern: in other rounds, or at other addresses."""
+    anywhere = ROUND.sub("", pattern, count=1)
+    rounds = dict.fromkeys(call.round for call in trial.sent if anywhere != pattern and call.is_at(anywhere))
+    if rounds:
+        return f"it is asked there in round {', '.join(map(str, rounds))} alone; an unchanged prompt is not sent again"
+    return _nearest(pattern, dict.fromkeys(call.place for call in trial.sent), NO_CALL)
 
 
 def _one_prompt(
@@ -213,19 +220,19 @@ def _actual(wanted: Expectation, text: str) -> str | None:
 
 def _calls(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
     least, most = wanted.wanted
-    addresses = [address for address, _ in trial.sent if fnmatchcase(address, wanted.subject)]
+    addresses = [call.place for call in trial.sent if call.is_at(wanted.subject)]
     if least <= len(addresses) and (most is None or len(addresses) <= most):
         return
     number = f"{least}" if least == most else f"at most {most}" if not least else f"at least {least}"
     number = f"{least} to {most}" if least and most is not None and least != most else number
     place = "" if wanted.subject == "*" else f" at `{wanted.subject}`"
     message = f"calls made{place}: {len(addresses)}; expected: {number}"
-    yield message, len(addresses), addresses or [address for address, _ in trial.sent], ""
+    yield message, len(addresses), addresses or [call.place for call in trial.sent], ""
 
 
 def _price(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
     if trial.price is None:
-        models = ", ".join(dict.fromkeys(request.model for _, request in trial.sent))
+        models = ", ".join(dict.fromkeys(call.request.model for call in trial.sent))
         hint = "`models:` of config/models.yaml has the prices"
         yield f"the price is not known of all models that were asked: {models}", None, (), hint
     elif trial.price > wanted.wanted:

@@ -5,6 +5,7 @@ Reads no file and runs nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ from skillrun.people.prepared import PreparedEntry
 STATUSES: Final = ("completed", "failed", "waiting")
 ENVIRONMENTS: Final = ("terminal", "editor", "ci")
 STARTED_AT: Final = "2026-01-01T00:00:00Z"
+ROUND: Final = re.compile(r"round-([0-9]{1,9})/")  # in front of a pattern for addresses: in that round alone
 
 CASE_KEYS: Final[Keys] = {
     "inputs": Key("anything", "what the workflow is given"),

@@ -147,7 +147,6 @@ async def sampled(
         side.program, ready.project, gateway, Prepared(ready.case.answers), ready.case.input_names
     )
     trial = await followed(ready, session)
-    trial.sent = gateway.sent
     status = trial.outcome.status
     result = _artifacts(trial) if whole else _replies(gateway)
     held, reason = _expected(ready, trial), trial.outcome.reason

@@ -98,7 +98,7 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
         return CaseResult(file.workflow, file.name, file.label, "broken", tuple(problems))
     begun = time.monotonic()
     trial = asyncio.run(tried(ready, workflow.program, workflow.catalogue))
-    told = tuple(misses(ready, trial))
+    told, sent = tuple(misses(ready, trial)), [call[:2] for call in trial.sent]
     return CaseResult(
         file.workflow,
         file.name,
@@ -106,7 +106,7 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
         "misses" if told else "holds",
         (*problems, *unused(ready.case, trial)),
         told,
-        tuple(prompt_differences(ready.prompts, trial.sent)) if ready.prompts is not None else (),
+        tuple(prompt_differences(ready.prompts, sent)) if ready.prompts is not None else (),
         len(trial.sent),
         trial.price,
         time.monotonic() - begun,

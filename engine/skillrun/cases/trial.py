@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from skillrun.cases.checking import ReadyCase
-from skillrun.cases.definitions import Reply
+from skillrun.cases.definitions import ROUND, Reply
 from skillrun.cases.kept_prompts import texts_of
 from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.check.program import Program
@@ -29,12 +30,32 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.session import initial_state, rehearse
 from skillrun.runtime.store.artifact_names import SUMMARIES
 from skillrun.runtime.store.files import folders
-from skillrun.runtime.store.memory import MemoryFiles
+from skillrun.runtime.store.journal import Journal
+from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import STATE
 from skillrun.runtime.store.summary import Summary
 
 NO_KEY = "no key"  # what stands in every variable of a key, so that names mean what they do where all are set
+
+
+class Call(NamedTuple):
+    """A call of a run: where it was made, what was sent, and in which round."""
+
+    address: str
+    request: Request
+    round: int = 1
+
+    @property
+    def place(self) -> str:
+        """Its address; of a later round behind that, as the folders of rounds are called."""
+        return self.address if self.round == 1 else f"round-{self.round}/{self.address}"
+
+    def is_at(self, pattern: str) -> bool:
+        """Whether a pattern for addresses means it; `round-2/` in front of one means that round alone."""
+        match = ROUND.match(pattern)
+        own = match is not None and int(match[1]) == self.round and fnmatchcase(self.address, pattern[match.end() :])
+        return own or fnmatchcase(self.address, pattern)
 
 
 class Unfit(NamedTuple):
@@ -54,7 +75,7 @@ class Trial:
 
     outcome: Outcome
     path: list[str] = field(default_factory=list)
-    sent: list[tuple[str, Request]] = field(default_factory=list)
+    sent: list[Call] = field(default_factory=list)
     price: float | None = 0.0
     artifacts: dict[str, str] = field(default_factory=dict)
     summaries: Mapping[str, Summary] = field(default_factory=dict)
@@ -75,7 +96,6 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
         program, catalogue, gateway, person, [], environ, ready.project, override=case.model, typed=case.input_names
     )
     trial = await followed(ready, session)
-    trial.sent = gateway.sent
     rules = list(zip(case.replies, gateway.rules, strict=True))
     trial.unfit = [unfit for reply, rule in rules for unfit in _unfit(reply, rule)]
     trial.untaken = [reply for reply, rule in rules if not rule.taken and rule.times != 0]
@@ -84,23 +104,31 @@ async def tried(ready: ReadyCase, program: Program, catalogue: Catalogue) -> Tri
 
 
 async def followed(ready: ReadyCase, session: Session) -> Trial:
-    """The run of a case in some circumstances, in memory, to where it ends; what was sent, its gateway knows."""
-    case, listener = ready.case, _Listener()
+    """The run of a case in some circumstances, in memory, to where it ends."""
+    case, listener, journal = ready.case, _Listener(), MemoryJournal()
     session = replace(session, listeners=[*session.listeners, listener.heard])
     files = MemoryFiles(runs=ready.runs)
     files.path = Path(case.run.name)
     try:
         state = initial_state(session, ready.inputs)
         state.started_at, state.environment = case.run.started_at, case.run.environment
-        outcome = await rehearse(session, ready.inputs, files=files, state=state)
+        outcome = await rehearse(session, ready.inputs, files=files, journal=journal, state=state)
     except SkillrunError as error:  # it could not be begun
         return Trial(Outcome("failed", str(error)), begun=False)
-    trial = Trial(outcome, listener.path, [], listener.price)
+    trial = Trial(outcome, listener.path, list(_calls(journal)), listener.price)
     store = RunStore(files)
     names = {name: store.summaries.readable(name) for name in session.program.workflow.phases}
     trial.summaries = {name: summary for name, summary in names.items() if summary is not None}
     trial.artifacts = {name: files.read(name).decode("utf-8", "replace") for name in _artifacts(files)}
     return trial
+
+
+def _calls(journal: Journal) -> Iterator[Call]:
+    """The calls that are on record; one that was sent several times counts once."""
+    for entry in journal.entries("sent"):
+        if "attempt" not in entry.body:
+            outer, _, _ = str(entry.body.get("round", "1")).partition(".")
+            yield Call(entry.address, Request.from_dict(entry.body), int(outer))
 
 
 def _unfit(reply: Reply, rule: Rule) -> Iterator[Unfit]:

@@ -108,6 +108,7 @@ async def foretold(
     quiet = replace(
         session,
         gateway=gateway,
+        replayed=gateway.replayed,
         person=person,
         listeners=[heard],
         straight=True,

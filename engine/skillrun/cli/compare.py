@@ -32,7 +32,7 @@ from skillrun.cli.compared import (
     table_lines,
 )
 from skillrun.cli.here import from_here, project_here
-from skillrun.cli.loading import Loaded, cache_folder, load, load_script, look_for, refuse
+from skillrun.cli.loading import Loaded, Script, cache_folder, load, load_script, look_for, refuse
 from skillrun.cli.options import FILE
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import Expectation, LongWinded, with_tools
@@ -41,7 +41,6 @@ from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import Problems, UsageError
 from skillrun.models.messages import Gateway
-from skillrun.models.scripted import Rule
 from skillrun.people.person import has_terminal
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.disk.run_folder import RunFolder
@@ -132,16 +131,16 @@ def comparing(workflow: str, chosen: Mapping[str, Any]) -> Comparing | None:
 
 def compare(typed: Comparing, library: Library, files: Sequence[CaseFile], out: Output) -> int:
     """Say what a comparison costs, have a yes, ask, and say what came of it; the exit code."""
-    rules = load_script(typed.script, out)
+    script = load_script(typed.script, out)
     loaded = load(typed.workflow, out, library)
     judge = _judge(typed.judge, library, out) if typed.judge else None
-    loaded = _checked_models(typed, loaded, rules, out)
+    loaded = _checked_models(typed, loaded, script, out)
     with other_version(typed.other, library, project_here()) as older:
         if older.locate(f"workflows/{typed.workflow}.md") is None:
             raise UsageError(f"`{typed.other}` has no workflow `{typed.workflow}`", "name another version")
         before = load(typed.workflow, out, older).program
         sides = (_side(typed.other, before, files, out), _side(NOW, loaded.program, files, out))
-        work = _Work(typed, loaded, sides, judge, rules, out)
+        work = _Work(typed, loaded, sides, judge, script, out)
         return work.done()
 
 
@@ -152,10 +151,10 @@ def _judge(name: str, library: Library, out: Output) -> Program:
     return program
 
 
-def _checked_models(typed: Comparing, loaded: Loaded, rules: Sequence[Rule] | None, out: Output) -> Loaded:
+def _checked_models(typed: Comparing, loaded: Loaded, script: Script | None, out: Output) -> Loaded:
     """The workflow, with the user's trust where its models need it."""
-    loaded.check_models(typed.model, {}, keys=rules is None)
-    if rules is not None:
+    loaded.check_models(typed.model, {}, keys=script is None)
+    if script is not None:
         return loaded
     used = loaded.resolved(typed.model)
     return trusted(loaded, used, out, unattended=typed.yes, given=typed.trust_project)
@@ -185,7 +184,7 @@ class _Work:
     loaded: Loaded
     sides: tuple[Side, Side]
     judge: Program | None
-    rules: Sequence[Rule] | None
+    script: Script | None
     out: Output
 
     def done(self) -> int:
@@ -242,7 +241,7 @@ class _Work:
         return 2
 
     def _circumstances(self, answered: Answered) -> Circumstances:
-        cache = cache_folder() if self.rules is None else None
+        cache = cache_folder() if self.script is None else None
         return Circumstances(self.loaded.catalogue, os.environ, answered, self.typed.model, cache)
 
     async def _expected(self) -> tuple[dict[str, Paths], Comparison, Expense]:
@@ -279,7 +278,7 @@ class _Work:
             return folder.journal_to_read() if folder.has_journal else MemoryJournal()
 
     async def _made(self, paths: dict[str, Paths], journal: Journal) -> Comparison:
-        gateway: Gateway = self.loaded.gateway(self.rules, self.out.note)
+        gateway: Gateway = self.loaded.gateway(self.script, self.out.note)
         circumstances = self._circumstances(Answered(journal, gateway))
         try:
             samples = await self._sampled(paths, circumstances, self._told)

@@ -187,6 +187,7 @@ class DevSession:
             only=self.wishes.only,
             share=job.share,
             estimate=self.estimate,
+            replayed=self.calls.replayed,
         )
 
     def _person(self) -> Person:
@@ -234,9 +235,8 @@ class DevSession:
             return
         session = self.turn_session()
         try:
-            ahead = await foretold(
-                session, self.folder, self.job.inputs, self._person(), self.calls.under_way, self.job.script
-            )
+            rules = self.job.script.rules if self.job.script is not None else None
+            ahead = await foretold(session, self.folder, self.job.inputs, self._person(), self.calls.under_way, rules)
         except SkillrunError:  # the turn says it itself
             self.calls.gate.open()
             return

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from skillrun.cli.here import project_here
-from skillrun.cli.loading import Loaded, load, load_script
+from skillrun.cli.loading import Loaded, Script, load, load_script
 from skillrun.cli.options import GIVEN, parameter_name, paths_in_project
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
@@ -19,7 +19,6 @@ from skillrun.language.library.named import models_in
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.text.source import MAX_BYTES
 from skillrun.language.types.fields import Field
-from skillrun.models.scripted import Rule
 from skillrun.runtime.inputs import checked_inputs
 
 
@@ -36,7 +35,7 @@ class Job:
     slug: str
     runs: Path
     model: str
-    script: Sequence[Rule] | None
+    script: Script | None
     share: bool
     trust_project: bool
     json: bool

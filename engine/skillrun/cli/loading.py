@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,6 +81,19 @@ def cache_folder() -> Path:
 
 
 @dataclass(frozen=True)
+class Script:
+    """Replies of a scripted model, and the file that holds them."""
+
+    rules: Sequence[Rule]
+    path: Path
+
+    @property
+    def typed(self) -> dict[str, str]:
+        """The flag that brings the same replies again, with what stands behind it."""
+        return {"--script": quote(str(self.path))}
+
+
+@dataclass(frozen=True)
 class Loaded:
     """A workflow that may be run."""
 
@@ -134,15 +148,13 @@ class Loaded:
             for name in names
         }
 
-    def gateway(
-        self, script: Sequence[Rule] | None, progress: Callable[[str], None], slots: Slots | None = None
-    ) -> Gateway:
+    def gateway(self, script: Script | None, progress: Callable[[str], None], slots: Slots | None = None) -> Gateway:
         """The way to the models; with a script, to its replies alone. `slots` counts calls beyond this gateway."""
         from skillrun.models.gateway import open_gateway
         from skillrun.models.scripted import ScriptedGateway
 
         if script is not None:
-            return ScriptedGateway(script)
+            return ScriptedGateway(script.rules)
         return open_gateway(self.catalogue, os.environ, cache_folder(), progress, slots)
 
 
@@ -185,8 +197,6 @@ def look_for(name: str, library: Library) -> None:
 
 def other_project_hint(name: str) -> str:
     """What to type where a workflow is in a project above that is not taken; empty where it is not."""
-    from shlex import quote
-
     project = project_of_others()
     if project is None or not (project / "workflows" / f"{name}.md").is_file():
         return ""
@@ -223,7 +233,7 @@ def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING,
         raise click.exceptions.Exit(code)
 
 
-def load_script(path: Path | None, out: Output) -> Sequence[Rule] | None:
+def load_script(path: Path | None, out: Output) -> Script | None:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
     from skillrun.language.text.diagnostics import Problems
     from skillrun.language.text.document import read_yaml
@@ -234,4 +244,4 @@ def load_script(path: Path | None, out: Output) -> Sequence[Rule] | None:
     problems = Problems()
     rules = read_yaml(path, problems, rules_in)
     refuse(problems, out)
-    return rules or []
+    return Script(rules or [], path)

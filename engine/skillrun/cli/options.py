@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GIVEN: Final = "input_"
 STORE: Final = "SKILLRUN_STORE"
 NO_STORE: Final = f"write `--store postgresql://…`, or set {STORE}"
+QUEUE: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 SPAN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -40,6 +41,18 @@ class Span(click.ParamType[timedelta]):
         if found is None:
             self.fail(f"`{value}` is no time; write it as 30s, 10m, 2h or 1d", param, ctx)
         return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+class Queue(click.ParamType[str]):
+    """The name of a queue, as it stands in the names of what Postgres tells."""
+
+    name = "queue"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if QUEUE.fullmatch(value) is None:
+            wanted = "up to 40 small letters, digits and `_.-`, of which the first is a letter or digit"
+            self.fail(f"`{value}` is no queue; its name is {wanted}", param, ctx)
+        return str(value)
 
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:

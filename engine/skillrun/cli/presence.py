@@ -27,6 +27,13 @@ class Presence:
 
         return read_answers(self.answers) if self.answers else Prepared()
 
+    @property
+    def typed(self) -> dict[str, str]:
+        """The flags, as they are typed again."""
+        from skillrun.people.person import flags_of
+
+        return flags_of(self.answers, unattended=self.unattended)
+
     def person(self, around: Callable[[], AbstractContextManager[object]] = nullcontext) -> Person:
         """Who answers; `around` is entered while somebody is asked. Raises SkillrunError."""
         from skillrun.people.person import open_person

@@ -29,6 +29,7 @@ from skillrun.runtime.admission import decided_state
 from skillrun.runtime.clock import moment
 from skillrun.runtime.foretelling import WouldAsk, would_ask
 from skillrun.runtime.forward import changed_files
+from skillrun.runtime.next_step import Resume
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.state import STATE
@@ -113,15 +114,16 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         out.line("\n".join(_lines(asked)))
         out.data({"would_ask": [asdict(call) for call in asked]})
         return 0
+    script = load_script(request.script, out)
     if again:
         out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
         out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
-        out.note(f"hint: `skillrun resume {typed} --yes` goes on all the same")
+        flags = {**presence.typed, **(script.typed if script is not None else {})}
+        out.note(f"hint: {Resume('--yes').words(typed, flags)} goes on all the same")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
-    replies = load_script(request.script, out)
-    if replies is None:
+    if script is None:
         state = decided_state(_asking_nobody(loaded, adopt=adopt), run)
         models = loaded.resolved(state.override, state.models)
         loaded = trusted(loaded, models, out, unattended=presence.unattended, given=request.trust_project)
@@ -130,7 +132,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
         return await sessions.resume_run(chosen, run)
 
-    return carry_out(loaded, presence, go, runs, name, replies, out)
+    return carry_out(loaded, presence, go, runs, name, script, out)
 
 
 def _asking_nobody(loaded: Loaded, *, adopt: bool | None) -> Session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from skillrun.cli.here import project_here
 from skillrun.cli.job import Job
 from skillrun.cli.live import run_view
-from skillrun.cli.loading import Loaded, cache_folder, refuse
+from skillrun.cli.loading import Loaded, Script, cache_folder, refuse
 from skillrun.cli.options import runs_at, slots_for
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output, silence
@@ -19,7 +19,7 @@ from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import phase_at, spent, status_line
 from skillrun.language.text.diagnostics import SkillrunError, hanging
-from skillrun.models.scripted import Rule, ScriptedGateway
+from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
@@ -80,7 +80,7 @@ def carry_out(
     go: Callable[[Session], Awaitable[Outcome]],
     runs: Runs,
     name: str,
-    script: Sequence[Rule] | None,
+    script: Script | None,
     out: Output,
 ) -> int:
     """Run with a view of it, and say how it ended; the exit code. It begins or goes on with the run of that name."""
@@ -95,6 +95,8 @@ def carry_out(
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
                 way = traced(gateway, told) if script is None else gateway  # a script is asked what it has left
                 session = loaded.session(way, person, display.heard, cache)
+                if isinstance(gateway, ScriptedGateway) and script is not None:
+                    session = replace(session, flags=script.typed, replayed=gateway.replayed)
                 if told is not None:
                     session = replace(session, listeners=[*session.listeners, told.heard])
                 ended.append(await go(session))

@@ -49,11 +49,12 @@ def go_on(store: Store, name: str) -> bool:
     """Have a worker go on with a run that waits; False for one that nobody has submitted, or that is over."""
     from skillrun.workers.dispatch import Dispatch
 
-    if not store.queue.go_on(name):
+    due = store.queue.go_on(name)
+    if due is None:
         return False
     dispatch = Dispatch(store.url)
     try:
-        dispatch.wake(name)
+        dispatch.wake(name, queue=due.queue, priority=due.priority)
     finally:
         dispatch.close()
     return True

@@ -6,7 +6,8 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,15 @@ NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share"
 """Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """By whom a run is to be worked on, and when."""
+
+    queue: str | None
+    priority: int
+    start: timedelta
+
+
 @click.command(
     help="Have workers run WORKFLOW with its own inputs and flags; ends at once.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
@@ -40,28 +50,36 @@ NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share"
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
-    out, priority, start = Output(values["json"]), values.pop("priority"), values.pop("start")
+    out, wanted = Output(values["json"]), Wanted(*(values.pop(name) for name in ("queue", "priority", "start")))
     store = open_store(options.named_store())
     # Which keys there are and what is trusted is for the machine that works on it.
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     job = prepare(workflow, {**values, **left_out, "runs": Path("runs")}, out)
-    return _submitted(store, job, priority, start, out)
+    return _submitted(store, job, wanted, out)
 
 
 def submit_command(workflow: str) -> click.Command:
     """The command of the workflow, as `submit` takes it."""
-    command = workflow_command(workflow)
-    command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
-    command.params += [
+    more = [
+        click.Option(
+            ["--queue"], type=options.Queue(), metavar="NAME", help="For workers of this queue; `default` without it."
+        ),
         click.Option(["--priority"], type=int, default=0, metavar="N", help="A higher one is worked on earlier."),
         click.Option(
-            ["--in", "start"], type=options.Span(), metavar="TIME", help="So long from now: 30s, 10m, 2h, 1d."
+            ["--in", "start"],
+            type=options.Span(),
+            default="0s",
+            metavar="TIME",
+            help="So long from now: 30s, 10m, 2h, 1d.",
         ),
     ]
+    command = workflow_command(workflow, more)
+    command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
     return command
 
 
-def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, out: Output) -> int:
+def _submitted(store: Store, job: Job, wanted: Wanted, out: Output) -> int:
+    from skillrun.runtime.store.postgres.queue import DEFAULT
     from skillrun.workers.bundle import packed
     from skillrun.workers.dispatch import Dispatch
     from skillrun.workers.request import Request
@@ -87,7 +105,7 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
         answers=job.presence.answers.read_text(encoding="utf-8") if job.presence.answers is not None else "",
         unattended=job.presence.unattended,
     )
-    not_before = datetime.now(UTC) + start if start is not None else None
+    queue = wanted.queue or DEFAULT
     try:
         store.queue.submit(
             name,
@@ -95,25 +113,37 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
             request.to_data(),
             bundle.sha,
             bundle.content,
-            priority=priority,
-            not_before=not_before,
+            queue=queue,
+            priority=wanted.priority,
+            in_seconds=wanted.start.total_seconds(),
         )
     except BaseException:
         store.runs.give_back(name)
         raise
     dispatch = Dispatch(store.url)
     try:
-        dispatch.wake(name, priority=priority, in_seconds=start.total_seconds() if start is not None else 0)
+        seconds = wanted.start.total_seconds()
+        dispatch.wake(name, queue=queue, priority=wanted.priority, in_seconds=seconds)
     finally:
         dispatch.close()
     out.line(f"submitted {name}: {bundle.files} files of the project, {bundle.size / 1000:,.0f} KB")
     out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
+    if queue != DEFAULT and not store.roster.serves(queue):
+        out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
     out.data({"run": name, "files": bundle.files, "bytes": bundle.size, "bundle": bundle.sha})
     return 0
 
 
 @click.command(help="Work on runs of the store until a signal; a polite one hands back what is under way.")
 @click.option("--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="So many at a time.")
+@click.option(
+    "--queue",
+    "queues",
+    type=options.Queue(),
+    multiple=True,
+    metavar="NAME",
+    help="Only runs of this queue, or of these; `default` without it.",
+)
 @click.option(
     "--lease",
     type=click.FloatRange(2, 3600),
@@ -128,13 +158,15 @@ def _submitted(store: Store, job: Job, priority: int, start: timedelta | None, o
     help="Answer /metrics, for Prometheus, and /healthz there; this machine alone without a host.",
 )
 @options.store
-def worker(most: int, lease: float, metrics: str) -> int:
+def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str) -> int:
+    from skillrun.runtime.store.postgres.queue import DEFAULT
     from skillrun.workers.worker import Worker
 
     out, store = Output(), open_store(options.named_store(), lease)
     counts = _told_at(metrics, store, most, out) if metrics else None
     place = workplace(store, out.line)
-    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, out.line, counts)
+    queues = tuple(dict.fromkeys(queues)) or (DEFAULT,)
+    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
 
     async def until_told() -> None:
         stopping = asyncio.Event()
@@ -142,7 +174,8 @@ def worker(most: int, lease: float, metrics: str) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, stopping.set)
-        out.line(f"worker {made.name}: {most} runs at a time, on {store.runs.place}")
+        what = f"{most} runs at a time of {', '.join(queues)}"
+        out.line(f"worker {made.name}: {what}, on {store.runs.place}")
         await made.run(stopping)
         out.line(f"worker {made.name}: ended; what was under way was handed back")
 

@@ -14,7 +14,7 @@ from skillrun.cli.words import counted, duration, table
 if TYPE_CHECKING:
     from skillrun.runtime.store.postgres.roster import Load, Seen
 
-HEADER: Final = ("worker", "status", "runs", "works on", "since", "heard of", "version")
+HEADER: Final = ("worker", "status", "queues", "runs", "works on", "since", "heard of", "version")
 MOST: Final = 3  # runs of a worker that are named
 
 
@@ -23,8 +23,8 @@ MOST: Final = 3  # runs of a worker that are named
 @options.as_json
 def workers(json: bool) -> int:
     out, store = Output(json), open_store(options.named_store())
-    seen, load = store.roster.listed(), store.roster.load()
-    out.data({"workers": [_data(each) for each in seen], "runs": vars(load)})
+    seen, load, unserved = store.roster.listed(), store.roster.load(), store.roster.unserved()
+    out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved})
     for line in table(HEADER, [_cells(each) for each in seen]) if seen else ["there is no worker"]:
         out.line(line)
     out.line(_told(load))
@@ -32,8 +32,9 @@ def workers(json: bool) -> int:
     if lost:
         names = ", ".join(each.name for each in lost)
         out.note(f"not heard of: {names}; what they had goes to others, and `skillrun worker` starts one")
-    elif not seen and load.queued:
-        out.note("hint: `skillrun worker` starts one")
+    for queue, number in unserved.items():
+        waiting = f"{counted(number, 'run')} {'waits' if number == 1 else 'wait'} in the queue `{queue}`"
+        out.note(f"{waiting}, which no worker serves; `skillrun worker --queue {queue}` starts one")
     return 0
 
 
@@ -42,7 +43,8 @@ def _cells(worker: Seen) -> list[str]:
     named = ", ".join(worker.runs[:MOST]) + (f" and {more} more" if more > 0 else "")
     since = worker.started_at.astimezone().isoformat(" ", "minutes")[:16]
     ago = f"{duration(worker.silent)} ago"
-    return [worker.name, worker.status, f"{len(worker.runs)} of {worker.most}", named, since, ago, worker.version]
+    queues, runs = ", ".join(worker.queues), f"{len(worker.runs)} of {worker.most}"
+    return [worker.name, worker.status, queues, runs, named, since, ago, worker.version]
 
 
 def _data(worker: Seen) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def _data(worker: Seen) -> dict[str, Any]:
         "status": worker.status,
         "runs": list(worker.runs),
         "most": worker.most,
+        "queues": list(worker.queues),
         "started_at": worker.started_at.isoformat(),
         "seen_at": worker.seen_at.isoformat(),
         "version": worker.version,

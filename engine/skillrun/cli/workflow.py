@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -29,8 +29,8 @@ class WorkflowCommand(click.Command):
         return printable(super().get_help(ctx))
 
 
-def workflow_command(name: str) -> click.Command:
-    """The command of a workflow; ends with the problems of its file when it cannot be read."""
+def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:
+    """The command of a workflow, with `more` options; ends with the problems of its file when it cannot be read."""
     from skillrun.cli.loading import look_for, open_library, problems_here, refuse
 
     library = open_library()
@@ -67,6 +67,7 @@ def workflow_command(name: str) -> click.Command:
 
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config else {}, "inputs": {}}
+    command.params += more
     taken = {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
     command.params = [_parameter(field, field is workflow.first_input, taken, names) for field in workflow.inputs] + [
         *command.params
@@ -84,9 +85,9 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
 
         from skillrun.cli.rehearsal import StandIn, rehearsed, report
 
-        person, script = StandIn(prepared=job.presence.prepared()), job.script or ()
-        straight = not script
-        work = rehearsed(job.loaded, job.inputs, job.model, script, job.typed, person, straight=straight, runs=job.runs)
+        person, rules = StandIn(prepared=job.presence.prepared()), job.script.rules if job.script is not None else ()
+        straight = not rules
+        work = rehearsed(job.loaded, job.inputs, job.model, rules, job.typed, person, straight=straight, runs=job.runs)
         return report(asyncio.run(work), out)
     from skillrun.cli.running import run_new
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Reply, Request
+from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Outcomes, Reply, Request
+from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.store.journal import Journal, JournalUnwritable
 
 OBSOLETE: Final = "it was ended, since its prompt is another one now"
@@ -111,6 +112,11 @@ class KeptCalls:
     @property
     def under_way(self) -> list[Key]:
         return [key for key, call in self._under_way.items() if not call.task.done()]
+
+    def replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
+        """Have a script go on behind a call that the journal answers."""
+        if isinstance(self._gateway, ScriptedGateway):
+            self._gateway.replayed(address, request, outcomes)
 
     async def turn_begins(self) -> None:
         """Have what came of calls while no turn waited for them on record, and the gate shut."""

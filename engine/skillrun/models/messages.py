@@ -6,7 +6,7 @@ Owns no behaviour of any provider and imports none.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -250,6 +250,10 @@ class Reply:
     def from_dict(cls, data: Mapping[str, Any]) -> Reply:
         calls = tuple(ToolCall(**call) for call in data["calls"])
         return cls(**{**data, "calls": calls, "usage": Usage(**data["usage"])})
+
+
+Outcomes = Sequence[Reply | ModelError]
+"""What has come of one call, oldest first."""
 
 
 class AttemptListener(Protocol):

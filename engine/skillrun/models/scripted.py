@@ -27,6 +27,7 @@ from skillrun.models.messages import (
     AttemptListener,
     ErrorKind,
     ModelError,
+    Outcomes,
     Reply,
     Request,
     Stop,
@@ -89,6 +90,23 @@ class Rule:
         """Whether any call has."""
         return bool(self.answered)
 
+    def answers(self, address: str, request: Request) -> None:
+        """Count a call that it answers."""
+        self.answered.append((address, request))
+        if self.times is not None:
+            self.times -= 1
+
+    def gives(self, outcome: Reply | ModelError) -> bool:
+        """Whether this may be what it gives: a rule without a reply gives anything."""
+        if self.fail is not None or isinstance(outcome, ModelError):
+            return isinstance(outcome, ModelError) and outcome.kind == self.fail
+        if self.data is not None:
+            return outcome.text == Reply(_as_json(self.data)).text
+        if self.text is not None:  # behind it may be a record
+            return outcome.text.startswith(Reply(self.text).text.rstrip()) and bool(outcome.text) == bool(self.text)
+        asked = [(call.name, call.arguments) for call in outcome.calls]
+        return asked == [(call.name, call.arguments) for call in self.calls]
+
     def matches(self, address: str, model: str) -> bool:
         return self.times != 0 and fnmatchcase(address, self.address) and fnmatchcase(model, self.model)
 
@@ -108,21 +126,21 @@ class ScriptedGateway:
         self.price = price
         self.rules = [replace(rule, answered=[]) for rule in rules]  # they count, and may be taken again by another
         self.sent: list[tuple[str, Request]] = []
+        self._counted: set[tuple[str, str]] = set()
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
         await attempts.sent(1)
         self.sent.append((address, request))
+        self._counted.add((address, request.fingerprint()))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())
-        rule.answered.append((address, request))
-        if rule.times is not None:
-            rule.times -= 1
+        rule.answers(address, request)
         if rule.delay:
             await asyncio.sleep(rule.delay)
         if rule.fail is not None:
             error = ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
             await attempts.failed(1, error)
             raise error
-        text = json.dumps(rule.data, ensure_ascii=False) if rule.data is not None else rule.text
+        text = _as_json(rule.data) if rule.data is not None else rule.text
         if text is None:
             text = "" if rule.calls else _generated(request)
         if text and rule.data is None and rule.stop is None:
@@ -132,6 +150,17 @@ class ScriptedGateway:
         usage = Usage(size, _tokens(text), min(rule.cached, size))
         stop = rule.stop or ("tool" if rule.calls else "end")
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
+
+    def replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
+        """Count a call that was answered before this gateway was there, for the rules that have given this; once."""
+        call = (address, request.fingerprint())
+        if call in self._counted or not outcomes:
+            return
+        self._counted.add(call)
+        for outcome in outcomes:
+            fit = (rule for rule in self.rules if rule.matches(address, request.model) and rule.gives(outcome))
+            if (rule := next(fit, None)) is not None:
+                rule.answers(address, request)
 
     def unused(self) -> list[str]:
         """The addresses of the replies that no call has taken."""
@@ -183,6 +212,10 @@ class _Reader(Reader):
         return ToolCall(
             values.get("id", f"call-{number}"), values.get("name", ""), given if isinstance(given, dict) else {}
         )
+
+
+def _as_json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)
 
 
 def _with_record(text: str, given: Any, request: Request) -> str:

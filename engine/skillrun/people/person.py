@@ -74,8 +74,7 @@ class Person:
     @property
     def typed(self) -> dict[str, str]:
         """The flags that bring the same person again, with what stands behind each."""
-        flags = {} if self.attended else {"--unattended": ""}
-        return flags | ({"--answers": quote(str(self.prepared.path))} if self.prepared.path is not None else {})
+        return flags_of(self.prepared.path, unattended=not self.attended)
 
     def prepares(self, asking: Questions) -> bool:
         """Whether each of these questions has an answer that was prepared."""
@@ -117,6 +116,12 @@ class Person:
 
 def _several(answer: Any) -> list[Any]:
     return answer if isinstance(answer, list) else []
+
+
+def flags_of(answers: Path | None, *, unattended: bool) -> dict[str, str]:
+    """The flags that say who is there, with what stands behind each."""
+    flags = {"--unattended": ""} if unattended else {}
+    return flags | ({"--answers": quote(str(answers))} if answers is not None else {})
 
 
 def has_terminal() -> bool:

@@ -55,7 +55,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
             _keep(run, outcome)
     here = run.store.called(run.session.project)
-    typed = outcome.next_step.typed(here, run.session.person.typed)
+    typed = outcome.next_step.typed(here, {**run.session.person.typed, **run.session.flags})
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), typed))
     return replace(outcome, next_step=NextStep.of(typed))
 

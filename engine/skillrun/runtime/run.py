@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +12,7 @@ from skillrun.language.files.definitions import Phase
 from skillrun.language.library.configuration import Feature, resolve_features
 from skillrun.language.library.modes import MODES
 from skillrun.language.library.sizes import Size
-from skillrun.models.messages import Gateway, ModelError, Reply, Request, Usage
+from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.limits import Limits
@@ -64,6 +64,10 @@ class Respondent(Protocol):
         ...
 
 
+def _nothing(_address: str, _request: Request, _outcomes: Outcomes) -> None:
+    """Nobody is told."""
+
+
 @dataclass
 class Session:
     """What a run needs from outside of it."""
@@ -89,6 +93,8 @@ class Session:
     share: bool = False  # what a new run writes may be read by others
     minds_signals: bool = True  # Ctrl-C and a polite kill end the run
     saves_late: bool = False  # until something is sent, the state stays as it was when the evaluation began
+    flags: Mapping[str, str] = field(default_factory=dict)  # that bring the same models again, as a person's do
+    replayed: Callable[[str, Request, Outcomes], None] = _nothing  # is told of each call that the journal answers
     adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
 
 

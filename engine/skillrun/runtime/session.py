@@ -129,13 +129,15 @@ async def rehearse(
     *,
     base: StoredRun | None = None,
     files: MemoryFiles | None = None,
+    journal: MemoryJournal | None = None,
     state: State | None = None,
 ) -> Outcome:
     """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing.
 
-    What it writes is in `files`, for who wants to look; one from nothing begins with `state`, where that is given.
+    What it writes is in `files`, for who wants to look; one from nothing begins with `state`, where that is given, and
+    has its calls on record in `journal`.
     """
-    files, journal = files or MemoryFiles(runs=session.runs), MemoryJournal()
+    files, journal = files or MemoryFiles(runs=session.runs), journal or MemoryJournal()
     if base is not None:
         base.copy_files(files)
         journal = base.journal_to_read()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.schema import SchemaManager
 
 from skillrun.runtime.store.postgres.database import CONNECTING, Database, StoreAway
+from skillrun.runtime.store.postgres.queue import DEFAULT
 
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # what ends it is said here
 
@@ -47,10 +48,10 @@ class Dispatch:
     def close(self) -> None:
         self._app.close()
 
-    def wake(self, name: str, *, priority: int = 0, in_seconds: float = 0) -> None:
-        """Have a worker go on with a run; once, however often it is said before one does."""
+    def wake(self, name: str, *, queue: str = DEFAULT, priority: int = 0, in_seconds: float = 0) -> None:
+        """Have a worker of the queue go on with a run; once, however often it is said before one does."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
-        task = self._app.configure_task(TASK, queueing_lock=name, priority=priority, **when)
+        task = self._app.configure_task(TASK, queueing_lock=name, priority=priority, queue=queue, **when)
         try:
             task.defer(run=name)
         except AlreadyEnqueued:
@@ -68,10 +69,11 @@ async def serve(
     told: Callable[[str], Awaitable[None]],
     *,
     name: str,
+    queues: Sequence[str],
     stopping: asyncio.Event,
     say: Callable[[str], None],
 ) -> None:
-    """Tell of the jobs, one after the other, until `stopping`.
+    """Tell of the jobs of these queues, one after the other, until `stopping`.
 
     The next one is fetched once `told` has returned. Where the connection breaks it is made again: the engine ends
     then, and waits for what it has begun, so that nothing that takes long may be begun in it.
@@ -79,7 +81,7 @@ async def serve(
     asyncio.get_running_loop().set_exception_handler(_heard)
     while not stopping.is_set():
         try:
-            await _served(url, told, name, stopping)
+            await _served(url, told, name, queues, stopping)
         except Exception as error:  # noqa: BLE001 (whatever ends it, a worker goes on)
             why = " ".join(str(error.__cause__ or error).split())
             say(f"the queue of the store is away, and looked for again: {why}")
@@ -93,7 +95,9 @@ def _heard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
-async def _served(url: str, told: Callable[[str], Awaitable[None]], name: str, stopping: asyncio.Event) -> None:
+async def _served(
+    url: str, told: Callable[[str], Awaitable[None]], name: str, queues: Sequence[str], stopping: asyncio.Event
+) -> None:
     """The same until the connection breaks."""
     app = _app(PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECTING))
 
@@ -104,6 +108,7 @@ async def _served(url: str, told: Callable[[str], Awaitable[None]], name: str, s
     async with app.open_async():
         worker = asyncio.create_task(
             app.run_worker_async(
+                queues=list(queues),
                 name=name,
                 concurrency=1,
                 fetch_job_polling_interval=POLL,

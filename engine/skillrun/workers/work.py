@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,9 +54,15 @@ class Workplace:
     limited: Callable[[Gateway], Gateway] = lambda gateway: gateway
     say: Callable[[str], None] = lambda _text: None
     slots: Slots | None = None
+    queues: Sequence[str] | None = None
+    """The queues whose runs are worked on once they are due; None for whatever is named, here and now."""
     heard: Callable[[Wanted], Listener] | None = None
     """What hears the events of a run beside its transcript."""
     loaded_before: dict[tuple[str, str], Loaded] = field(default_factory=dict)
+
+    def takes(self, wanted: Wanted) -> bool:
+        """Whether a run is for here, whatever has told of it."""
+        return self.queues is None or (wanted.queue in self.queues and wanted.is_due)
 
     def loaded(self, wanted: Wanted) -> Loaded:
         """The workflow of a run, read once for all runs of the same project. Raises SkillrunError."""
@@ -73,12 +79,12 @@ class Workplace:
 
 
 async def work_on(place: Workplace, name: str) -> Outcome | None:
-    """Begin the run, or go on with it; None where there is nothing to do: it is over, or another has it.
+    """Begin the run, or go on with it; None where there is nothing to do: it is over, not for here, or not yet.
 
     Raises SkillrunError where it cannot be worked on here, which changes nothing of it: another machine may.
     """
     wanted = place.queue.wanted(name)
-    if wanted is None or wanted.status not in ("queued", "running"):
+    if wanted is None or wanted.status not in ("queued", "running") or not place.takes(wanted):
         return None
     reason = f"{wanted.takes} workers took it up and died, with no reply in between"
     if wanted.takes >= MOST_TAKES and place.queue.give_up(name, reason):

@@ -25,7 +25,7 @@ from skillrun.models.slots import Slots
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import RunHeld
-from skillrun.runtime.store.postgres.queue import Queue
+from skillrun.runtime.store.postgres.queue import DEFAULT, Queue
 from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
@@ -137,6 +137,7 @@ class Worker:
     place: Workplace
     most: int
     lease: float
+    queues: tuple[str, ...] = (DEFAULT,)
     say: Callable[[str], None] = lambda _text: None
     metrics: Metrics | None = None
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
@@ -155,7 +156,8 @@ class Worker:
         sweep = asyncio.create_task(self._sweep())
         ending = asyncio.create_task(self._end())
         try:
-            await serve(self.url, self._told, name=self.name, stopping=stopping, say=self.say)
+            queues = self.queues
+            await serve(self.url, self._told, name=self.name, queues=queues, stopping=stopping, say=self.say)
             await ending
             await asyncio.gather(*self._works)
         finally:
@@ -169,7 +171,7 @@ class Worker:
         """Have others see this worker; a store that is away hears of it the next time."""
         host = platform.node()[:80]
         with suppress(SkillrunError):
-            presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__)
+            presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__, self.queues)
             self.roster.beat(presence, begins=begins, draining=draining)
 
     async def _told(self, name: str) -> None:
@@ -214,10 +216,12 @@ class Worker:
     def _worked(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
         slots = DrainingSlots(self.place.slots, drain) if self.place.slots is not None else None
-        place = replace(self.place, limited=lambda gateway: DrainingGateway(gateway, drain), slots=slots)
-        if metrics is not None:
-            place.limited = lambda gateway: DrainingGateway(metrics.counting(gateway), drain)
-            place.heard = metrics.of_run
+
+        def limited(gateway: Gateway) -> Gateway:
+            return DrainingGateway(metrics.counting(gateway) if metrics is not None else gateway, drain)
+
+        heard = metrics.of_run if metrics is not None else None
+        place = replace(self.place, limited=limited, slots=slots, heard=heard, queues=self.queues)
 
         async def work() -> Outcome | None:
             task = asyncio.ensure_future(work_on(place, name))
@@ -266,8 +270,8 @@ class Worker:
         """Tell of what is due, but for what cannot be worked on here."""
         now = time.monotonic()
         self._later = {name: until for name, until in self._later.items() if until > now}
-        for name, priority in self.queue.due(self.most, tuple(self._later)):
-            dispatch.wake(name, priority=priority)
+        for due in self.queue.due(self.most, tuple(self._later), self.queues):
+            dispatch.wake(due.name, queue=due.queue, priority=due.priority)
 
     async def _end(self) -> None:
         await self._stopping.wait()

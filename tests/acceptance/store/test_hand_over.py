@@ -19,6 +19,7 @@ from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.store.lease import RunLost
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import PostgresLease, RunHeld
+from skillrun.runtime.store.postgres.queue import Due
 from skillrun.runtime.store.postgres.row import RunRow
 from skillrun.workers.worker import Worker
 from tests.acceptance.conftest import Call, Make
@@ -81,7 +82,7 @@ def test_nobody_lets_go_of_a_run_whose_state_could_not_be_read(submitted: str) -
     with pytest.raises(StoreAway), PostgresLease(row_of(submitted), away).hold():
         pass
     open_database(submitted).rows(EXPIRE)
-    assert [name for name, _ in open_store(submitted).queue.due(10)] == ["ada"]
+    assert [due.name for due in open_store(submitted).queue.due(10)] == ["ada"]
 
 
 def test_a_store_that_is_away_for_too_long_loses_the_run_and_says_nothing_of_it(submitted: str) -> None:
@@ -120,7 +121,7 @@ def test_a_run_that_was_begun_comes_before_all_that_wait_and_what_is_not_for_her
         assert skillrun("submit", "greeting", name, "--name", name, "--priority", "9", *SCRIPTED).code == 0
     expired = "UPDATE runs SET status = 'running', lease_until = now() - interval '1 s' WHERE name = 'ada'"
     open_database(submitted).rows(expired)
-    due = dict(open_store(submitted).queue.due(1, ["b"]))
+    due = {each.name: each.priority for each in open_store(submitted).queue.due(1, ["b"])}
     assert list(due) == ["ada", "c"]
     assert due["ada"] > due["c"]
 
@@ -176,7 +177,7 @@ def test_a_worker_fetches_no_more_than_it_has_room_for_and_its_sweep_goes_on(
         for _ in range(2):
             await asyncio.to_thread(begun.acquire)
         assert not full.done()
-        assert await asyncio.to_thread(worker.queue.due, 5) == [("ada", 0)]
+        assert await asyncio.to_thread(worker.queue.due, 5) == [Due("ada", "default", 0)]
         gate.set()
         await full
         await asyncio.gather(*worker._works)

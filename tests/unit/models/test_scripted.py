@@ -44,6 +44,46 @@ def test_a_used_up_rule_makes_room_for_the_next() -> None:
     assert [send(gateway).text for _ in range(3)] == ["first", "first", "then"]
 
 
+def test_a_call_that_was_answered_before_counts_once_and_for_the_rule_that_has_given_it() -> None:
+    asked = request("scripted:strong")
+    before = ScriptedGateway([Rule(text="first", times=1), Rule(text="then")])
+    reply = asyncio.run(before.send(asked, "plan/a"))
+    gateway = ScriptedGateway([Rule(text="mended", times=1), Rule(text="first", times=1), Rule(text="then")])
+    for _ in range(2):
+        gateway.replayed("plan/a", asked, [reply])
+    assert [send(gateway).text for _ in range(2)] == ["mended", "then"]
+
+
+def test_a_call_that_this_script_has_answered_is_not_counted_again() -> None:
+    asked = request("scripted:strong")
+    gateway = ScriptedGateway([Rule(text="first", times=2), Rule(text="then")])
+    reply = asyncio.run(gateway.send(asked, "plan/a"))
+    gateway.replayed("plan/a", asked, [reply])
+    assert [send(gateway).text for _ in range(2)] == ["first", "then"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"data": {"a": "é"}},
+        {"text": "a text"},
+        {"text": ""},
+        {"fail": "timeout"},
+        {"calls": (ToolCall("1", "Read", {"path": "a.py"}),)},
+        {},
+    ],
+)
+def test_what_a_rule_gives_is_known_as_what_it_gives(rule: dict[str, Any]) -> None:
+    gateway = ScriptedGateway([Rule(**rule)])
+    try:
+        outcome: Any = send(gateway)
+    except ModelError as error:
+        outcome = error
+    assert Rule(**rule).gives(outcome)
+    other = ModelError("other", "no") if "fail" not in rule else Reply("another")
+    assert not Rule(**rule).gives(other)
+
+
 def test_a_rule_can_be_for_one_model() -> None:
     gateway = ScriptedGateway([Rule(model="scripted:fast", text="quick"), Rule(text="slow")])
     assert send(gateway).text == "slow"

@@ -28,6 +28,8 @@ FILL = """
     SELECT 'default', 'skillrun.go_on', n % 3, n::text, '{}', 'todo' FROM generate_series(1, 20000) AS n;
     INSERT INTO tickets (provider, holder, is_held, lease_until)
     SELECT 'ada', 'x', n <= 40, now() + interval '30 s' FROM generate_series(1, 3000) AS n;
+    INSERT INTO runs (name, status, queue, bundle, request, priority)
+    SELECT 'other-' || n::text, 'queued', 'other', 'x', '{}', 100 FROM generate_series(1, 20000) AS n;
     ANALYZE runs; ANALYZE procrastinate_jobs; ANALYZE tickets;
 """
 
@@ -53,7 +55,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("statement", "values", "indexes"),
     [
-        (_DUE, {"most": 10, "without": []}, {"runs_queued", "runs_running"}),
+        (_DUE, {"most": 10, "without": [], "queues": ["gpu", "default"]}, {"runs_queued_in", "runs_running_in"}),
         (_CLAIM, {"run": 20, "owner": "x", "lease": 30.0}, {"runs_pkey"}),
     ],
 )

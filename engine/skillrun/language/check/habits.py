@@ -24,6 +24,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 _CODE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[\s\S]*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
 DECLARED: Final = ("inputs", "state")
+ASKING: Final = ("agent", "panel")
 
 
 def warn_of_placeholders(template: Template, names: Mapping[str, Type], problems: Problems) -> None:
@@ -74,16 +75,21 @@ def _plain(template: Template) -> Iterator[tuple[int, str]]:
         yield from ((data.lineno, data.data) for data in template.tree.find_all(nodes.TemplateData))
 
 
+def asks_models_alone(steps: Collection[Step]) -> bool:
+    """Whether steps ask models, in conversations that begin anew, and nobody and nothing else."""
+    asking = [step for step in steps if step.verb in ASKING]
+    if not asking or any("session" in step.values for step in asking):
+        return False
+    return not any(step.verb in ("run", "ask", "read", "find", "") for step in steps)
+
+
 def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     """Whether a loop asks models, and nothing of what it asks can differ from one pass to the next.
 
     `texts` are the sections of its steps and what else stands in their prompts.
     """
     inside = [inner for step in steps for inner in step.walk()]
-    asking = [step for step in inside if step.verb in ("agent", "panel")]
-    if not asking or any("session" in step.values for step in asking):
-        return False
-    if any(step.verb in ("run", "ask", "read", "find", "goto", "") for step in inside):
+    if not asks_models_alone(inside):
         return False
     bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
     bound |= {identifier(step.item) for step in inside if step.verb == "each"}
@@ -92,6 +98,7 @@ def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
             names = {identifier(name) for name in step.main.entries or {}}
             bound |= names | {"state", "features", *(["config"] if "mode" in names else [])}
     conditions = [step.when for step in inside if step.when is not None]
+    asking = (step for step in inside if step.verb in ASKING)
     values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
     templates = [*texts, *conditions, *(template for value in values for template in value.templates())]
     return not any(_reads(template, bound) for template in templates)

@@ -16,6 +16,7 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
 from skillrun.language.check.names import base_types, history_type, phase_type
 from skillrun.language.check.program import Ask, Nested
+from skillrun.language.check.rounds import Part, entered_steps, warn_of_rounds
 from skillrun.language.check.scope import Place, Reached, Scope
 from skillrun.language.check.traces import Trace, artifacts, check_parallel, trace_of
 from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
@@ -47,6 +48,7 @@ class WorkflowCheck:
         self.phases = phases
         self.unused: list[Field] = []
         self.traces: dict[str, Trace] = {}
+        self.all_reads: dict[str, frozenset[str]] = {}  # by phase, with what all that it enters reads
         self.asks: dict[str, tuple[Ask | Nested, ...]] = {}
         self._read: set[str] = set()  # the names that anything in the workflow reads
         self.names: set[str] = set()  # and what its phases enter
@@ -57,6 +59,7 @@ class WorkflowCheck:
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
             check_modes(layer, modes or (), self.problems)
+        self.preamble_reads: frozenset[str] = frozenset()
         self.top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
@@ -77,6 +80,7 @@ class WorkflowCheck:
         self._top()
         self._unused()
         self._written_over()
+        self._rounds()
         self.names |= self._read
 
     @property
@@ -176,6 +180,7 @@ class WorkflowCheck:
         self._types[use.name] = phase_type(use.name, outputs, known)
         stand_in = (use.otherwise,) if use.otherwise is not None else ()
         self.asks[use.name] = tuple(asks_of((*phase.steps, *stand_in), scope.entered))
+        self.all_reads[use.name] = scope.all_reads
         self.names |= scope.all_reads
         self.traces[use.name] = trace_of(phase, scope.reads, writes, [path for path in certain if path is not None])
         self._read |= scope.reads
@@ -233,6 +238,7 @@ class WorkflowCheck:
         scope.look_around(Span(workflow.document.source, 0), "")
         if workflow.preamble is not None:
             scope.prompt(workflow.preamble)
+        self.preamble_reads = frozenset(scope.reads)
         if workflow.repository is not None:
             scope.value(workflow.repository)
             check_repository(workflow.repository, self.problems)
@@ -262,6 +268,16 @@ class WorkflowCheck:
                     message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
                     step = certain[second].writes[path]
                     self.problems.report(step.span, "written-over", message, "choose another name", "warning")
+
+    def _rounds(self) -> None:
+        """Warn of rounds that cannot come to anything else."""
+        if self.problems.errors or self.traces.keys() != self.workflow.phases.keys():
+            return
+        parts = {}
+        for name, trace in self.traces.items():
+            steps = (*self.steps(name), *entered_steps(self.asks[name]))
+            parts[name] = Part(self.phases[name].steps, steps, trace.reads | self.all_reads[name] | self.preamble_reads)
+        warn_of_rounds(self.workflow, parts, self.problems)
 
     def _unused(self) -> None:
         """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""

@@ -33,12 +33,16 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
     known = run.journal.find("reply", address, fingerprint) if from_journal else None
     if known is not None:
         reply = Reply.from_dict(known)
+        run.session.replayed(address, request, [reply])
         phase.count_again(address, request, reply)
         run.emit(_ended(phase, address, member, reply, replayed=True))
         return reply
     failed = run.journal.find("failed", address, fingerprint) if from_journal else None
     if failed is not None:
-        raise ModelError.from_dict(failed)
+        error = ModelError.from_dict(failed)
+        run.session.replayed(address, request, [error])
+        raise error
+    run.session.replayed(address, request, _refusals(run, address, fingerprint))
     refused = run.refused.get(request.model)
     held = await run.limits.let_in(partial(_most, run, request))
     try:
@@ -109,6 +113,17 @@ class OnRecord:
 
     async def _tried(self, body: dict[str, object]) -> None:
         await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
+
+
+def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
+    """How often this call was refused, after which it is sent again."""
+    last = run.journal.find("tried", address, fingerprint)
+    if last is None or last.get("kind") not in FATAL | REFUSED_KINDS:
+        return []
+    tries = (
+        entry for entry in run.journal.entries("tried") if (entry.address, entry.fingerprint) == (address, fingerprint)
+    )
+    return [ModelError(entry.body["kind"], entry.body.get("message", "")) for entry in tries if "kind" in entry.body]
 
 
 def _most(run: Run, request: Request, exactly: bool) -> Reservation:

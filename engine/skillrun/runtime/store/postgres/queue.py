@@ -1,4 +1,4 @@
-"""Which runs of a store wait to be worked on, and what they need: a request, the project's files, a time, a priority.
+"""Which runs of a store wait to be worked on, and what they need: a request, the project's files, a queue, a time.
 
 The run's own row says all of it. Whoever is told that a run may go on claims it; that a second one is told changes
 nothing.
@@ -6,9 +6,8 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -16,17 +15,20 @@ from psycopg.types.json import Jsonb
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.runtime.store.postgres.database import Database
 
+DEFAULT: Final = "default"
+"""The queue of runs for which no other was named, and of workers that name none."""
 PATIENCE: Final = 2.0  # seconds that a look is tried again while the store is away
 MOST_TAKES: Final = 5
 """How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
 FRUITLESS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
 
 _SUBMIT: Final = """
-    INSERT INTO runs (name, status, workflow, bundle, request, priority, not_before)
-    VALUES (%(name)s, 'queued', %(workflow)s, %(sha)s, %(request)s, %(priority)s, coalesce(%(not_before)s, now()))
+    INSERT INTO runs (name, status, workflow, bundle, request, queue, priority, not_before)
+    VALUES (%(name)s, 'queued', %(workflow)s, %(sha)s, %(request)s, %(queue)s, %(priority)s,
+            now() + make_interval(secs => %(in_seconds)s))
     ON CONFLICT (name) DO UPDATE SET
         status = 'queued', workflow = excluded.workflow, bundle = excluded.bundle, request = excluded.request,
-        priority = excluded.priority, not_before = excluded.not_before
+        queue = excluded.queue, priority = excluded.priority, not_before = excluded.not_before
     WHERE runs.status = 'new' AND runs.records = 0
     RETURNING id
 """
@@ -36,7 +38,8 @@ _QUEUE: Final = """
            status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
            takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
            ended_at = NULL
-    WHERE name = %(name)s AND status NOT IN ('queued', 'completed') AND request IS NOT NULL RETURNING id
+    WHERE name = %(name)s AND status NOT IN ('queued', 'completed') AND request IS NOT NULL
+    RETURNING name, queue, priority
 """
 _CANCEL: Final = """
     UPDATE runs SET status = 'cancelled', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
@@ -51,14 +54,20 @@ _GIVE_UP: Final = """
     RETURNING id
 """
 _DUE: Final = """
-    (SELECT name, 1000000000 FROM runs WHERE status = 'running' AND lease_until < now() AND request IS NOT NULL
-     AND name <> ALL(%(without)s)
-     ORDER BY lease_until LIMIT %(most)s)
-    UNION ALL
-    (SELECT name, priority FROM runs WHERE status = 'queued' AND not_before <= now() AND name <> ALL(%(without)s)
-     ORDER BY priority DESC, id LIMIT %(most)s)
+    SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
+        (SELECT name, runs.queue, 1000000000 FROM runs
+         WHERE runs.queue = served.queue AND status = 'running' AND lease_until < now() AND request IS NOT NULL
+         AND name <> ALL(%(without)s)
+         ORDER BY lease_until LIMIT %(most)s)
+        UNION ALL
+        (SELECT name, runs.queue, priority FROM runs
+         WHERE runs.queue = served.queue AND status = 'queued' AND not_before <= now() AND name <> ALL(%(without)s)
+         ORDER BY priority DESC, id LIMIT %(most)s)
+    ) AS due
 """
-_WANTED: Final = "SELECT workflow, bundle, request, takes, status FROM runs WHERE name = %(name)s"
+_WANTED: Final = """
+    SELECT workflow, bundle, request, takes, status, queue, not_before <= now() FROM runs WHERE name = %(name)s
+"""
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 
@@ -71,6 +80,17 @@ class Wanted:
     request: Mapping[str, Any]
     takes: int
     status: str
+    queue: str = DEFAULT
+    is_due: bool = True
+
+
+@dataclass(frozen=True)
+class Due:
+    """A run that may be worked on now, by workers of its queue."""
+
+    name: str
+    queue: str
+    priority: int
 
 
 class Queue:
@@ -87,10 +107,11 @@ class Queue:
         sha: str,
         content: bytes,
         *,
+        queue: str = DEFAULT,
         priority: int = 0,
-        not_before: datetime | None = None,
+        in_seconds: float = 0,
     ) -> None:
-        """Have a new run worked on. Raises UsageError where the name is taken."""
+        """Have a new run worked on, so long from now. Raises UsageError where the name is taken."""
         known = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
         if not known:
             self._database.rows(
@@ -102,17 +123,19 @@ class Queue:
             "workflow": workflow,
             "request": Jsonb(dict(request)),
             "sha": sha,
+            "queue": queue,
             "priority": priority,
-            "not_before": not_before,
+            "in_seconds": in_seconds,
         }
         if not self._database.rows(_SUBMIT, values):
             hint = f"`skillrun show {name}` tells where it stands; choose another `--name`"
             raise UsageError(f"there is a run `{name}` already in {self._database.place}", hint)
 
-    def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> bool:
-        """Have a run worked on again that waits, is about to, has failed or was cancelled; False for others."""
+    def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> Due | None:
+        """Have a run worked on again that waits, is about to, has failed or was cancelled; None for others."""
         values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
-        return bool(self._database.rows(_QUEUE, values))
+        found = self._database.rows(_QUEUE, values)
+        return Due(*found[0]) if found else None
 
     def cancel(self, name: str, reason: str) -> bool:
         """End a run at once: whoever works on it writes nothing more. False for one that is over."""
@@ -123,21 +146,20 @@ class Queue:
         values = {"name": name, "reason": reason, "takes": MOST_TAKES, "fruitless": FRUITLESS}
         return bool(self._database.rows(_GIVE_UP, values))
 
-    def due(self, most: int, without: Sequence[str] = ()) -> Iterable[tuple[str, int]]:
-        """The names of runs that may be worked on now, and their priorities: at most so many of each kind.
+    def due(self, most: int, without: Sequence[str] = (), queues: Sequence[str] = (DEFAULT,)) -> list[Due]:
+        """The runs of these queues that may be worked on now: at most so many of each kind in each queue.
 
         What was begun comes before all that was not, or it would wait behind everything that is queued.
         """
-        values = {"most": most, "without": list(without)}
-        return self._database.lasting(lambda: self._database.rows(_DUE, values), PATIENCE)
+        values = {"most": most, "without": list(without), "queues": list(queues)}
+        return [Due(*row) for row in self._database.lasting(lambda: self._database.rows(_DUE, values), PATIENCE)]
 
     def wanted(self, name: str) -> Wanted | None:
         """What a run was submitted with; None for one that nobody has submitted."""
         found = self._database.lasting(lambda: self._database.rows(_WANTED, {"name": name}), PATIENCE)
         if not found or found[0][2] is None:
             return None
-        workflow, bundle, request, takes, status = found[0]
-        return Wanted(workflow, bundle, request, takes, status)
+        return Wanted(*found[0])
 
     def content(self, sha: str) -> bytes:
         """The files of a project by their hash."""

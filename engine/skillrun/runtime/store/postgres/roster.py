@@ -10,22 +10,23 @@ from datetime import datetime
 from typing import Final
 
 from skillrun.runtime.store.postgres.database import Database
+from skillrun.runtime.store.postgres.queue import DEFAULT
 
 FORGOTTEN: Final = 7  # days after which one that was not heard of is listed no more
 
 _BEAT: Final = """
-    INSERT INTO workers (name, host, process, most, lease, version, draining)
-    VALUES (%(name)s, %(host)s, %(process)s, %(most)s, %(lease)s, %(version)s, %(draining)s)
+    INSERT INTO workers (name, host, process, most, lease, version, queues, draining)
+    VALUES (%(name)s, %(host)s, %(process)s, %(most)s, %(lease)s, %(version)s, %(queues)s, %(draining)s)
     ON CONFLICT (name) DO UPDATE SET
         seen_at = now(), most = excluded.most, lease = excluded.lease, version = excluded.version,
-        draining = excluded.draining,
+        queues = excluded.queues, draining = excluded.draining,
         started_at = CASE WHEN %(begins)s THEN now() ELSE workers.started_at END
 """
 _LEAVE: Final = """
     DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)
 """
 _LISTED: Final = """
-    SELECT workers.name, version, most, started_at, seen_at, draining,
+    SELECT workers.name, version, most, queues, started_at, seen_at, draining,
            extract(epoch FROM now() - seen_at)::double precision, workers.lease,
            array(SELECT runs.name FROM runs WHERE runs.status = 'running'
                  AND runs.owner = 'process ' || workers.process || ' on ' || workers.host ORDER BY runs.id)
@@ -42,6 +43,19 @@ _COUNTED: Final = """
 """
 
 
+_UNSERVED: Final = """
+    SELECT runs.queue, count(*) FROM runs WHERE (runs.status = 'queued' OR (runs.status = 'running'
+        AND runs.request IS NOT NULL AND runs.lease_until < now()))
+    AND NOT EXISTS (SELECT FROM workers WHERE runs.queue = ANY (workers.queues) AND NOT draining
+        AND seen_at >= now() - make_interval(secs => workers.lease))
+    GROUP BY runs.queue ORDER BY runs.queue
+"""
+_SERVED: Final = """
+    SELECT EXISTS (SELECT FROM workers WHERE %(queue)s = ANY (queues) AND NOT draining
+        AND seen_at >= now() - make_interval(secs => lease))
+"""
+
+
 @dataclass(frozen=True)
 class Presence:
     """What a worker tells of itself."""
@@ -52,6 +66,7 @@ class Presence:
     most: int
     lease: float
     version: str
+    queues: tuple[str, ...] = (DEFAULT,)
 
 
 @dataclass(frozen=True)
@@ -61,6 +76,7 @@ class Seen:
     name: str
     version: str
     most: int
+    queues: list[str]
     started_at: datetime
     seen_at: datetime
     draining: bool
@@ -97,7 +113,9 @@ class Roster:
 
     def beat(self, presence: Presence, *, begins: bool = False, draining: bool = False) -> None:
         """Have others know that a worker is there. Raises StoreAway, StoreRefused."""
-        self._database.rows(_BEAT, {**vars(presence), "begins": begins, "draining": draining})
+        self._database.rows(
+            _BEAT, {**vars(presence), "queues": list(presence.queues), "begins": begins, "draining": draining}
+        )
 
     def leave(self, name: str) -> None:
         """A worker has ended; with it go those that were not heard of for a week."""
@@ -109,3 +127,11 @@ class Roster:
 
     def load(self) -> Load:
         return Load(*self._database.rows(_COUNTED)[0])
+
+    def serves(self, queue: str) -> bool:
+        """Whether a worker is there that takes runs of this queue."""
+        return bool(self._database.rows(_SERVED, {"queue": queue})[0][0])
+
+    def unserved(self) -> dict[str, int]:
+        """How many runs wait in queues that no worker serves."""
+        return dict(self._database.rows(_UNSERVED))

@@ -1,0 +1,9 @@
+-- Which workers a run is for: those that serve its queue.
+ALTER TABLE runs ADD COLUMN queue text NOT NULL DEFAULT 'default';
+ALTER TABLE workers ADD COLUMN queues text[] NOT NULL DEFAULT ARRAY['default'];
+
+-- What the sweep looks for, in each queue of its worker, however much waits in others.
+CREATE INDEX runs_queued_in ON runs (queue, priority DESC, id) WHERE status = 'queued';
+CREATE INDEX runs_running_in ON runs (queue, lease_until) WHERE status = 'running';
+DROP INDEX runs_queued;
+DROP INDEX runs_running;

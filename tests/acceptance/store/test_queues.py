@@ -1,0 +1,141 @@
+"""A run is for the workers of its queue, whatever becomes of it; a queue that nobody serves is said."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from skillrun.cli.store import open_database, open_store
+from skillrun.runtime.store.postgres.lease import PostgresLease
+from skillrun.runtime.store.postgres.queue import Due
+from skillrun.runtime.store.postgres.roster import Presence
+from skillrun.runtime.store.postgres.row import RunRow
+from skillrun.workers.dispatch import Dispatch
+from tests.acceptance.conftest import Call, Make
+from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+
+pytestmark = pytest.mark.row("W2")
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+def queue_of(store: str, run: str) -> str:
+    ((found,),) = open_database(store).rows("SELECT queue FROM runs WHERE name = %(run)s", {"run": run})
+    return str(found)
+
+
+@pytest.mark.row("W4")
+def test_a_worker_takes_the_runs_of_its_queues_alone_and_without_one_those_that_name_none(
+    project: Make,
+    skillrun: Call,
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    project("greeting")
+    for run, queue in (("plain", ()), ("big", ("--queue", "gpu")), ("far", ("--queue", "eu"))):
+        assert skillrun("submit", "greeting", "Ada", "--name", run, *queue, *SCRIPTED).code == 0
+    first = start()
+    until(lambda: status(store, "plain") == "completed")
+    assert (status(store, "big"), status(store, "far")) == ("queued", "queued")
+    start("--queue", "gpu", "--queue", "other")
+    until(lambda: status(store, "big") == "completed")
+    first.terminate()
+    assert first.wait(60) == 0
+    assert skillrun("submit", "greeting", "Ada", "--name", "next", *SCRIPTED).code == 0
+    assert skillrun("submit", "greeting", "Ada", "--name", "more", "--queue", "other", *SCRIPTED).code == 0
+    until(lambda: status(store, "more") == "completed")
+    assert (status(store, "next"), status(store, "far")) == ("queued", "queued")
+
+
+def test_a_job_that_says_otherwise_changes_nothing_since_the_row_decides(
+    project: Make,
+    skillrun: Call,
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    project("greeting")
+    assert skillrun("submit", "greeting", "Ada", "--queue", "gpu", *SCRIPTED).code == 0
+    assert skillrun("submit", "greeting", "Bob", "--in", "1h", *SCRIPTED).code == 0
+    open_database(store).rows("DELETE FROM procrastinate_jobs")
+    dispatch = Dispatch(store)
+    for run in ("ada", "bob"):
+        dispatch.wake(run)
+    dispatch.close()
+    start()
+    until(lambda: open_database(store).rows("SELECT count(*) FROM procrastinate_jobs") == [(0,)])
+    assert skillrun("submit", "greeting", "Cid", *SCRIPTED).code == 0
+    until(lambda: status(store, "cid") == "completed")
+    assert open_database(store).rows("SELECT name, epoch FROM runs WHERE status = 'queued' ORDER BY name") == [
+        ("ada", 0),
+        ("bob", 0),
+    ]
+
+
+def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_cancel(
+    project: Make, skillrun: Call, store: str
+) -> None:
+    folder = project("visit")
+    assert skillrun("submit", "visit", "--name", "trip", "--queue", "gpu", "--priority", "3", *SCRIPTED).code == 0
+    opened = open_store(store)
+    row = RunRow.existing(open_database(store), "trip")
+    assert row is not None
+    with PostgresLease(row, lambda: "interrupted").hold():
+        open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
+        assert opened.queue.due(5) == []
+        assert [(due.name, due.queue) for due in opened.queue.due(5, queues=("eu", "gpu"))] == [("trip", "gpu")]
+    assert opened.queue.due(5, queues=("gpu",)) == [Due("trip", "gpu", 3)]
+    assert skillrun("work", "trip").code == 75
+    open_database(store).rows("DELETE FROM procrastinate_jobs")
+    (folder / "answers.yaml").write_text("choose/where: the lake\n")
+    done = skillrun("answers", "trip", "--answers", "answers.yaml")
+    assert done.out.splitlines()[-1] == "a worker goes on with the run"
+    jobs = "SELECT queue_name, priority, args FROM procrastinate_jobs"
+    assert open_database(store).rows(jobs) == [("gpu", 3, {"run": "trip"})]
+    assert opened.queue.cancel("trip", "cancelled")
+    assert opened.queue.go_on("trip") == Due("trip", "gpu", 3)
+    assert queue_of(store, "trip") == "gpu"
+
+
+@pytest.mark.row("W6")
+def test_runs_in_a_queue_that_no_worker_serves_are_said(project: Make, skillrun: Call, store: str) -> None:
+    project("greeting")
+    roster = open_store(store).roster
+    roster.beat(Presence("a-1", "a", 1, 10, 30, "1"), begins=True)
+    roster.beat(Presence("b-2", "b", 2, 10, 30, "1", ("gpu", "eu")), begins=True)
+    assert skillrun("submit", "greeting", "Ada", *SCRIPTED).err == ""
+    assert skillrun("submit", "greeting", "Bob", "--queue", "gpu", *SCRIPTED).err == ""
+    alone = skillrun("submit", "greeting", "Cid", "--queue", "gpus", *SCRIPTED)
+    assert alone.err == "no worker serves the queue `gpus` now; `skillrun worker --queue gpus` starts one\n"
+    told = skillrun("workers")
+    assert [" ".join(line.split()[:-9]) for line in told.out.splitlines()[1:3]] == [
+        "a-1 there default",
+        "b-2 there gpu, eu",
+    ]
+    word = "1 run waits in the queue `gpus`, which no worker serves; `skillrun worker --queue gpus` starts one\n"
+    assert told.err == word
+    for gone in ("draining = true", "draining = false, seen_at = now() - interval '31 s'"):
+        open_database(store).rows(f"UPDATE workers SET {gone} WHERE name = 'b-2'")
+        listed = skillrun("workers", "--json").json
+        assert (listed["unserved"], listed["workers"][1]["queues"]) == ({"gpu": 1, "gpus": 1}, ["gpu", "eu"])
+
+
+@pytest.mark.parametrize("name", ["", "GPU", "a b", "-gpu", "g" * 41, "gpu,eu"])
+def test_a_queue_has_a_plain_name(project: Make, skillrun: Call, store: str, name: str) -> None:
+    project("greeting")
+    for command in (("submit", "greeting", "Ada"), ("worker",)):
+        done = skillrun(*command, "--queue", name)
+        assert (done.code, f"`{name}` is no queue" in done.err) == (2, True)
+    assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
+
+
+def test_an_input_that_is_called_like_an_option_of_submit_has_a_name_of_its_own(
+    project: Make, skillrun: Call, store: str
+) -> None:
+    file = project("greeting") / "workflows/greeting.md"
+    before, phases, after = file.read_text().partition("\nphases:")
+    file.write_text(f"{before}\n  queue?: string, where to stand{phases}{after}")
+    submitted = skillrun("submit", "greeting", "Ada", "--queue", "gpu", "--input-queue", "in front", *SCRIPTED)
+    assert submitted.code == 0, submitted.err
+    ((queue, request),) = open_database(store).rows("SELECT queue, request FROM runs")
+    assert (queue, request["inputs"]["queue"]) == ("gpu", "in front")
