@@ -34,6 +34,10 @@ UNKNOWABLE: Final = {
     "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
     # A phase that names a file while it runs may write any.
     "workflows/refine.md": {"`PRD.md` → `PDR.md`"},
+    "skills/plan/validation.md": {
+        "`think-deep-assumptions.md` → `tihnk-deep-assumptions.md`",
+        "`think-deep-second-order.md` → `tihnk-deep-second-order.md`",
+    },
     "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`", "`place` → `plac`"},
     "skills/feature/requirements.md": {"`one` → `oen`"},  # a loop that counts alone
     # Strategies and variants of roles are added by files.
