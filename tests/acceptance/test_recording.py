@@ -156,6 +156,11 @@ def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
     assert "\n    -Write about locks" in done.out
     assert "\n    +Write all about locks" in done.out
     assert "+Write all about" in (tmp_path / "report.xml").read_text()
+    told = (noted / "tests" / "notes" / "locks.md").read_text()
+    untaken = told.replace("replies:\n", "replies:\n- {address: '*/nobody/*', text: Lost.}\n", 1)
+    (noted / "tests" / "notes" / "locks.md").write_text(untaken)
+    out = skillrun("test").out
+    assert out.index("error[") < out.index("not as recorded\n") < out.index("warning[untaken]"), "misses come first"
     [told] = skillrun("test", "--json").json["cases"]
     first = told["prompts"][0]
     assert (first["address"], first["status"]) == ("notes/note/note/clerk/1.1", "differs")

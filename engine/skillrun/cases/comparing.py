@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from skillrun.cases.checking import ReadyCase
 from skillrun.cases.definitions import ROUND, Case, Expectation
-from skillrun.cases.differences import differing_lines, lines_around, nearest_lines
-from skillrun.cases.trial import Trial, prompt_parts, prompt_text
+from skillrun.cases.differences import differing_lines, lines_around, nearest_lines, with_parts
+from skillrun.cases.trial import Trial, part_lines, prompt_parts, prompt_text
 from skillrun.collaboration.patterns import hits
 from skillrun.language.text.diagnostics import Problem, Problems, Severity, suggest
 from skillrun.language.text.source import Span
@@ -192,7 +192,7 @@ def _one_prompt(
         return
     text = prompt_text(request)
     for message, difference in _text(wanted, text, files):
-        yield message, _actual(wanted, text), difference
+        yield message, _actual(wanted, text), with_parts(difference, part_lines(request))
 
 
 def _text(wanted: Expectation, text: str, files: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:

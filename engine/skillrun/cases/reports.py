@@ -21,16 +21,19 @@ _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uff
 
 
 def lines_of(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
-    """What is wrong with a case and what it misses, each with its place; an empty line behind each.
+    """What a case misses and what is wrong with it, each with its place; an empty line behind each, warnings last.
 
     Of one that misses also the prompts that are not as recorded; with `prompts` of any, and all of them.
     """
+    warnings = [problem for problem in result.problems if problem.severity == "warning"]
     for miss in result.misses:
         yield from (*_miss_lines(miss), "")
     for problem in result.problems:
-        yield from (render_problem(problem), "")
+        yield from (render_problem(problem), "") if problem not in warnings else ()
     if result.prompts and (result.misses or prompts):
         yield from (*_prompt_lines(result.prompts, len(result.prompts) if prompts else MOST_PROMPTS), "")
+    for problem in warnings:
+        yield from (render_problem(problem), "")
 
 
 def _prompt_lines(prompts: Sequence[PromptDifference], most: int) -> Iterator[str]:

@@ -154,6 +154,15 @@ def prompt_parts(request: Request) -> dict[str, int]:
     return parts
 
 
+def part_lines(request: Request) -> list[tuple[int, str]]:
+    """The parts of a prompt by the line of its text that each begins with."""
+    lines, line = [], 1
+    for block in _blocks(request):
+        lines.append((line, block.part or "other"))
+        line += block.text.count("\n") + 2
+    return lines
+
+
 def _blocks(request: Request) -> Iterator[Block]:
     yield from request.system
     for message in request.messages:

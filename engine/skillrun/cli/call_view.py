@@ -107,10 +107,15 @@ def spent_by(conversation: Conversation) -> tuple[Usage, float | None]:
 
 def name_of(conversation: Conversation) -> str:
     """Its place in its phase, with the attempt and the version where there are several."""
-    attempt = f", attempt {conversation.attempt}" if conversation.attempt > 1 else ""
     several = conversation.versions > 1
     version = f", version {conversation.version} of {conversation.versions}" if several else ""
-    return f"{conversation.path.partition('/')[2]}{attempt}{version}"
+    return f"{place_of(conversation)}{version}"
+
+
+def place_of(conversation: Conversation) -> str:
+    """Its place in its phase, with the attempt where there are several."""
+    attempt = f", attempt {conversation.attempt}" if conversation.attempt > 1 else ""
+    return f"{conversation.path.partition('/')[2]}{attempt}"
 
 
 def calls_table(conversations: Iterable[Conversation], *, is_held: bool) -> list[str]:

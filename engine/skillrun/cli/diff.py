@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completing, options
-from skillrun.cli.call_view import name_of
+from skillrun.cli.call_view import name_of, place_of
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.difference_lines import cut_lines, field_lines
 from skillrun.cli.printing import Output
@@ -25,13 +25,17 @@ from skillrun.cli.run_pairs import (
 )
 from skillrun.cli.words import counted, money, table
 from skillrun.language.text.diagnostics import UsageError
+from skillrun.runtime.store.conversations import Conversation
 from skillrun.runtime.store.stored_run import StoredRun
 
 HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
+MOST_NAMED: Final = 3
 HELP: Final = """Show what differs between the calls and artifacts of RUN and of OTHER, another run.
 
+Of a call that has had several prompts (in rounds, after edits, in `dev`) the last of each run, or --version N.
+
 Without PHASE a table; with PHASE the differences of its prompts and replies; with STEP, or --full, to their ends.
-With RUN alone, or RUN and PHASE, the last prompt of each call that has had several (in rounds, after edits, in `dev`)
+With RUN alone, or RUN and PHASE, the last prompt of each call that has had several
 beside the one before it, and so each artifact that was written several times."""
 
 
@@ -68,6 +72,8 @@ class Compared:
     pairs: Sequence[Pair]
     artifacts: Sequence[ArtifactPair]
     notes: Sequence[str]
+    which: Sequence[str] = ()
+    """Which prompts stand beside each other, of calls that have had several."""
 
     def data(self) -> dict[str, Any]:
         """All of it, to its ends."""
@@ -88,6 +94,7 @@ class Compared:
         same = len(self.pairs) - len(differing)
         if same or not (self.pairs or self.artifacts):
             yield f"{counted(same, 'call')} {'is' if same == 1 else 'are'} the same"
+        yield from self.which
         others = [each for each in self.artifacts if not each.is_same]
         if self.artifacts:
             yield from [""] if self.pairs else ()
@@ -137,7 +144,8 @@ class Compared:
             return
         yield ""
         yield "─" * 80
-        yield f"{pair.either.phase}: {name_of(pair.either)} (- {self.sides[0]}, + {self.sides[1]})"
+        before, after = _sides_of(pair, self.sides)
+        yield f"{pair.either.phase}: {place_of(pair.either)} (- {before}, + {after})"
         for title, difference in (("prompt", pair.prompt_difference), ("tools", pair.tools_difference)):
             if difference:
                 yield f"{title}:"
@@ -163,10 +171,8 @@ def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
     if second is None or second.place == first.place:
         place = _place(names if second is None else names[1:])
         return _versions(before, first, run, place, version)
-    if version:
-        raise UsageError("`--version` is for one run", f"`skillrun diff {run} PHASE STEP --version 1`")
     after, place = calls_of(second), _place(names[1:])
-    several = [_there(calls, place) for calls in (before, after)]
+    several = [_there(calls, place, version) for calls in (before, after)]
     if place.phase and not any(several):
         selected(after, place)  # says what there is
     notes = [*before.notes, *after.notes]
@@ -175,9 +181,40 @@ def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
         notes.append(
             f"the runs are of several workflows ({', '.join(sorted(workflows))}): what has one phase and step is a pair"
         )
-    artifacts = artifact_pairs((first, second), place.phase.partition("/")[0]) if not place.step else []
+    with_artifacts = not (place.step or version)  # a run has the last ones
+    artifacts = artifact_pairs((first, second), place.phase.partition("/")[0]) if with_artifacts else []
     sides = (before.name, after.name) if before.name != after.name else (run, names[0])
-    return Compared(sides, f"{run} {names[0]}", place, pairs_of_runs(*several), artifacts, notes)
+    pairs = pairs_of_runs(*several)
+    typed = f"{run} {names[0]}"
+    return Compared(
+        sides, typed, place, pairs, artifacts, notes, _which(pairs, sides, " ".join([run, *names]), version)
+    )
+
+
+def _which(pairs: Sequence[Pair], sides: tuple[str, str], typed: str, version: int) -> list[str]:
+    """Which prompts of two runs stand beside each other where there are several, and how others are named."""
+    several = [pair for pair in pairs if not pair.is_alone and _most(pair) > 1]
+    if not several:
+        return []
+    named = [f"{pair.either.path} ({', '.join(_sides_of(pair, sides))})" for pair in several[:MOST_NAMED]]
+    more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+    which = f"number {version}, or the last where there are fewer" if version else "the last of them"
+    had = f"{counted(len(several), 'call')} had several prompts, in rounds or after edits"
+    other = f"`skillrun diff {typed} --version 1` compares the first ones" if version != 1 else ""
+    return [f"{had}; compared is {which}: {'; '.join(named)}{more}", *filter(None, [other])]
+
+
+def _most(pair: Pair) -> int:
+    return max(each.versions for each in (pair.before, pair.after) if each is not None)
+
+
+def _sides_of(pair: Pair, sides: tuple[str, str]) -> tuple[str, str]:
+    """The two sides, each with which of its prompts this is where one of them has had several."""
+    before, after = (
+        f": version {each.version} of {each.versions}, round {each.first.round}" if each and _most(pair) > 1 else ""
+        for each in (pair.before, pair.after)
+    )
+    return sides[0] + before, sides[1] + after
 
 
 def _second(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
@@ -197,14 +234,17 @@ def _place(names: Sequence[str]) -> Place:
     return Place(phase, step, member)
 
 
-def _there(calls: RunCalls, place: Place) -> list[Any]:
-    """The last calls at a place; none where the run has made none there."""
-    if not place.phase:
-        return [each for each in calls.conversations if each.is_latest]
+def _there(calls: RunCalls, place: Place, version: int = 0) -> list[Conversation]:
+    """The calls at a place, of each the last prompt or that number; none where the run has made none there."""
     try:
-        return selected(calls, place)
+        there = selected(calls, place) if place.phase else [each for each in calls.conversations if each.is_latest]
     except UsageError:
         return []
+    if not version:
+        return there
+    places = {(each.path, each.attempt) for each in there}
+    several = [each for each in calls.conversations if (each.path, each.attempt) in places]
+    return [each for each in several if each.version == min(version, each.versions)]
 
 
 def _versions(calls: RunCalls, run: StoredRun, typed: str, place: Place, version: int) -> Compared:

@@ -41,7 +41,16 @@ def rows(done: Done) -> dict[str, list[str]]:
 def test_runs_that_are_the_same_are_said_to_be(run: Path, skillrun: Call) -> None:
     shutil.copytree(run, run.parent / "copy")
     lines = skillrun("diff", "it", "copy").out.splitlines()
-    assert lines == ["7 calls are the same", "", "artifacts:", "  1 the same"]
+    several = "1 call had several prompts, in rounds or after edits"
+    both = "it: version 2 of 2, round 2, copy: version 2 of 2, round 2"
+    assert lines == [
+        "7 calls are the same",
+        f"{several}; compared is the last of them: judge/verdict/clerk ({both})",
+        "`skillrun diff it copy --version 1` compares the first ones",
+        "",
+        "artifacts:",
+        "  1 the same",
+    ]
 
 
 def test_a_table_tells_which_calls_and_artifacts_differ(two: Path, skillrun: Call) -> None:
@@ -104,11 +113,25 @@ def test_long_differences_are_cut_and_told_in_full_with_a_step(run: Path, librar
     assert "And think of 89." in skillrun("diff", "it", "long", "--full").out
 
 
+def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: Path, skillrun: Call) -> None:
+    out = skillrun("diff", "it", "kind", "judge").out
+    assert "(it: version 2 of 2, round 2, kind: version 1 of 1, round 1)" in out
+    assert "`skillrun diff it kind judge --version 1` compares the first ones" in out
+    assert "judge: verdict/clerk (- it: version 2 of 2, round 2, + kind: version 1 of 1, round 1)" in out
+    done = skillrun("diff", "it", "kind", "judge", "--version", "1")
+    assert (
+        "compared is number 1, or the last where there are fewer: judge/verdict/clerk (it: version 1 of 2, round 1"
+        in done.out
+    )
+    assert "  -Judge, in round 1.\n  +Judge kindly, in round 1.\n" in done.out
+    assert "artifacts:" not in done.out
+
+
 @pytest.mark.parametrize("names", [("it",), ("it", "it"), ("it", "judge"), ("it", "it", "judge", "verdict")])
 def test_one_run_has_its_prompts_beside_earlier_ones(run: Path, skillrun: Call, names: tuple[str, ...]) -> None:
     done = skillrun("diff", *names, "--full")
     assert done.code == 0, done
-    assert "judge: verdict/clerk, version 2 of 2 (- before, + now)" in done.out
+    assert "judge: verdict/clerk (- before: version 1 of 2, round 1, + now: version 2 of 2, round 2)" in done.out
     assert "  -Judge, in round 1.\n  +Judge, in round 2.\n" in done.out
     assert "score: 1 → 4" in done.out
 
@@ -163,7 +186,6 @@ def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(pr
         (("it", "kindd"), "hint: did you mean `kind`?"),
         (("it", "kind", "juge"), "hint: did you mean `judge`?"),
         (("it", "kind", "judge", "x"), "hint: allowed: verdict/clerk"),
-        (("it", "kind", "judge", "--version", "1"), "hint: `skillrun diff it PHASE STEP --version 1`"),
         (("it", "judge", "verdict", "clerk", "more"), "hint: `skillrun diff RUN OTHER PHASE STEP MEMBER`"),
     ],
 )

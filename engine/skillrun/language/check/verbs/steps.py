@@ -13,7 +13,7 @@ from skillrun.language.check.verbs.files import check_find, check_read, check_wr
 from skillrun.language.check.verbs.flow import check_goto, check_repeat, check_run
 from skillrun.language.check.verbs.members import check_agent, check_panel
 from skillrun.language.check.verbs.questions import check_ask
-from skillrun.language.check.verbs.results import Types
+from skillrun.language.check.verbs.results import Types, check_kind
 from skillrun.language.check.verbs.values import check_decide, check_set
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.verbs import VERBS
@@ -65,6 +65,10 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
         else scope.needed(value, name, told if name == "writes" else {})
         for name, value in step.values.items()
     }
+    if step.main is not None:
+        check_kind(scope, step.verb, VERBS[step.verb].main, step.main, main)
+    for name, value in step.values.items():
+        check_kind(scope, name, VERBS[step.verb].keys[name], value, beside[name])
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None:
         scope.lookups.mention(prompt.name_span, "local", scope.homes.steps, identifier(prompt.name))
