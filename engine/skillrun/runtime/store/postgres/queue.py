@@ -72,7 +72,8 @@ _DUE: Final = """
     ) AS due
 """
 _WANTED: Final = """
-    SELECT workflow, bundle, request, takes, status, queue, not_before <= now() FROM runs WHERE name = %(name)s
+    SELECT workflow, bundle, request, takes, status, queue, status <> 'queued' OR not_before <= now() FROM runs
+    WHERE name = %(name)s
 """
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
