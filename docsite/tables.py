@@ -21,6 +21,8 @@ WORDS: Final[Mapping[Takes, str]] = {
     "boolean": "true or false",
     "choice": "a word",
     "mapping": "names with values; texts are templates",
+    "list": "a list; texts in it are templates",
+    "questions": "a text, a record with a `text`, or a list of these; templates",
     "rows": "a list of rows",
     "shape": "a shape, or the name of a template that has one",
     "record": "a shape, the name of a template that has one, or a list of these",
@@ -72,6 +74,8 @@ def _taken(key: Key, literal: bool) -> str:
     """What it takes, with the words that are allowed and the bounds of a number."""
     taken = WORDS["sentence" if literal and key.takes == "text" else key.takes]
     words = " or ".join(f"`{value}`" for value in key.values) if key.values else taken
+    if key.takes == "list" and key.least:
+        return f"{words}; not empty"
     if key.least is not None:
         words += f" from {key.least:,}"
     return words + (f" to {key.most:,}" if key.most is not None and key.most < 10**6 else "")

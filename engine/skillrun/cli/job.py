@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from skillrun.cli.here import project_here
@@ -41,8 +42,18 @@ class Job:
     json: bool
 
 
-def prepare(name: str, values: Mapping[str, Any], out: Output, loaded: Loaded | None = None) -> Job:
-    """Check the workflow, where that was not done, and what was typed; ends the command with every problem."""
+def prepare(
+    name: str,
+    values: Mapping[str, Any],
+    out: Output,
+    loaded: Loaded | None = None,
+    *,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
+) -> Job:
+    """Check the workflow, where that was not done, and what was typed; ends the command with every problem.
+
+    `elsewhere` are inputs that were typed and are paths on other machines, as they are there.
+    """
     loaded = loaded or load(name, out)
     chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
     typed = {
@@ -50,9 +61,9 @@ def prepare(name: str, values: Mapping[str, Any], out: Output, loaded: Loaded | 
         for field in loaded.program.workflow.inputs
     }
     typed = {name: value for name, value in typed.items() if value is not None}
-    typed = paths_in_project(loaded.program.workflow, typed)
+    typed = {**paths_in_project(loaded.program.workflow, typed), **elsewhere}
     everything = _one_model(loaded.program.workflow.inputs, chosen["model"]) | typed
-    inputs, warnings = checked_inputs(loaded.program, everything, project_here())
+    inputs, warnings = checked_inputs(loaded.program, everything, project_here(), elsewhere)
     if (project := project_here()) != Path.cwd():
         out.note(f"project: {project}")
     for warning in warnings:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GIVEN: Final = "input_"
 STORE: Final = "SKILLRUN_STORE"
-NO_STORE: Final = f"write `--store postgresql://…`, or set {STORE}"
+NO_STORE: Final = f"write `--store postgresql://…`, set {STORE}, or `store` in your own config/skillrun.yaml"
 QUEUE: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 SPAN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -148,7 +148,7 @@ budget = click.option(
 
 
 def runs_at(runs: Path) -> Runs:
-    """Where the runs are: in the folder, or in the store that `--store` or the environment names."""
+    """Where the runs are: in the folder, or in the store that somebody names."""
     url = store_url()
     if url:
         from skillrun.cli.store import open_store
@@ -170,10 +170,15 @@ def named_store() -> str:
 
 
 def store_url() -> str:
-    """What names the store: never a project's file."""
+    """What names the store: the option, the environment or the user's own config; never a project's file."""
     context = click.get_current_context(silent=True)
     typed = context.find_root().meta.get(STORE, "") if context is not None else ""
-    return str(typed or os.environ.get(STORE, ""))
+    if typed or STORE in os.environ:
+        return str(typed or os.environ[STORE])
+    from skillrun.language.library.own_settings import own_store
+    from skillrun.language.library.roots import search_path
+
+    return own_store(search_path(project_here()))
 
 
 def slots_for(runs: Runs) -> Slots | None:

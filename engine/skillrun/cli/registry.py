@@ -26,7 +26,7 @@ COMMANDS: Final = MappingProxyType(
         "edit": CommandEntry("skillrun.cli.working_copies:edit", "Change a file of a run in the store.", "runs"),
         "pull": CommandEntry("skillrun.cli.working_copies:pull", "Copy a run's files out of the store.", "runs"),
         "push": CommandEntry("skillrun.cli.working_copies:push", "Bring what was changed of them back.", "runs"),
-        "submit": CommandEntry("skillrun.cli.work_commands:submit", "Have workers run a workflow.", "workflows"),
+        "submit": CommandEntry("skillrun.cli.submit:submit", "Have workers run a workflow.", "workflows"),
         "cancel": CommandEntry("skillrun.cli.work_commands:cancel", "End a run of the store.", "runs"),
         "worker": CommandEntry("skillrun.cli.work_commands:worker", "Work on runs of the store."),
         "work": CommandEntry("skillrun.cli.work_commands:work", "Work on one run of the store.", "runs"),

@@ -1,4 +1,4 @@
-"""`skillrun submit`, `worker`, `work` and `cancel`: runs of a store that any machine works on."""
+"""`skillrun worker`, `work` and `cancel`: who works on runs of a store, and for how long."""
 
 from __future__ import annotations
 
@@ -6,132 +6,24 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from skillrun.cli import completing, options
-from skillrun.cli.here import project_here
-from skillrun.cli.job import Job, prepare
-from skillrun.cli.loading import NOTHING, Loaded, cache_folder, load_at
+from skillrun.cli.loading import Loaded, cache_folder, load_at
 from skillrun.cli.printing import Output
 from skillrun.cli.store import Store, open_store, slots_of
-from skillrun.cli.workflow import RESUMED, workflow_command
-from skillrun.language.library.secrets import secret_names
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
-from skillrun.people.refusal import check_answers, refusal
-from skillrun.runtime.store.frontmatter import legible
 
 if TYPE_CHECKING:
     from skillrun.workers.metrics import Metrics
     from skillrun.workers.work import Workplace
 
-NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project"})
-"""Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """By whom a run is to be worked on, and when."""
-
-    queue: str | None
-    priority: int
-    start: timedelta
-
-
-@click.command(
-    help="Have workers run WORKFLOW with its own inputs and flags; ends at once.",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+FILE_URLS: Final = click.option(
+    "--file-urls", is_flag=True, help="Fetch repositories from file:// of this machine as well."
 )
-@click.argument("workflow", shell_complete=completing.workflows)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def submit(workflow: str, arguments: tuple[str, ...]) -> int:
-    values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
-    out, wanted = Output(values["json"]), Wanted(*(values.pop(name) for name in ("queue", "priority", "start")))
-    store = open_store(options.named_store())
-    # Which keys there are and what is trusted is for the machine that works on it.
-    left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
-    job = prepare(workflow, {**values, **left_out, "runs": Path("runs")}, out)
-    return _submitted(store, job, wanted, out)
-
-
-def submit_command(workflow: str) -> click.Command:
-    """The command of the workflow, as `submit` takes it."""
-    more = [
-        click.Option(
-            ["--queue"], type=options.Queue(), metavar="NAME", help="For workers of this queue; `default` without it."
-        ),
-        click.Option(["--priority"], type=int, default=0, metavar="N", help="A higher one is worked on earlier."),
-        click.Option(
-            ["--in", "start"],
-            type=options.Span(),
-            default="0s",
-            metavar="TIME",
-            help="So long from now: 30s, 10m, 2h, 1d.",
-        ),
-    ]
-    command = workflow_command(workflow, more)
-    command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
-    return command
-
-
-def _submitted(store: Store, job: Job, wanted: Wanted, out: Output) -> int:
-    from skillrun.runtime.store.postgres.queue import DEFAULT
-    from skillrun.workers.bundle import packed
-    from skillrun.workers.dispatch import Dispatch
-    from skillrun.workers.request import Request
-
-    program = job.loaded.program
-    prepared = job.presence.prepared()
-    problems = check_answers(program, prepared)
-    reasons = refusal(program, prepared, job.inputs) if job.presence.unattended else []
-    if problems or reasons:
-        for problem in [*problems, *reasons]:
-            out.note(str(problem))
-        out.note(f"error: it could not go without a person. {NOTHING}")
-        return 1
-    bundle = packed(project_here(), secret_names(program.library))
-    first = program.workflow.first_input
-    words = legible(str(job.inputs[first.name])) if first is not None else program.workflow.name
-    name = job.slug or store.runs.take_name(words)
-    request = Request(
-        inputs=dict(job.inputs),
-        typed=sorted(job.typed),
-        model=job.model,
-        budget=dict(job.budget),
-        answers=job.presence.answers.read_text(encoding="utf-8") if job.presence.answers is not None else "",
-        unattended=job.presence.unattended,
-    )
-    queue = wanted.queue or DEFAULT
-    try:
-        store.queue.submit(
-            name,
-            program.workflow.name,
-            request.to_data(),
-            bundle.sha,
-            bundle.content,
-            queue=queue,
-            priority=wanted.priority,
-            in_seconds=wanted.start.total_seconds(),
-        )
-    except BaseException:
-        store.runs.give_back(name)
-        raise
-    dispatch = Dispatch(store.url)
-    try:
-        seconds = wanted.start.total_seconds()
-        dispatch.wake(name, queue=queue, priority=wanted.priority, in_seconds=seconds)
-    finally:
-        dispatch.close()
-    out.line(f"submitted {name}: {bundle.files} files of the project, {bundle.size / 1000:,.0f} KB")
-    out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
-    if queue != DEFAULT and not store.roster.serves(queue):
-        out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
-    out.data({"run": name, "files": bundle.files, "bytes": bundle.size, "bundle": bundle.sha})
-    return 0
 
 
 @click.command(help="Work on runs of the store until a signal; a polite one hands back what is under way.")
@@ -157,14 +49,15 @@ def _submitted(store: Store, job: Job, wanted: Wanted, out: Output) -> int:
     metavar="[HOST]:PORT",
     help="Answer /metrics, for Prometheus, and /healthz there; this machine alone without a host.",
 )
+@FILE_URLS
 @options.store
-def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str) -> int:
+def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str, file_urls: bool) -> int:
     from skillrun.runtime.store.postgres.queue import DEFAULT
     from skillrun.workers.worker import Worker
 
     out, store = Output(), open_store(options.named_store(), lease)
     counts = _told_at(metrics, store, most, out) if metrics else None
-    place = workplace(store, out.line)
+    place = workplace(store, out.line, file_urls=file_urls)
     queues = tuple(dict.fromkeys(queues)) or (DEFAULT,)
     made = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
 
@@ -201,12 +94,13 @@ def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
 
 @click.command(help="Work on RUN of the store, here and now, to where it ends or waits.")
 @click.argument("run", shell_complete=completing.runs)
+@FILE_URLS
 @options.store
-def work(run: str) -> int:
+def work(run: str, file_urls: bool) -> int:
     from skillrun.workers.work import work_on
 
     out, store = Output(), open_store(options.named_store())
-    outcome = asyncio.run(work_on(workplace(store, out.line), run))
+    outcome = asyncio.run(work_on(workplace(store, out.line, file_urls=file_urls), run))
     if outcome is None:
         out.line(f"{run}: nothing to do")
         return 0
@@ -226,11 +120,14 @@ def cancel(run: str) -> int:
     return 0
 
 
-def workplace(store: Store, say: Callable[[str], None]) -> Workplace:
+def workplace(store: Store, say: Callable[[str], None], *, file_urls: bool) -> Workplace:
     """This machine's part of the work on a store."""
+    from skillrun.workers.fetching import Commits
     from skillrun.workers.work import Workplace
 
-    return Workplace(store.runs, store.queue, cache_folder() / "projects", _loaded, say=say, slots=slots_of(store))
+    folder = cache_folder() / "projects"
+    commits = Commits(folder, files=file_urls)
+    return Workplace(store.runs, store.queue, folder, _loaded, commits, say=say, slots=slots_of(store))
 
 
 def _loaded(project: Path, workflow: str) -> Loaded:

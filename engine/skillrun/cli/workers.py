@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = ("worker", "status", "queues", "runs", "works on", "since", "heard of", "version")
 MOST: Final = 3  # runs of a worker that are named
+MOST_LEFT: Final = 10
 
 
 @click.command(help="List the workers of the store, what each works on, and who was not heard of.")
@@ -24,7 +25,8 @@ MOST: Final = 3  # runs of a worker that are named
 def workers(json: bool) -> int:
     out, store = Output(json), open_store(options.named_store())
     seen, load, unserved = store.roster.listed(), store.roster.load(), store.roster.unserved()
-    out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved})
+    left = store.roster.left(MOST_LEFT)
+    out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved, "left": left})
     for line in table(HEADER, [_cells(each) for each in seen]) if seen else ["there is no worker"]:
         out.line(line)
     out.line(_told(load))
@@ -32,6 +34,8 @@ def workers(json: bool) -> int:
     if lost:
         names = ", ".join(each.name for each in lost)
         out.note(f"not heard of: {names}; what they had goes to others, and `skillrun worker` starts one")
+    for run, reason in left.items():
+        out.note(f"`{run}` was left to others by {reason}")
     for queue, number in unserved.items():
         waiting = f"{counted(number, 'run')} {'waits' if number == 1 else 'wait'} in the queue `{queue}`"
         out.note(f"{waiting}, which no worker serves; `skillrun worker --queue {queue}` starts one")

@@ -15,6 +15,7 @@ from skillrun.language.text.diagnostics import printable
 
 if TYPE_CHECKING:
     from skillrun.language.files.definitions import Workflow
+    from skillrun.language.library.library import Library
     from skillrun.language.types.fields import Field
 
 RESUMED: Final = "resumed"  # the run to go on with
@@ -31,14 +32,10 @@ class WorkflowCommand(click.Command):
 
 def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:
     """The command of a workflow, with `more` options; ends with the problems of its file when it cannot be read."""
-    from skillrun.cli.loading import look_for, open_library, problems_here, refuse
+    from skillrun.cli.loading import open_library
 
     library = open_library()
-    look_for(name, library)
-    workflow = library.workflow(name)
-    if workflow is None:
-        refuse(problems_here(library), Output())
-        raise click.exceptions.Exit(1)
+    workflow = definition(name, library)
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
@@ -73,6 +70,18 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
         *command.params
     ]
     return command
+
+
+def definition(name: str, library: Library) -> Workflow:
+    """The workflow as its file says it; ends with the problems of that file when it cannot be read."""
+    from skillrun.cli.loading import look_for, problems_here, refuse
+
+    look_for(name, library)
+    workflow = library.workflow(name)
+    if workflow is None:
+        refuse(problems_here(library), Output())
+        raise click.exceptions.Exit(1)
+    return workflow
 
 
 def _start(name: str, values: Mapping[str, Any]) -> int:

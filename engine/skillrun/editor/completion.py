@@ -29,7 +29,7 @@ from skillrun.language.types.types import Type, identifier
 
 RENDERED: Final = ("workflow", "phase", "protocol", "template", "reference")
 """The kinds of files whose bodies are templates."""
-TEMPLATED: Final = ("text", "value", "condition", "mapping", "fields", "shape", "record")
+TEMPLATED: Final = ("text", "value", "list", "questions", "condition", "mapping", "fields", "shape", "record")
 _TAGS: Final = ("if", "for", "set", "else", "elif", "endif", "endfor", "endset", "raw", "endraw")
 _FIELDS_OF: Final = frozenset(
     {"map:attribute", "sort:attribute", "min:attribute", "max:attribute", "unique:attribute", "join:attribute",

@@ -96,6 +96,8 @@ _TAKES: Final = {
     "names": "a name, or a list of them",
     "boolean": "`true` or `false`",
     "mapping": "a mapping of names to values",
+    "list": "a list, or a template that gives one",
+    "questions": "the words of a question, a record with its `text`, or a list of these",
     "shape": "a shape, or the name of a template that has one",
     "steps": "a list of steps",
     "step": "one step",

@@ -30,7 +30,7 @@ from skillrun.language.files.definitions import (
     STEP_KEYS,
     VERB_KEYS,
 )
-from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, VERBS, Key, Keys
+from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, QUESTION_KEYS, VERBS, Key, Keys
 from skillrun.language.library.models_yaml import RECORDS, TABLES
 from skillrun.language.types import fields
 from skillrun.models import scripted
@@ -111,6 +111,7 @@ def _records(keys: Keys) -> Slot:
 _SLOTS: Final[Mapping[str, Callable[[], Slot]]] = {
     "step": lambda: Slot(is_step=True),
     "steps": lambda: Slot(items=Slot(is_step=True)),
+    "questions": lambda: Slot(QUESTION_KEYS, items=Slot(QUESTION_KEYS)),
     "rows": lambda: Slot(items=Slot(ROW_KEYS)),
     "phases": lambda: _records(PHASE_USE_KEYS),
     "references": lambda: Slot(items=Slot(REFERENCE_KEYS, name="references")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,15 @@ from skillrun.language.types.given import given_values
 
 
 def checked_inputs(
-    program: Program, given: Mapping[str, Any], project: Path | None = None
+    program: Program, given: Mapping[str, Any], project: Path | None = None, elsewhere: Collection[str] = ()
 ) -> tuple[dict[str, object], list[str]]:
-    """The workflow's inputs with their defaults, and warnings. Raises UsageError with everything that is wrong."""
+    """The workflow's inputs with their defaults, and warnings; those of `elsewhere` are paths on other machines.
+
+    Raises UsageError with everything that is wrong.
+    """
     values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
     for field in path_inputs(program.workflow):
-        if field.name in values:
+        if field.name in values and field.name not in elsewhere:
             path = (project or Path.cwd()) / values[field.name]
             if not path.exists():
                 errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}")

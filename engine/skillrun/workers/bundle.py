@@ -33,11 +33,11 @@ AGAIN: Final = "submit it again; nothing was sent"
 
 @dataclass(frozen=True)
 class Bundle:
-    """The files of a project as one archive. Equal files give equal bytes."""
+    """The files of a project as one archive, and their names. Equal files give equal bytes."""
 
     sha: str
     content: bytes
-    files: int
+    names: list[str]
     size: int
 
 
@@ -58,7 +58,7 @@ def packed(project: Path, secrets: tuple[str, ...]) -> Bundle:
             entry.size, entry.mode = len(content), 0o755 if status.st_mode & EXECUTABLE else 0o644
             archive.addfile(entry, io.BytesIO(content))
     content = written.getvalue()
-    return Bundle(sha256_of(content), content, len(names), sizes.total())
+    return Bundle(sha256_of(content), content, names, sizes.total())
 
 
 def _content(readable: Readable, name: str, project: Path, sizes: Counter[str]) -> tuple[bytes, os.stat_result]:

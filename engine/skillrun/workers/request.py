@@ -12,7 +12,10 @@ from skillrun.language.types.records import Number, checks_of, required
 
 @dataclass(frozen=True)
 class Request:
-    """Inputs are checked; `typed` are those that were given. `answers` is the text of a file of prepared answers."""
+    """Inputs are checked; `typed` are those that were given. `answers` is the text of a file of prepared answers.
+
+    `repositories` are URL@COMMIT by the names of the inputs that are paths to them.
+    """
 
     inputs: dict[str, object]
     typed: list[str] = field(default_factory=list)
@@ -21,9 +24,13 @@ class Request:
     answers: str = ""
     unattended: bool = False
     estimate: dict[str, object] | None = None
+    repositories: dict[str, str] = field(default_factory=dict)
 
     def to_data(self) -> dict[str, Any]:
-        return asdict(self)
+        data = asdict(self)
+        if not self.repositories:
+            del data["repositories"]  # a worker of the version before does not know it
+        return data
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:

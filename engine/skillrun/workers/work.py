@@ -21,6 +21,8 @@ from skillrun.runtime.store.postgres.queue import MOST_TAKES, Queue, Wanted
 from skillrun.runtime.store.postgres.stored_run import StoreRuns
 from skillrun.telemetry.tracing import spans, traced
 from skillrun.workers.bundle import unpacked
+from skillrun.workers.commit import Commit
+from skillrun.workers.fetching import Commits, Unfetchable
 from skillrun.workers.request import Request
 
 KEPT: Final = 8  # workflows that stay read and checked
@@ -51,6 +53,7 @@ class Workplace:
     queue: Queue
     folder: Path
     load: Callable[[Path, str], Loaded]
+    commits: Commits
     limited: Callable[[Gateway], Gateway] = lambda gateway: gateway
     say: Callable[[str], None] = lambda _text: None
     slots: Slots | None = None
@@ -92,6 +95,11 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
     request = Request.of(wanted.request)
     loaded = place.loaded(wanted)
     loaded.check_models(request.model, request.inputs, keys=True)
+    try:
+        for typed in request.repositories.values():
+            await place.commits.have(Commit.of(typed))
+    except Unfetchable as error:
+        return Outcome("failed", error.message) if place.queue.fail(name, error.message) else None
     with ExitStack() as stack:
         person = open_person(unattended=request.unattended, answers=_answers(request, stack), terminal=False)
         told = spans()

@@ -202,7 +202,10 @@ class Worker:
             self.say(f"{name}: left for now: {error.message}")
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one run, others are worked on)
             self._later[name] = time.monotonic() + AGAIN
-            self.say(f"{name}: not here: {error.message if isinstance(error, SkillrunError) else repr(error)}")
+            why = error.message if isinstance(error, SkillrunError) else repr(error)
+            self.say(f"{name}: not here: {why}")
+            with suppress(SkillrunError):
+                await asyncio.to_thread(self.queue.note, name, f"{self.name}: {why}")
         else:
             self._later.pop(name, None)
             if outcome is not None:

@@ -17,7 +17,7 @@ import pytest
 from docsite.staging import pages
 from skillrun.cli.dev import dev_command
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.work_commands import submit_command
+from skillrun.cli.submit import submit_command
 from skillrun.cli.workflow import workflow_command
 from skillrun.language.library.roots import package_library
 from tests.acceptance.pages.session import Differs, Session, fences, typed

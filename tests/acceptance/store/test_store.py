@@ -14,6 +14,7 @@ import pytest
 from skillrun.cli.options import STORE
 from skillrun.cli.store import open_database
 from tests.acceptance.conftest import Call, Done, Make
+from tests.servers.wire_postgres import another_protocol, speaking
 
 pytestmark = pytest.mark.row("W1")
 SCRIPTED = ("--model", "scripted:x")
@@ -179,6 +180,42 @@ def test_a_store_that_cannot_be_had_is_said_and_nothing_begins(
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+@pytest.mark.parametrize(
+    ("version", "words", "message"),
+    [
+        ("9.6.24", "PostgreSQL 9.6.24 on x86_64", "is PostgreSQL 9.6.24, which is too old"),
+        ("13.23", "PostgreSQL 13.23 on x86_64", "is PostgreSQL 13.23, which is too old"),
+        ("15.2", "PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64", "is no PostgreSQL: PostgreSQL 15.2-YB"),
+        ("13.0.0", "CockroachDB CCL v23.1.11", "is no PostgreSQL: CockroachDB CCL v23.1.11"),
+    ],
+)
+def test_a_server_that_is_too_old_or_only_speaks_as_one_is_refused_with_what_is_needed(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, version: str, words: str, message: str
+) -> None:
+    project("greeting")
+    with speaking(version, words) as url:
+        monkeypatch.setenv(STORE, url)
+        for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("runs",), ("worker",)):
+            refused = skillrun(*command)
+            assert (refused.code, refused.out) == (1, "")
+            assert message in refused.err
+            assert "a store needs PostgreSQL 14 or newer" in refused.err
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+@pytest.mark.parametrize("more", ["", "?sslmode=disable&gssencmode=disable"])
+def test_a_server_of_something_else_is_said_to_be_no_store(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    project("greeting")
+    with another_protocol() as url:
+        monkeypatch.setenv(STORE, url + more)
+        refused = skillrun("runs")
+        assert refused.code == 1
+        assert "is no PostgreSQL" in refused.err
 
 
 def test_a_password_is_never_shown(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:

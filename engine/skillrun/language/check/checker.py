@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.check.absences import absent_fields
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.habits import unread
@@ -25,6 +26,7 @@ from skillrun.language.files.parse import check_kind
 from skillrun.language.files.verbs import LOOKUP, TOOLS
 from skillrun.language.library.library import Library
 from skillrun.language.library.lookups import UNKNOWN, Lookups, Settings
+from skillrun.language.library.own_settings import check_own_settings
 from skillrun.language.library.secrets import check_secret_names
 from skillrun.language.library.sightings import Homes, Sightings
 from skillrun.language.library.sizes import check_measured
@@ -176,6 +178,7 @@ class Checker:
                     if section.name not in (*TOOLS, LOOKUP):
                         self.lookups.unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
         check_secret_names(self.library, self.problems)
+        check_own_settings(self.library, self.problems)
         check_measured(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
@@ -200,6 +203,7 @@ class Checker:
             headings=protocol.headings,
             reads=set(read),
             homes=Homes(home, home, settings.name),
+            absences=absent_fields("inputs", protocol.inputs),
         )
         check_steps(scope, protocol.steps)
         scope.look_around(protocol.document.front.value_place("outputs"), "outputs")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from skillrun.language.check.comparisons import KINDS
 from skillrun.language.check.config_checks import config_place
 from skillrun.language.check.names import MEMBER, VARIANT, of_fields
 from skillrun.language.check.scope import Reached, Scope
@@ -17,10 +18,13 @@ from skillrun.language.library.sightings import Homes, home_of
 from skillrun.language.templates.expressions import Template, Value
 from skillrun.language.text import source as nodes
 from skillrun.language.text.diagnostics import Problems, suggest
-from skillrun.language.types.fields import Field, coerce
+from skillrun.language.types.fields import Field, coerce, written_error
 from skillrun.language.types.picoschema import templates_of
 from skillrun.language.types.types import ANY, Type, identifier, record
 
+_EXPECTED: Final = {
+    "list": "a list", "record": "a record", "number": "a number", "boolean": "true or false", "text": "text",
+}  # fmt: skip
 _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
@@ -42,8 +46,12 @@ def member_of(members: Type) -> Type:
 
 def check_members(scope: Scope, step: Step, members: Type) -> None:
     """Report members that there are not, where they are written: in the step, or in the config."""
-    if step.main is not None:
-        _check_named(scope, "member", step.main, members)
+    if step.main is None:
+        return
+    _check_named(scope, "member", step.main, members)
+    if step.main.items == ():
+        hint = "write `role`, or a list such as `[role:variant, role@model]`"
+        scope.report(step.main.span, "type", f"`{step.verb}` seats nobody", hint)
 
 
 def _check_named(scope: Scope, kind: str, value: Value, type_: Type) -> None:
@@ -121,7 +129,7 @@ def check_given(
     for name, handed in given.items():
         field = fields.get(identifier(name))
         if field is not None:
-            _check_known(scope, field, handed, types.fields.get(name, ANY))
+            check_fits(scope, field, handed, types.fields.get(identifier(name), ANY))
         else:
             hint = suggest(name, fields) or "it takes none"
             has = "has an" if label.startswith("none") else "has no"
@@ -140,24 +148,30 @@ def mention_given(scope: Scope, step: Step, fields: Iterable[Field], home: str) 
             scope.lookups.mention(span, "input", home, identifier(name))
 
 
-def _check_known(scope: Scope, field: Field, value: Value, type_: Type) -> None:
-    """Whether a value fits its field: one that is written out, or the one that the config has."""
-    known = type_.values or ()
-    if not check_literal(scope, field, value) or value.template is None or value.literal is not None or len(known) != 1:
-        return
-    if field.type.word in ("integer", "number") and (error := coerce(replace(field, fallback=None), known[0]).error):
-        scope.report(config_place(value.template, scope.settings) or value.span, "type", error)
-
-
-def check_literal(scope: Scope, field: Field, value: Value) -> bool:
-    """Whether a value that is written out is of its field's type; a problem where it is not."""
-    literal = value.literal
-    error = coerce(replace(field, fallback=None), literal).error if literal is not None else ""
+def check_fits(scope: Scope, field: Field, value: Value, type_: Type) -> bool:
+    """Whether a value can be one of its field's type, as far as it is known; a problem where it cannot."""
+    literal, own = value.literal, replace(field, fallback=None)
+    error, place = "", value.span
+    if literal is not None:
+        error = written_error(own, literal)
+    elif value.template is not None and len(known := type_.values or ()) == 1 and field.item.word != "enum":
+        place = config_place(value.template, scope.settings) or place
+        error = coerce(own, known[0]).error if field.fallback is None else ""
+    if not error and value.computed and not _accepts(field.type, type_):
+        error = f"`{field.name}` is {KINDS[type_.kind]}; expected {_EXPECTED[field.type.kind]}"
     if error:
-        scope.report(value.span, "type", error)
+        scope.report(place, "type", error)
     elif literal is not None:
         _check_named(scope, field.item.word, value, scope.value(value))
     return not error
+
+
+def _accepts(expected: Type, given: Type) -> bool:
+    """Whether a value of that kind can be taken; a text may be one that is read as what is expected."""
+    if "any" in (expected.kind, given.kind) or given.kind in ("none", "text", expected.kind):
+        items = expected.item, given.item
+        return given.kind != "list" or None in items or _accepts(*cast("tuple[Type, Type]", items))
+    return {expected.kind, given.kind} == {"record", "map"}
 
 
 def declared(
@@ -177,7 +191,9 @@ def declared(
         field.name: scope.infer(field.item.choices) for field in fields if isinstance(field.item.choices, Template)
     }
     for field in fields:
-        if field.default is not None:
+        if field.default is not None and field.default.computed:
+            check_fits(scope, field, field.default, scope.value(field.default))
+        elif field.default is not None:
             _check_named(scope, field.item.word, field.default, scope.value(field.default))
         for template in templates_of(field.item) if field.item.kind == "record" else ():
             scope.infer(template)

@@ -6,7 +6,7 @@ Looks at one value at a time; whether what a name refers to exists is `check`'s 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from skillrun.language.files.definitions import (
     Seats,
     Step,
 )
-from skillrun.language.files.verbs import RESERVED, VERBS, Key, Keys
+from skillrun.language.files.verbs import QUESTION_KEYS, RESERVED, VERBS, Key, Keys
 from skillrun.language.templates.expressions import Template, Value, compile_bare, read_value
 from skillrun.language.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
 from skillrun.language.text.diagnostics import (
@@ -52,6 +52,8 @@ LOOPS: Final = ("repeat", "each")
 MAX_REPEATS: Final = 3  # inside one another: each is checked twice, before and after the names that it binds are known
 OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
+_QUESTION: Final = "the words of a question, or a record with its `text`"
+_LISTS: Final = ("a list", "a list with something in it, such as `[low, high]`")
 _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
@@ -182,20 +184,59 @@ class Reader:
             self.wrong_type(node, f"a mapping of names to values for `{name}`")
             return None
         value = Value(node.span, plain(node)) if self.literal else read_value(node, self.problems)
+        if key.takes == "questions":
+            self.questions(name, value)
         literal = value.literal
         if key.takes == "target" and value.computed:
             hint = "for a choice, make a step for each, with its own `when`"
             self.report(node.span, "type", f"`{name}` takes a name that is written out, not a template", hint)
         if literal is None:
             return value
-        wrong = _misfit(key, literal)
-        if wrong is not None:
-            hint = did_you_mean(str(literal), key.values) or wrong
-            self.report(node.span, "choice" if key.values else "type", f"`{name}` is {quoted(literal)}", hint)
+        if not self.fits(name, key, value):
             return None if self.literal else value
         if key.takes == "target":
             self.name(node)
         return value
+
+    def fits(self, name: str, key: Key, value: Value) -> bool:
+        """Whether a value is of the kind that its key takes, as far as it is written out; a problem where it is not."""
+        literal = value.literal
+        wrong = _misfit(key, literal) if literal is not None else None
+        if wrong is not None:
+            hint = did_you_mean(str(literal), key.values) or wrong
+            self.report(value.span, "choice" if key.values else "type", f"`{name}` is {quoted(literal)}", hint)
+            return False
+        if key.takes == "list" and key.least:
+            self.words(name, value.items or ())
+        return True
+
+    def words(self, name: str, items: Iterable[Value]) -> None:
+        """What is chosen from: words or numbers, each once."""
+        before: set[str] = set()
+        for item in items:
+            literal = item.literal
+            if literal is None:
+                continue
+            if isinstance(literal, list | dict):
+                self.report(item.span, "type", f"`{name}` has {quoted(literal)} in it", "expected words or numbers")
+            elif str(literal) in before:
+                self.report(item.span, "duplicate", f"`{name}` has {quoted(literal)} twice", "leave one out")
+            before.add(str(literal))
+
+    def questions(self, name: str, value: Value) -> None:
+        """What is asked has words, and each question's own keys are of their kinds."""
+        if value.items == ():
+            self.report(value.span, "type", f"`{name}` asks nothing", f"expected {_QUESTION}, or a list of these")
+        for question in (value,) if value.items is None else value.items:
+            literal = question.literal
+            if question.entries is not None:
+                if "text" not in question.entries:
+                    self.report(question.span, "missing-key", "this question has no `text`", "add `text: …`, its words")
+                for key in question.entries.keys() & QUESTION_KEYS.keys():
+                    self.fits(key, QUESTION_KEYS[key], question.entries[key])
+            elif literal is not None and (literal == "" or not isinstance(literal, str)):
+                hint = f"expected {_QUESTION}" + ("" if value.items is not None else ", or a list of these")
+                self.report(question.span, "type", f"`{name}` is {quoted(literal)}", hint)
 
     # steps
 
@@ -277,8 +318,6 @@ class Reader:
 
     def check_order(self, step: Step) -> None:
         """What a row chooses stands in the decision's `order`."""
-        if "order" in step.values and not (step.order or any(step.values["order"].templates())):
-            self.report(step.values["order"].span, "type", "expected a list of values", "for example `[low, high]`")
         order = step.order
         for row in step.rows:
             if row.at_least is not None and "order" not in step.values:
@@ -286,7 +325,7 @@ class Reader:
             for value in (row.then, row.at_least):
                 literal = value.literal if value is not None and order else None
                 if value is not None and literal is not None and literal not in order:
-                    hint = suggest(str(literal), order)
+                    hint = suggest(str(literal), map(str, order))
                     self.report(value.span, "order", f"`{literal}` is not in `order`", hint)
 
     # parts of files
@@ -395,6 +434,10 @@ def _misfit(key: Key, value: Any) -> str | None:
             return None if _is_number(key, value) else _expected(key)
         case "boolean":
             return None if isinstance(value, bool) else allowed(("true", "false"))
+        case "list":
+            return (
+                None if isinstance(value, list) and (value or not key.least) else f"expected {_LISTS[bool(key.least)]}"
+            )
         case "text" | "target":
             return None if isinstance(value, str) else "expected text"
     return None

@@ -24,6 +24,8 @@ Takes = Literal[
     "boolean",
     "choice",  # one of `values`, or a template that yields one
     "mapping",  # names to values
+    "list",  # a list of values, or a template that yields one; with `least`, none of them twice
+    "questions",  # a text, a record with a `text`, or a list of these
     "rows",  # the rows of a decision
     "shape",
     "record",  # a shape, the name of a template that has one, or a list of these
@@ -94,6 +96,15 @@ _MATERIAL: Final = Key("mapping", "what is handed over, by title: texts, lists, 
 _FRESH: Final = Key("boolean", "ask again in each round, even the same prompt")
 _CRITERIA: Final = Key("text", "when its work is done, in place of the phase's acceptance criteria")
 _AT_MOST: Final = Key("value", "a number, or the name of a breaker whose limit it is")
+_OF_QUESTIONS: Final = _keys(
+    choices=Key("list", "the answers to choose from", least=1),
+    multiple=Key("boolean", "whether several may be chosen"),
+    other=Key("boolean", "whether an answer of one's own is allowed beside the choices"),
+    default=Key("value", "the answer when nobody gives one"),
+    skip=Key("boolean", "whether the person may leave a question open"),
+)
+QUESTION_KEYS: Final = _keys(text=Key("text", "its words", True), **_OF_QUESTIONS)
+"""What a question that is written as a record may have; its other keys are kept as they are."""
 
 VERBS: Final[Mapping[str, Verb]] = {
     "agent": Verb(
@@ -102,7 +113,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             output=_OUTPUT,
             schema=_SCHEMA,
             record=Key("record", "the record that comes with a reply that is a document"),
-            points=Key("value", "what the reply has to answer, point by point"),
+            points=Key("list", "what the reply has to answer, point by point"),
             writes=Key("text", "the artifact that takes the reply"),
             session=Key("choice", "whether a member keeps its conversation", values=("fresh", "persistent")),
             at_least=Key("integer", "how many of a list have to answer", least=0),
@@ -128,14 +139,10 @@ VERBS: Final[Mapping[str, Verb]] = {
         section=True,
     ),
     "ask": Verb(
-        Key("value", "a question, or a list of them"),
+        Key("questions", "a question, or a list of them"),
         _keys(
-            choices=Key("value", "the answers to choose from"),
-            multiple=Key("boolean", "whether several may be chosen"),
-            other=Key("boolean", "whether an answer of one's own is allowed beside the choices"),
-            default=Key("value", "the answer when nobody gives one"),
-            skip=Key("boolean", "whether the person may leave a question open"),
-            confidence=Key("value", "how sure an answer may be, from the most to the least"),
+            **_OF_QUESTIONS,
+            confidence=Key("list", "how sure an answer may be, from the most to the least", least=1),
             enough=Key("text", "the words with which the person ends the list, and leaves the rest open"),
             pause=Key("choice", "ask now, or end and wait", values=("interactive", "exit")),
             form=Key("text", "the file to fill in while the run waits"),
@@ -173,7 +180,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "set": Verb(Key("mapping", "names and their values, in order")),
     "decide": Verb(
         Key("rows", "the rows, each with `then`"),
-        _keys(order=Key("value", "from the least to the most; the furthest holding row wins")),
+        _keys(order=Key("list", "from the least to the most; the furthest holding row wins", least=1)),
         gives=("value", "because"),
     ),
     "repeat": Verb(
@@ -182,7 +189,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         gives=("times", "exhausted"),
     ),
     "each": Verb(
-        Key("value", "the list"),
+        Key("list", "the list"),
         _keys(
             steps=Key("steps", "the steps for one item", required=True),
             as_=Key("id", "what an item is called; `item` without it"),

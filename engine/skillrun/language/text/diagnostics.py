@@ -214,7 +214,7 @@ def _mending(suggestion: Suggestion, line: int, column: int, source_line: str) -
 
 def allowed(options: Iterable[str]) -> str:
     """ "allowed: a, b, c", in the order given; the end of a long list is only counted."""
-    names = list(options)
+    names = [name or '""' for name in options]
     rest = len(names) - MOST_ALLOWED
     if rest > 0:
         names[MOST_ALLOWED:] = [f"and {rest} more"]

@@ -126,6 +126,13 @@ def coerce(field: Field, value: Any, names: Names | None = None, called: str = "
     return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
 
 
+def written_error(field: Field, value: Any, called: str = "") -> str:
+    """What is wrong with a value that a file writes out: a list is written as one there, so that `none` is none."""
+    if field.array and isinstance(value, str):
+        return f"`{called or field.name}` is {quoted(value)}; expected a list, such as `[]` or `[{value}]`"
+    return coerce(field, value, called=called).error
+
+
 def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     """The field with what stands beside its type; its default and fallback are checked where they are literal."""
     type_ = _type(key, node, problems)
@@ -213,7 +220,7 @@ def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
         for item in value.items:
             _check(replace(field, type=field.item), item, called, problems)
     elif not value.computed:
-        error = coerce(field, value.evaluate({}), called=called).error
+        error = written_error(field, value.evaluate({}), called)
         if error:
             problems.report(value.span, "default", error)
 

@@ -21,9 +21,6 @@ GIVEN: Final = "id"
 
 def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scope, Iterable[Step]], None]) -> Type:
     """What the id gives: the items that succeeded, with what the steps gave for each, and those that failed."""
-    place = step.main.span if step.main is not None else step.span
-    if main.kind not in ("any", "list", "none"):
-        scope.report(place, "type", f"`each` takes a list, not {KINDS[main.kind]}", "write `[…]` around it")
     item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
     name = identifier(step.item)
     _check_name(scope, step, name)

@@ -12,9 +12,11 @@ from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.results import Types
 from skillrun.language.files.definitions import Step
 from skillrun.language.templates.expressions import Value
+from skillrun.language.text.diagnostics import Suggestion
 from skillrun.language.types.types import ANY, BOOLEAN, NONE, NUMBER, Fact, Facts, Type, identifier, merged, record
 
 _EARLIER_PASS: Final[Facts] = frozenset({Fact(event="a pass before this one")})
+_NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CheckSteps = Callable[[Scope, Iterable[Step]], None]
 
 
@@ -79,6 +81,10 @@ def _cap(scope: Scope, step: Step, given: Type) -> None:
     if value is None:
         if step.retry is None:
             scope.report(step.span, "unbounded", f"a `{step.verb}` needs `at_most`", hint)
+    elif literal in _NUMBERS and literal not in scope.settings.part("breakers"):
+        scope.report(
+            value.span, "type", f"`at_most` is `{literal}`", Suggestion.of(literal, str(_NUMBERS.index(literal) + 1))
+        )
     elif isinstance(literal, str) and not literal.isdigit():
         scope.lookups.breaker(literal, value.span, scope.settings)
     elif literal is not None and (isinstance(literal, bool | list | dict | float) or int(literal) < 1):

@@ -16,17 +16,17 @@ _OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # 
 
 def check_ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     choices = beside.get("choices", ANY).item or ANY
-    if choices.values and "default" in beside:
-        check_among(scope, step.values["default"], beside["default"], ("", *choices.values), "the choices")
-    elif main.kind == "text" and "multiple" not in beside and beside.get("default", ANY).kind in {"list", "record"}:
-        scope.report(step.values["default"].span, "type", "the answer to one question is one value")
+    default = beside.get("default", ANY)
+    if main.kind == "text" and "multiple" not in beside and default.kind in {"list", "record"}:
+        hint = "write one, or `multiple: true`" if default.kind == "list" and choices.values else ""
+        scope.report(step.values["default"].span, "type", "the answer to one question is one value", hint)
+    elif choices.values and "default" in beside:
+        chosen = default.item or ANY if default.kind == "list" else default
+        check_among(scope, step.values["default"], chosen, ("", *choices.values), "the choices")
     if beside.get("pause", ANY).values == ("exit",) and not beside.keys() & {"form", "files"}:
         message, hint = "`pause: exit` does not say what is waited for", "add `form:`, a file to fill in, or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)
-    levels = beside.get("confidence", ANY)
-    if levels.kind not in ("any", "list"):
-        hint = "write `[certain, likely, guess]`, from the most to the least"
-        scope.report(step.values["confidence"].span, "type", f"`confidence` is {KINDS[levels.kind]}", hint)
+    _check_questions(scope, step, main)
     given = [choices.kind] if "choices" in beside else []
     given += [beside["default"].kind] if "default" in beside else []
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
@@ -39,3 +39,16 @@ def check_ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     fields = {"answers": list_of(record(answered, "the answer")), "answer": answer, "notes": TEXT.maybe()}
     fields |= {"enough": BOOLEAN.maybe()} if "enough" in beside else {}
     return record(fields, step.id or "ask")
+
+
+def _check_questions(scope: Scope, step: Step, main: Type) -> None:
+    """Report what a template gives to be asked and that has no words."""
+    asked = main.item if main.kind == "list" and main.item is not None else main
+    if step.main is None or not step.main.computed or step.main.template is None:
+        return
+    if asked.kind in ("number", "boolean", "list"):
+        hint = "texts can be asked, and records with a `text`"
+        scope.report(step.main.span, "type", f"what is asked is {KINDS[asked.kind]}", hint)
+    elif asked.kind == "record" and "text" not in asked.fields:
+        hint = "name that of its words `text`: `| pick('id', text='…')`"
+        scope.report(step.main.span, "missing-field", "the questions have no `text`", hint)

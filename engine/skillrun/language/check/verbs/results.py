@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language.check.comparisons import KINDS
 from skillrun.language.check.names import PHASE_RECORD
 from skillrun.language.check.scope import Scope
 from skillrun.language.files.definitions import Step
-from skillrun.language.files.verbs import OWN_FILES
+from skillrun.language.files.verbs import OWN_FILES, Key
 from skillrun.language.replies.gathering import list_field
 from skillrun.language.replies.record_schemas import ANSWERS, answers
 from skillrun.language.replies.record_schemas import merged_schema as records_merged
@@ -19,6 +19,10 @@ from skillrun.language.text.diagnostics import suggest
 from skillrun.language.types.converting import of_schema
 from skillrun.language.types.types import ANY, Type, declared_at, identifier, record
 
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "list": ("list",), "boolean": ("boolean",), "integer": ("number", "text"), "number": ("number", "text"),
+    "mapping": ("record", "map"),
+}  # fmt: skip
 Types = Mapping[str, Type]
 """The types of a step's values, by their keys."""
 
@@ -45,9 +49,6 @@ def record_type(scope: Scope, step: Step, beside: Types) -> Type | None:
             hint = "a structured reply has its own fields: leave `output` out, or put them there"
             scope.report(step.place(key), "two-forms", f"`{key}` comes with a reply that is text", hint)
             return ANY
-    given = beside.get("points", ANY)
-    if given.kind not in ("any", "list", "none"):
-        scope.report(step.values["points"].span, "type", f"`points` is {KINDS[given.kind]}", "write a list")
     taken: dict[str, str] = {}
     outlines = []
     for part in step.record:
@@ -83,6 +84,17 @@ def check_gathered(scope: Scope, step: Step) -> None:
     if not list_field(schema):
         hint = "write `output: {items(array): {…}}`, or `invalid: drop`"
         scope.report(value.span, "shape", "`gather` is for a reply that is one list of items", hint)
+
+
+def check_kind(scope: Scope, name: str, key: Key, value: Value, type_: Type) -> None:
+    """Report what a template gives for a key that takes another kind; what is written out has been looked at."""
+    kinds = _KINDS.get(key.takes)
+    if not value.computed:
+        return
+    if key.takes == "choice":
+        check_among(scope, value, type_, key.values, f"what `{name}` can be")
+    elif kinds is not None and type_.kind not in (*kinds, "any", "none"):
+        scope.report(value.span, "type", f"`{name}` is {KINDS[type_.kind]}", f"expected {KINDS[kinds[0]]}")
 
 
 def check_artifact(scope: Scope, step: Step) -> None:

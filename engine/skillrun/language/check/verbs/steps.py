@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from skillrun.language.check.absences import absent_step
 from skillrun.language.check.contracts import member_of
 from skillrun.language.check.names import REMEMBERS
 from skillrun.language.check.scope import Scope
@@ -13,7 +14,7 @@ from skillrun.language.check.verbs.files import check_find, check_read, check_wr
 from skillrun.language.check.verbs.flow import check_goto, check_repeat, check_run
 from skillrun.language.check.verbs.members import check_agent, check_panel
 from skillrun.language.check.verbs.questions import check_ask
-from skillrun.language.check.verbs.results import Types
+from skillrun.language.check.verbs.results import Types, check_kind
 from skillrun.language.check.verbs.values import check_decide, check_set
 from skillrun.language.files.definitions import Step
 from skillrun.language.files.verbs import VERBS
@@ -49,6 +50,8 @@ def check_step(scope: Scope, step: Step) -> None:
                 given = _either(step, given, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | _happened(step, "was answered")
+    if step.id is not None and first:
+        scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", around=scope.guard)
     if step.id is not None and given is not None:
         given = given if first else ANY  # which of the two steps is meant, nobody knows
         scope.bind(step.id, given.maybe(depends) if depends and first else given)
@@ -65,6 +68,10 @@ def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
         else scope.needed(value, name, told if name == "writes" else {})
         for name, value in step.values.items()
     }
+    if step.main is not None:
+        check_kind(scope, step.verb, VERBS[step.verb].main, step.main, main)
+    for name, value in step.values.items():
+        check_kind(scope, name, VERBS[step.verb].keys[name], value, beside[name])
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None:
         scope.lookups.mention(prompt.name_span, "local", scope.homes.steps, identifier(prompt.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillrun.language.check.contracts import check_literal
+from skillrun.language.check.contracts import check_fits
 from skillrun.language.check.facts import denied
 from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.results import Types, check_among
@@ -29,9 +29,10 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
             scope.report(keys[written], "each", f"`{what}` is there outside of the `each`", hint)
         elif name in state:
             expected = scope.names["state"].fields[name]
-            if check_literal(scope, state[name], value) and expected.values:
-                check_among(scope, value, type_, expected.values, f"the values of `state.{written}`")
-            scope.fit(value.span, type_, expected, f"what `state.{written}` is set to")
+            if check_fits(scope, state[name], value, type_):
+                if expected.values:
+                    check_among(scope, value, type_, expected.values, f"the values of `state.{written}`")
+                scope.fit(value.span, type_, expected, f"what `state.{written}` is set to")
         elif name in OWN_NAMES:
             scope.report(keys[written], "reserved", f"`{written}` is the language's own name", "choose another")
         else:

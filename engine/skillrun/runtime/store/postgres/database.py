@@ -21,6 +21,12 @@ from skillrun.language.text.diagnostics import SkillrunError
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 
+LEAST: Final = 14  # of Postgres's versions
+NEEDED: Final = f"a store needs PostgreSQL {LEAST} or newer; look at its URL"
+RELATIVES: Final = ("-YB-", "Redshift", "Greenplum")
+"""In the words of what calls itself PostgreSQL and is another server."""
+FOREIGN: Final = ("invalid response to SSL negotiation", "expected authentication request from server")
+"""What the driver says where another protocol is spoken."""
 CONNECTING: Final = 5  # seconds
 MOST: Final = 8  # connections of one process
 SILENT: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000}
@@ -48,11 +54,20 @@ class Database:
         """Who hears that a statement was answered, and after how many seconds."""
         arguments: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECTING, "application_name": "skillrun"}
         arguments |= {name: value for name, value in SILENT.items() if name not in conninfo_to_dict(url)}
-        with self._translated():
-            psycopg.connect(url, **arguments).close()  # says why not, which a pool keeps to itself
+        with self._translated(), psycopg.connect(url, **arguments) as connection:  # a pool keeps to itself why not
+            self._check(connection)
         self._pool = ConnectionPool(
             url, kwargs=arguments, min_size=1, max_size=most, num_workers=1, timeout=CONNECTING, open=True
         )
+
+    def _check(self, connection: psycopg.Connection[Any]) -> None:
+        """Raises StoreRefused for what only speaks as a Postgres does, and for one that is too old."""
+        told = connection.execute("SELECT version()").fetchone()
+        words = str(told[0]) if told else ""
+        if not words.startswith("PostgreSQL ") or any(name in words for name in RELATIVES):
+            raise StoreRefused(f"{self.place} is no PostgreSQL: {words[:80]}", NEEDED)
+        if connection.info.server_version < LEAST * 10_000:
+            raise StoreRefused(f"{self.place} is {' '.join(words.split()[:2])}, which is too old", NEEDED)
 
     def close(self) -> None:
         self._pool.close()
@@ -118,6 +133,8 @@ class _Translated:
                 raise StoreRefused(f"{self._place} refuses: {words}", hint) from error
             case errors.InvalidCatalogName():
                 raise StoreRefused(f"{self._place} does not exist: {words}", "make that database") from error
+            case psycopg.OperationalError() if any(sign in words for sign in FOREIGN):
+                raise StoreRefused(f"what answers for {self._place} is no PostgreSQL: {words}", NEEDED) from error
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 hint = "look whether it runs, and at its URL; what was committed is kept"
                 raise StoreAway(f"{self._place} does not answer: {words}", hint) from error

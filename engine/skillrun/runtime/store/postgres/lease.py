@@ -20,7 +20,7 @@ BEATS: Final = 3  # in the time of a lease
 _CLAIM: Final = """
     UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
            fruitful_at = CASE WHEN takes = 0 THEN now() ELSE fruitful_at END,
-           lease_until = now() + make_interval(secs => %(lease)s), ended_at = NULL
+           lease_until = now() + make_interval(secs => %(lease)s), ended_at = NULL, reason = ''
     WHERE id = %(run)s AND status <> 'cancelled' AND (status <> 'running' OR lease_until < now())
     RETURNING epoch, edits
 """

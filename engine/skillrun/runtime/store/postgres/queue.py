@@ -28,7 +28,7 @@ _SUBMIT: Final = """
             now() + make_interval(secs => %(in_seconds)s))
     ON CONFLICT (name) DO UPDATE SET
         status = 'queued', workflow = excluded.workflow, bundle = excluded.bundle, request = excluded.request,
-        queue = excluded.queue, priority = excluded.priority, not_before = excluded.not_before
+        reason = '', queue = excluded.queue, priority = excluded.priority, not_before = excluded.not_before
     WHERE runs.status = 'new' AND runs.records = 0
     RETURNING id
 """
@@ -37,7 +37,7 @@ _QUEUE: Final = """
            again = (status = 'running'),
            status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
            takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
-           ended_at = NULL
+           ended_at = NULL, reason = ''
     WHERE name = %(name)s AND status NOT IN ('queued', 'completed') AND request IS NOT NULL
     RETURNING name, queue, priority
 """
@@ -53,6 +53,12 @@ _GIVE_UP: Final = """
           AND fruitful_at < now() - make_interval(secs => %(fruitless)s)
     RETURNING id
 """
+_FAIL: Final = """
+    UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+           reason = %(reason)s
+    WHERE name = %(name)s AND (status = 'queued' OR (status = 'running' AND lease_until < now())) RETURNING id
+"""
+_NOTE: Final = "UPDATE runs SET reason = %(reason)s WHERE name = %(name)s AND status = 'queued'"
 _DUE: Final = """
     SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
         (SELECT name, runs.queue, 1000000000 FROM runs
@@ -66,7 +72,8 @@ _DUE: Final = """
     ) AS due
 """
 _WANTED: Final = """
-    SELECT workflow, bundle, request, takes, status, queue, not_before <= now() FROM runs WHERE name = %(name)s
+    SELECT workflow, bundle, request, takes, status, queue, status <> 'queued' OR not_before <= now() FROM runs
+    WHERE name = %(name)s
 """
 _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
@@ -145,6 +152,14 @@ class Queue:
         """End a run that nobody holds and that was taken up too often, for too long; False for any other."""
         values = {"name": name, "reason": reason, "takes": MOST_TAKES, "fruitless": FRUITLESS}
         return bool(self._database.rows(_GIVE_UP, values))
+
+    def fail(self, name: str, reason: str) -> bool:
+        """End a run that nobody holds and that nobody could work on; False for any other."""
+        return bool(self._database.rows(_FAIL, {"name": name, "reason": reason}))
+
+    def note(self, name: str, reason: str) -> None:
+        """Have people see why a worker has left a run to others, until one begins it."""
+        self._database.rows(_NOTE, {"name": name, "reason": reason})
 
     def due(self, most: int, without: Sequence[str] = (), queues: Sequence[str] = (DEFAULT,)) -> list[Due]:
         """The runs of these queues that may be worked on now: at most so many of each kind in each queue.

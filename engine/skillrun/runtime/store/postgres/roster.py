@@ -50,6 +50,9 @@ _UNSERVED: Final = """
         AND seen_at >= now() - make_interval(secs => workers.lease))
     GROUP BY runs.queue ORDER BY runs.queue
 """
+_LEFT: Final = """
+    SELECT name, reason FROM runs WHERE status = 'queued' AND reason <> '' ORDER BY id LIMIT %(most)s
+"""
 _SERVED: Final = """
     SELECT EXISTS (SELECT FROM workers WHERE %(queue)s = ANY (queues) AND NOT draining
         AND seen_at >= now() - make_interval(secs => lease))
@@ -135,3 +138,7 @@ class Roster:
     def unserved(self) -> dict[str, int]:
         """How many runs wait in queues that no worker serves."""
         return dict(self._database.rows(_UNSERVED))
+
+    def left(self, most: int) -> dict[str, str]:
+        """Runs that wait, and why a worker has left each to others: at most so many."""
+        return dict(self._database.rows(_LEFT, {"most": most}))

@@ -37,6 +37,9 @@ _LISTED: Final = """
 _BEGUN: Final = """
     SELECT 1 FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' WHERE runs.name = %(name)s
 """
+_UNBEGUN: Final = """
+    SELECT status, queue, reason, owner FROM runs WHERE name = %(name)s AND request IS NOT NULL
+"""
 _OVERVIEW: Final = """
     SELECT runs.name, CASE WHEN runs.status = 'running' AND lease_until < now() THEN 'interrupted' ELSE runs.status END,
            runs.workflow, runs.created_at, blobs.content
@@ -225,10 +228,24 @@ class StoreRuns:
         row = RunRow.existing(self._database, checked_slug(name), self._lease)
         run = StoreRun(row) if row is not None else None
         if run is None or not run.has_state:
+            self._check_submitted(name)
             known = [each for (each,) in self._database.rows(_LISTED)]
             hint = did_you_mean(name, known) or "`skillrun runs` lists them"
             raise UsageError(f"there is no run `{name}` in {self.place}", hint)
         return run
+
+    def _check_submitted(self, name: str) -> None:
+        """Raises UsageError for a run that was submitted and that nobody has begun, with why where it is known."""
+        for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
+            why = f": {reason}" if reason else ""
+            match status:
+                case "queued":
+                    message = f"`{name}` has not begun, and waits for a worker of the queue `{queue}`{why}"
+                    raise UsageError(message, "`skillrun workers` lists who is there")
+                case "running":
+                    raise UsageError(f"`{name}` is being begun by {owner}", "look again in a moment")
+                case _:
+                    raise UsageError(f"`{name}` has never begun, and is {status}{why}", "submit it under another name")
 
     def listed(self) -> Iterator[tuple[str, StoreRun | Exception]]:
         """The runs that have begun; or why one cannot be looked at."""

@@ -1,0 +1,65 @@
+"""Who names the store: the option, the environment, or the user's own config, in this order; never a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli.options import STORE
+from tests.acceptance.conftest import Call, Make
+from tests.servers.postgres import empty
+
+pytestmark = pytest.mark.row("W1")
+SCRIPTED = ("--model", "scripted:x")
+
+
+def told(place: Path, text: str) -> None:
+    """Write `config/skillrun.yaml` below a folder."""
+    (place / "config").mkdir(parents=True, exist_ok=True)
+    (place / "config/skillrun.yaml").write_text(text)
+
+
+@pytest.fixture
+def own(home: Path) -> Path:
+    """The user's own config folder."""
+    return home / ".config/skillrun"
+
+
+def test_the_users_own_config_names_the_store_behind_the_environment_and_the_option(
+    project: Make, skillrun: Call, store: str, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    told(own, f"store: {store}\n")
+    monkeypatch.delenv(STORE)
+    assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
+    assert not (folder / "runs").exists()
+    monkeypatch.setenv(STORE, "")
+    assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
+    assert (folder / "runs/ada/state.md").exists()
+    with empty() as other:
+        monkeypatch.setenv(STORE, other)
+        assert "is no store of skillrun yet" in skillrun("runs").err
+    monkeypatch.delenv(STORE)
+    told(own, "store: postgresql://nobody@127.0.0.1:9/none\n")
+    assert "does not answer" in skillrun("runs").err
+    assert skillrun("runs", "--store", store).code == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_a_project_names_no_store(project: Make, skillrun: Call, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project("greeting")
+    monkeypatch.delenv(STORE)
+    told(folder, "share: false\nstore: postgresql://thief@127.0.0.1:9/none\n")
+    line = "config/skillrun.yaml:2:1: error[users-only]: a project has no `store`"
+    for command in (("validate",), ("greeting", "Ada", *SCRIPTED)):
+        refused = skillrun(*command)
+        assert (refused.code, line in refused.out + refused.err) == (1, True)
+    assert "is no store of" not in skillrun("runs").err
+    assert skillrun("runs").code == 0
+    told(folder, 'store: ""\n')
+    assert skillrun("validate").code == 0
+    told(own, "store: [a, b]\n")
+    assert "`store` of ~config/config/skillrun.yaml is no text" in skillrun("runs").err
+    told(own, "store: {\n")
+    assert "config/skillrun.yaml:" in skillrun("runs").err

@@ -1,0 +1,130 @@
+"""A run names a repository as URL@COMMIT, and its worker fetches it; what cannot travel is said before it is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.cli.store import open_database
+from tests.acceptance.conftest import Call, Make
+from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.unit.workers.test_fetching import COMMIT, committed, git, origin  # noqa: F401 (`origin` is a fixture)
+
+pytestmark = pytest.mark.row("W5")
+WORKFLOW = """---
+name: look
+description: Tells what a file of a repository says.
+inputs:
+  about: string, what it is for
+  repo: path, the code base
+phases:
+  reading:
+---
+Looks.
+"""
+PHASE = """---
+kind: phase
+description: Reads.
+steps:
+  - {id: text, read: "{{ inputs.repo }}/a.txt", from: project}
+  - {id: told, say: "{{ inputs.repo }} says {{ text.text }}"}
+---
+"""
+
+
+@pytest.fixture
+def project(project: Make) -> Path:
+    """A project with a workflow that reads `a.txt` of what its input `repo` is."""
+    folder = project()
+    (folder / "workflows").mkdir()
+    (folder / "skills/look").mkdir(parents=True)
+    (folder / "workflows/look.md").write_text(WORKFLOW)
+    (folder / "skills/look/reading.md").write_text(PHASE)
+    return folder
+
+
+@pytest.mark.usefixtures("project")
+def test_a_worker_fetches_the_repository_and_every_worker_calls_it_the_same(
+    origin: Path,  # noqa: F811
+    skillrun: Call,
+    store: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = committed(origin)
+    typed = f"{wanted.url}@{wanted.sha}"
+    done = skillrun("submit", "look", "shelf", "--repo", typed, *SCRIPTED)
+    assert done.code == 0, done.err
+    assert f"a worker fetches {wanted.url} at {wanted.sha[:12]}: at most 200 MB" in done.out
+    ((request,),) = open_database(store).rows("SELECT request FROM runs")
+    assert request["inputs"]["repo"] == f"../repositories/origin-{wanted.sha}"
+    for machine in ("one", "two"):
+        assert skillrun("submit", "look", "shelf", "--name", machine, "--repo", typed, *SCRIPTED).code == 0
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
+        assert skillrun("work", machine, "--file-urls").out == f"{machine}: completed\n"
+        assert f"../repositories/origin-{wanted.sha} says first" in skillrun("logs", machine).out
+
+
+@pytest.mark.usefixtures("project")
+def test_a_repository_that_a_worker_cannot_have_leaves_the_run_to_others_and_says_why(
+    origin: Path,  # noqa: F811
+    skillrun: Call,
+    store: str,
+    start: object,  # noqa: F811
+) -> None:
+    wanted = committed(origin)
+    assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{wanted.url}@{wanted.sha}", *SCRIPTED).code == 0
+    start()  # type: ignore[operator]
+    left = until(lambda: skillrun("workers", "--json").json["left"])
+    assert "nothing is fetched from files here" in left["x"]
+    assert "`x` was left to others by " in skillrun("workers").err
+    shown = skillrun("show", "x")
+    assert shown.code == 2
+    assert "`x` has not begun, and waits for a worker of the queue `default`: " in shown.err
+    assert "nothing is fetched from files here" in shown.err
+    assert status(store, "x") == "queued"
+    assert skillrun("work", "x", "--file-urls").out == "x: completed\n"
+    assert skillrun("workers", "--json").json["left"] == {}
+
+
+@pytest.mark.usefixtures("project")
+def test_a_commit_that_is_not_there_fails_the_run_with_a_word(
+    origin: Path,  # noqa: F811
+    skillrun: Call,
+    store: str,
+) -> None:
+    url = committed(origin).url
+    assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{url}@{COMMIT}", *SCRIPTED).code == 0
+    assert skillrun("work", "x", "--file-urls").out == f"x: failed: {url} has no commit {COMMIT}\n"
+    assert f"`x` has never begun, and is failed: {url} has no commit {COMMIT}" in skillrun("show", "x").err
+    assert status(store, "x") == "failed"
+    assert skillrun("work", "x", "--file-urls").out == "x: nothing to do\n"
+
+
+def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
+    project: Path,
+    origin: Path,  # noqa: F811
+    skillrun: Call,
+    store: str,
+) -> None:
+    (project / ".gitignore").write_text("built/\n")
+    for name in ("built", "code"):
+        (project / name).mkdir()
+        (project / name / "a.txt").write_text(name)
+    for typed, message in {
+        str(origin): "lies outside of the project and stays here",
+        "../origin": "lies outside of the project and stays here",
+        "built": "of which nothing travels",
+        "none": "there is nothing at",
+        "https://host/x.git@main": "names no commit of a repository in full",
+        f"https://me:hush@host/x.git@{COMMIT}": "may hold no key",
+    }.items():
+        refused = skillrun("submit", "look", "x", "--repo", typed, *SCRIPTED)
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+        assert "hush" not in refused.err
+    assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
+    for run, typed in {"a": str(project / "code"), "b": "code", "c": "./code/"}.items():
+        assert skillrun("submit", "look", "x", "--name", run, "--repo", typed, *SCRIPTED).code == 0
+        assert skillrun("work", run).out == f"{run}: completed\n"
+        assert "code says code" in skillrun("logs", run).out

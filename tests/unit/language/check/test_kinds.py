@@ -1,0 +1,52 @@
+"""What a key or a variable takes beside what is written out plainly; what is refused has its examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillrun.language.check.checker import check_workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.roots import Root
+from tests.unit.language.check.test_check import READ, SHIPPED, write
+
+WORKFLOW = """---
+name: trip
+inputs: {place: string, bags(array): {type: string, default: []}}
+state:
+  days: {type: integer, default: "{{ '3' }}"}
+  seen(array): {type: string, default: "{{ inputs.bags }}"}
+  guest?: {name: string}
+phases:
+  pack:
+---
+Takes {{ inputs.place }}.
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{id: bags, ask: Which?, choices: [small, huge], multiple: true, default: [small, huge]}",
+        '{id: bags, ask: Which?, choices: [small, huge], default: ""}',
+        '{id: bags, ask: Which?, choices: "{{ inputs.bags }}", default: ""}',
+        '{id: bags, ask: "{{ inputs.place }}", default: ""}',
+        '{id: bags, ask: ["{{ inputs.place }}", {text: "{{ inputs.place }}", weight: 5}], default: ""}',
+        '{id: bags, ask: "{{ inputs.bags }}", default: ""}',
+        '{set: {days: "{{ inputs.place }}"}}',
+        '{set: {seen: "{{ inputs.place }}"}}',
+        "{set: {days: '5'}}",
+        "{set: {guest: \"{{ {'name': inputs.place} }}\"}}",
+        "{id: each, each: [], steps: [{say: one}]}",
+        '{id: size, decide: [{then: small}], order: "{{ inputs.bags }}"}',
+    ],
+)
+def test_what_the_run_understands_is_no_error(tmp_path: Path, step: str) -> None:
+    write(
+        tmp_path,
+        {"workflows/trip.md": WORKFLOW, "skills/trip/pack.md": f"---\nkind: phase\nsteps:\n  - {step}\n---\n"},
+    )
+    library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+    check_workflow(library, "trip")
+    assert [f"{one.path}:{one.line} {one.message}" for one in library.problems if one.severity == "error"] == []
