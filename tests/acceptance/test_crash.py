@@ -82,8 +82,8 @@ class Crashes:
         if self.name == "rapid":
             chosen = {found[len(found) // 2] for found in places.values()}
         else:
-            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::240]}
-        return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 6)))
+            chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::480]}
+        return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 4)))
 
 
 @pytest.fixture(params=list(CASES))

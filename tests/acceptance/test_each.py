@@ -217,7 +217,7 @@ def test_what_is_no_list_too_long_or_writes_one_file_for_two_items_fails_the_ste
     phase.write_text(text)
     done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
     assert done.code == 1
-    assert "takes a list" in done.err + done.out
+    assert "`each` is a text" in done.err + done.out
 
 
 def test_a_rehearsal_says_what_one_item_is_expected_to_use(project: Any, skillrun: Call) -> None:

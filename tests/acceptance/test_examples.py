@@ -12,6 +12,7 @@ import pytest
 
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.check.checker import check_library
+from skillrun.language.check.rechecking import recheck
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render_problem
@@ -19,8 +20,7 @@ from skillrun.language.text.diagnostics import render_problem
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())
 INVALID = sorted((EXAMPLES / "invalid").iterdir())
-SHIPPED = Library(search_path(EXAMPLES))
-check_library(SHIPPED)  # what all of them share is read once
+SHIPPED = recheck(Library(search_path(EXAMPLES)), COMMANDS)  # what all of them share is read and checked once
 FINDINGS = {
     "FL1": ("models-misspelt-key", "models-misspelt-kind", "models-numbers", "models-that-lead-nowhere"),
     "FL17": (
@@ -53,9 +53,13 @@ def cases(folders: list[Path]) -> Iterator[Any]:
 
 def problems(case: Path) -> str:
     """What `skillrun validate` says about the case's own files."""
-    library = Library(search_path(case), SHIPPED)
-    check_library(library, COMMANDS)
-    own = [problem for problem in library.problems if not problem.path.startswith("skillrun:")]
+    library = Library(search_path(case), SHIPPED.library)
+    if len([*case.glob("workflows/*.md")]) > 1:  # of two that run each other, one is told of
+        check_library(library, COMMANDS)
+        found = list(library.problems)
+    else:
+        found = recheck(library, COMMANDS, SHIPPED).problems
+    own = [problem for problem in found if not problem.path.startswith("skillrun:")]
     return "\n\n".join(render_problem(problem) for problem in own)
 
 

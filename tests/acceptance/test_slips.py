@@ -17,7 +17,7 @@ from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import Problem
 from tests.acceptance.slips import Slip, read, same, slips, words
 
-MOST: Final = 2 * int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file
+MOST: Final = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file
 REFUSED, WARNED, ELSEWHERE, MISSED = "refused", "warned of", "refused elsewhere", "missed"
 
 # Keys of other tools stand in roles and Agent Skills, and a project adds entries to a config: slips there are warnings.
@@ -34,6 +34,10 @@ UNKNOWABLE: Final = {
     "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
     # A phase that names a file while it runs may write any.
     "workflows/refine.md": {"`PRD.md` → `PDR.md`"},
+    "skills/plan/validation.md": {
+        "`think-deep-assumptions.md` → `tihnk-deep-assumptions.md`",
+        "`think-deep-second-order.md` → `tihnk-deep-second-order.md`",
+    },
     "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`", "`place` → `plac`"},
     "skills/feature/requirements.md": {"`one` → `oen`"},  # a loop that counts alone
     # Strategies and variants of roles are added by files.
@@ -130,7 +134,7 @@ def _some(made: Iterable[Slip]) -> Iterator[Slip]:
     for slip in made:
         kinds[slip.kind].append(slip)
     for several in kinds.values():
-        step = max(1, len(several) // MOST)
+        step = max(1, len(several) // (2 * MOST))
         yield from several[step // 2 :: step][:MOST]
 
 
@@ -155,5 +159,5 @@ def test_each_slip_in_a_shipped_file_is_refused_at_its_line(tmp_path: Path) -> N
     for kind, counts in sorted(found.items()):
         print(f"{kind:36} {counts.total():5} {', '.join(f'{verdict} {n}' for verdict, n in counts.items())}")  # noqa: T201
     assert not wrong, "\n".join(wrong)
-    assert sum(counts[REFUSED] for counts in found.values()) > 1000
+    assert sum(counts[REFUSED] for counts in found.values()) > 700
     assert found[DECLARATION][REFUSED] > found[DECLARATION].total() * 2 / 3

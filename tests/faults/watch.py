@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Final
 
 from skillrun.runtime.store.postgres.database import Database
@@ -80,6 +81,12 @@ class Provider:
         answer = openai.response(openai.said(f"Note {key}, and more."))
         answer.delay = self.seconds
         return answer
+
+    def at_a_time(self) -> int:
+        """The most calls that were being answered in one moment."""
+        came = [(at, 1) for at, _, _ in self.log]
+        went = [(at + self.seconds, -1) for at, _, _ in self.log]
+        return max(accumulate(step for _, step in sorted(came + went)), default=0)
 
     def asked(self, run: str) -> Counter[str]:
         """What was asked for a run, and how often."""

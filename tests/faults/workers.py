@@ -1,6 +1,6 @@
 """Many workers on one store, killed, stopped and cut off while its server restarts: `make chaos-workers`.
 
-`CHAOS_SEED` gives the seed; `CHAOS_RUNS`, `CHAOS_WORKERS`, `CHAOS_LEASE`, `CHAOS_EVERY` and `CHAOS_SECONDS` the size.
+`CHAOS_SEED` gives the seed; `CHAOS_RUNS` and the other fields of `Size`, in capitals, the size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -51,6 +51,8 @@ class Size:
     lease: float = 12.0
     every: float = 3.0  # from one kill to the next
     call: float = 0.2
+    each: int = 4  # runs at a time of one worker
+    slots: int = 24  # calls at a time of all workers
     most: float = 3600.0
 
     @property
@@ -137,7 +139,8 @@ class Bench:
         chosen = self.random.sample(self.names, 2 * size.some)
         self.asking, self.cancelling = set(chosen[: size.some]), set(chosen[size.some :])
         stack.enter_context(self._here())
-        self.typed("store", "migrate")
+        assert self.typed("store", "migrate") == 0, self.said.getvalue()
+        assert self.typed("limits", f"openai={size.slots}") == 0, self.said.getvalue()
         self.database = stack.enter_context(closing(Database(self.server.url)))
         self.database.script(watch.WATCH)
 
@@ -197,7 +200,7 @@ class Bench:
         job: dict[str, Any] = {
             "folder": str(self.folder),
             "log": str(self.folder / f"worker-{place}.log"),
-            "words": ["worker", "--runs", "10", "--lease", str(self.size.lease)],
+            "words": ["worker", "--runs", str(self.size.each), "--lease", str(self.size.lease)],
         }
         if place == 0 and self.library is not None and self.counts.kills % 2:
             self.counts.full += 1
@@ -303,6 +306,9 @@ class Bench:
         held.none("runs lost", lost)
         held.none("acknowledged calls asked again", watch.asked_again(self.database, self.provider, self.names))
         held.none("stale writes accepted", ["a record"] * watch.stale(self.database))
+        most_calls = self.provider.at_a_time()
+        over = [f"{most_calls} calls at a time"] if most_calls > self.size.slots else []
+        held.none(f"more calls at a time than the {self.size.slots} allowed", over)
         files = watch.files(self.database)
         other = [
             f"{name}: {differences[0][:300]}"
@@ -324,7 +330,8 @@ class Bench:
             "restarts of Postgres, fast": counts.fast, "restarts, immediate": counts.immediate,
             "all connections cut": cuts["all"], "commits cut before they came": cuts["before"],
             "commits cut after they came": cuts["after"], "workers with a full disk": counts.full,
-            "calls asked": total, "of these again, without a known reply": total - unique,
+            "calls at a time, most": most_calls, "calls asked": total,
+            "of these again, without a known reply": total - unique,
             "runs taken up of others": number, "after the lease, median s": f"{median:.1f}",
             "after the lease, most s": f"{most:.1f}",
             "stale writers turned away": logs.count("was taken up by"), "seconds": f"{self.seconds:.0f}",
@@ -348,7 +355,7 @@ def tried(size: Size, seed: str) -> Held:
 def main(environ: Mapping[str, str]) -> int:
     """One trial as the environment says; 1 where something did not hold."""
     seed = environ.get("CHAOS_SEED") or "8"
-    names = {"runs": int, "workers": int, "lease": float, "every": float, "call": float, "most": float}
+    names = {field.name: {"int": int, "float": float}[str(field.type)] for field in fields(Size)}
     try:
         given = {name: kind(text) for name, kind in names.items() if (text := environ.get(f"CHAOS_{name.upper()}"))}
     except ValueError as error:

@@ -27,7 +27,7 @@ from tests.property.sizes import CASES
 SECONDS = 20
 MEGABYTES = 512
 TIMES = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)
-MUTANTS = 40 * TIMES
+MUTANTS = 20 * TIMES
 # One process checks some projects, one after the other, and gives each a clock. All memory together is bounded.
 CHECK = """
 import json, resource, signal, sys, time

@@ -18,7 +18,7 @@ from skillrun.cli.words import counted, line_of
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 from skillrun.people.answers import choices_of, on_one_line
 from skillrun.people.person import has_terminal
-from skillrun.people.prepared import read_answers
+from skillrun.people.prepared import own_name, read_answers
 from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions, waiting_questions
 from skillrun.runtime.store.stored_run import StoredRun
 
@@ -89,9 +89,11 @@ async def _answered(
 def _told(left: list[WaitingQuestions]) -> str:
     """The questions as one line: their ids, and what may be answered."""
     lines = []
-    for question in (question for waiting in left for question in waiting.questions):
-        choices = ", ".join(map(on_one_line, choices_of(question)))
-        lines.append(f"`{question['id']}`: {on_one_line(question.get('text', ''))}{f' ({choices})' if choices else ''}")
+    for waiting in left:
+        for question in waiting.questions:
+            choices = ", ".join(map(on_one_line, choices_of(question)))
+            asked = on_one_line(question.get("text", "")) + (f" ({choices})" if choices else "")
+            lines.append(f"`{own_name(waiting.key, question)}`: {asked}")
     return "; ".join(lines)
 
 

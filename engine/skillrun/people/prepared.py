@@ -1,8 +1,8 @@
 """Answers given ahead in a YAML file: `--answers FILE`.
 
-A key is a question's id, a step's id for all its questions, or where it stands (`architecture/divergence`; the number
-of a loop's pass and the item of an `each` may be left out). A value is the answer, `{answer: …, confidence: …}`, or a
-list, one for each time.
+A key is a question's id, a step's id for all its questions, or where one of these stands (`architecture/divergence`;
+the number of a loop's pass and the item of an `each` may be left out). A value is the answer, `{answer: …,
+confidence: …}`, or a list, one for each time.
 """
 
 from __future__ import annotations
@@ -148,20 +148,17 @@ class Prepared:
         return [name for name in self._entries if name not in self._taken]
 
     def has(self, key: str, question: Question) -> bool:
-        """Whether there is an answer for such a question."""
-        return self._name(key, question) is not None
+        """Whether there is an answer for such a question, whatever the pass and the item."""
+        return bool(self._meant(key, question))
 
     def check(self, key: str, question: Question, problems: Problems) -> None:
-        """Report the answers that such a question would not take."""
-        name = self._name(key, question)
-        if name is None:
-            return
-        written = self._entries[name]
-        for answer in _each_time(written, question) or (written.whole,):
-            try:
-                _answer(answer, question)
-            except AnswerUnfit as unfit:
-                problems.report(answer.span, "answer", unfit.message, unfit.next_step)
+        """Report the answers that such a question would not take, in any pass and for any item."""
+        for written in self._meant(key, question):
+            for answer in _each_time(written, question) or (written.whole,):
+                try:
+                    _answer(answer, question)
+                except AnswerUnfit as unfit:
+                    problems.report(answer.span, "answer", unfit.message, unfit.next_step)
 
     def check_names(self, known: set[str], problems: Problems) -> None:
         """Warn of names that are close to one of a question; what else is unknown, a computed question may have."""
@@ -170,9 +167,29 @@ class Prepared:
                 problems.report(written.key, "unknown-question", f"no question is called `{name}`", hint, "warning")
 
     def _name(self, key: str, question: Question) -> str | None:
-        step = unmarked(key)
-        names = (key, step, str(question.get("id", "")), step.rpartition("/")[2])
-        return next((name for name in names if name in self._entries), None)
+        return next((name for name in names_of(key, question) if name in self._entries), None)
+
+    def _meant(self, key: str, question: Question) -> list[PreparedEntry]:
+        """What the file has for a question in any pass, and for any item, of what it stands in."""
+        names = names_of(key, question)
+        return [written for name, written in self._entries.items() if unmarked(name) in names]
+
+
+def names_of(key: str, question: Question) -> tuple[str, ...]:
+    """What a question of a step may be called, the most exact first: of this pass and item, of any, and anywhere."""
+    id_, step = str(question.get("id", "")), unmarked(key)
+    return (_beside(key, id_), key, _beside(step, id_), step, id_, step.rpartition("/")[2])
+
+
+def own_name(key: str, question: Question) -> str:
+    """What calls this question and no other: where it may be asked several times, with the pass and the item."""
+    id_ = str(question["id"])
+    return id_ if unmarked(key) == key or question.get("once") else _beside(key, id_)
+
+
+def _beside(place: str, id_: str) -> str:
+    """The place of a question whose step stands there."""
+    return f"{place.rpartition('/')[0]}/{id_}"
 
 
 def read_answers(path: Path) -> Prepared:

@@ -11,9 +11,10 @@ from typing import Any, cast
 
 from skillrun.language.check.foresight import Foresight
 from skillrun.language.check.program import Ask, Nested, Program
+from skillrun.language.files.places import unmarked
 from skillrun.language.text.diagnostics import Problems
 from skillrun.people.answers import Question, choices_of, default_of
-from skillrun.people.prepared import Prepared
+from skillrun.people.prepared import Prepared, names_of
 
 
 def refusal(program: Program, prepared: Prepared, inputs: Mapping[str, Any] | None = None) -> list[str]:
@@ -24,11 +25,13 @@ def refusal(program: Program, prepared: Prepared, inputs: Mapping[str, Any] | No
     lines = []
     for ask in asks(program, inputs):
         if not _is_answered(ask, prepared):
-            place = f"{ask.step.span.path}:{ask.step.span.line}: `{ask.at}`"
+            at = unmarked(ask.at)
+            place = f"{ask.step.span.path}:{ask.step.span.line}: `{at}`"
             if ask.brings_files:
                 lines.append(f"{place} waits for files that a person brings: run it without --unattended")
             else:
-                hint = f"answer `{ask.at}` in --answers FILE, give the step a `default:`, or run without --unattended"
+                one = f" (each time that it is asked; `{ask.at}` is for one)" if ask.at != at else ""
+                hint = f"answer `{at}` in --answers FILE{one}, give the step a `default:`, or run without --unattended"
                 lines.append(f"{place} asks a person: {hint}")
     return list(dict.fromkeys(lines))
 
@@ -38,10 +41,10 @@ def check_answers(program: Program, prepared: Prepared) -> Problems:
     problems = Problems()
     known: set[str] = set()
     for ask in asks(program):
-        known |= {ask.at, *(str(question["id"]) for question in questions_of(ask))}
         for question in questions_of(ask):
+            known |= {*names_of(unmarked(ask.at), question)}
             if choices_of(question):
-                prepared.check(ask.at, question, problems)
+                prepared.check(unmarked(ask.at), question, problems)
     prepared.check_names(known, problems)
     return problems
 
@@ -62,7 +65,9 @@ def _is_answered(ask: Ask, prepared: Prepared) -> bool:
         return True
     if ask.brings_files:
         return False
-    return all(default_of(question) is not None or prepared.has(ask.at, question) for question in questions_of(ask))
+    return all(
+        default_of(question) is not None or prepared.has(unmarked(ask.at), question) for question in questions_of(ask)
+    )
 
 
 def _in_program(program: Program, prefix: str, inputs: Foresight | None) -> Iterator[Ask]:

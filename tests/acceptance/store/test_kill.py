@@ -42,7 +42,7 @@ def test_a_run_that_is_killed_at_any_point_goes_on_exactly(project: Make, store:
     assert process(folder, *BEGIN, log=log) == 0
     whole, points = content(store), log.read_text().splitlines()
     assert {"commit: before", "commit: after", "rename greeting.md: before"} <= set(points)
-    for number in range(1, len(points) + 1, max(1, len(points) // 12)):
+    for number in range(1, len(points) + 1, max(1, len(points) // 6)):
         forget(store)
         assert process(folder, *BEGIN, kill_at=number) == -signal.SIGKILL
         held = "UPDATE runs SET lease_until = now() - interval '1 s' WHERE status = 'running'"

@@ -6,12 +6,14 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
 from skillrun.editor.knowledge import Knowledge
 from skillrun.language.check.checker import check_library
+from skillrun.language.check.rechecking import CheckedLibrary, recheck
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.library.sightings import Sightings
@@ -34,6 +36,11 @@ class Desk:
 
     folder: Path
     knowledge: Knowledge
+
+    @cached_property
+    def checked(self) -> CheckedLibrary:
+        """The project as it is on the disk, for checks of what differs a little."""
+        return recheck(self.knowledge.library.apart(), ())
 
     def text(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """From a name to its declaration and to every place that names it, across files and cases; the same names renamed."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ from skillrun.editor.declarations import declared_in
 from skillrun.editor.knowledge import Stretch
 from skillrun.editor.references import definitions, of_file, references, things_at
 from skillrun.editor.renames import RenameRefused, Renaming, rename
-from skillrun.language.check.checker import check_library
-from skillrun.language.library.library import Library
+from skillrun.language.check.rechecking import recheck
+from skillrun.language.library.library import NOTHING_UNSAVED, Library
 from skillrun.language.library.roots import search_path
-from tests.unit.editor.conftest import Desk, known
+from tests.unit.editor.conftest import Desk
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, INTAKE, NOTIFY = (f"skills/triage/{name}.md" for name in ("judging", "intake", "notify"))
@@ -111,15 +112,19 @@ def problems_after(renaming: Renaming, desk: Desk, to: Path) -> list[str]:
         for (start, end), name in sorted(edits.items(), reverse=True):
             texts[path] = texts[path][:start] + name + texts[path][end:]
     if not renaming.files:
-        library = Library(search_path(folder), desk.knowledge.library, texts)
-        check_library(library)
-        return [str(problem) for problem in library.problems]
+        return checked_in(folder, desk, texts)
     shutil.copytree(folder, to)
     for path, text in texts.items():
         (to / path.relative_to(folder)).write_text(text, encoding="utf-8")
     for old, new in renaming.files:
         (to / old.relative_to(folder)).rename(to / new.relative_to(folder))
-    return [str(problem) for problem in known(to).library.problems]
+    return checked_in(to, desk)
+
+
+def checked_in(folder: Path, desk: Desk, texts: Mapping[Path, str] = NOTHING_UNSAVED) -> list[str]:
+    """The problems of a project that has most in common with the one on the desk."""
+    library = Library(search_path(folder), desk.knowledge.library, texts)
+    return [str(problem) for problem in recheck(library, (), desk.checked).problems]
 
 
 def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, tmp_path: Path) -> None:

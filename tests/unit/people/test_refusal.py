@@ -175,6 +175,29 @@ def test_a_prepared_answer_needs_nobody(tmp_path: Path, key: str) -> None:
     assert refusal(found, answers(tmp_path, f"{key}: this")) == []
 
 
+LOOPS = """
+- id: built
+  each: [hat, coat]
+  steps: [{id: sure, ask: Sure?, choices: [yes, no]}]
+- {id: again, at_most: 2, repeat: [{id: more, ask: [More?, Why?]}]}
+"""
+
+
+def test_where_a_question_is_asked_several_times_the_refusal_says_how_one_is_called(tmp_path: Path) -> None:
+    lines = refusal(program(tmp_path, LOOPS), Prepared())
+    assert ["`one/built/sure` in --answers FILE (each time that it is asked; `one/built~ID/sure` is for one)" in line
+            for line in lines] == [True, False]  # fmt: skip
+    assert "`one/again/more` in --answers FILE (each time that it is asked; `one/again#2/more` is for one)" in lines[1]
+
+
+def test_answers_for_single_items_and_passes_count_and_are_checked(tmp_path: Path) -> None:
+    found = program(tmp_path, LOOPS)
+    given = "one/built~hat/sure: yes\none/built~coat/sure: perhaps\none/again#1/more-1: a\none/again#1/more-2: b\n"
+    prepared = answers(tmp_path, given + "one/again#2/mor-1: c\n")
+    assert refusal(found, prepared) == []
+    assert [f"{p.line} {p.code}" for p in check_answers(found, prepared)] == ["2 answer", "5 unknown-question"]
+
+
 def test_a_prepared_answer_for_another_question_does_not_help(tmp_path: Path) -> None:
     found = program(tmp_path, "- {id: which, ask: [{id: a, text: A?}, {id: b, text: B?}]}")
     assert len(refusal(found, answers(tmp_path, "a: this"))) == 1
@@ -214,7 +237,7 @@ def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: P
     }
     phase_and_section = program(tmp_path, steps, files)
     assert [ask.at for ask in asks(phase_and_section)] == [
-        "one/loop/inner", "one/grouped", "one/talk/asked", "one/talk.otherwise/instead", "one/sub/first/asked",
+        "one/loop#2/inner", "one/grouped", "one/talk/asked", "one/talk.otherwise/instead", "one/sub/first/asked",
     ]  # fmt: skip
 
 
@@ -280,11 +303,11 @@ def test_answers_that_are_none_of_the_choices_are_found_before_the_run(tmp_path:
         - {id: rows, ask: [{id: a, text: A?, choices: [yes, no]}]}
         """,
     )
-    prepared = answers(tmp_path, "which: [this, thet]\nwhose: anybody\na: perhaps\nrows: [yes]\n")
+    prepared = answers(tmp_path, "which: [this, thet]\nwhose: anybody\na: perhaps\nrow: [yes]\n")
     assert [f"{p.line}:{p.column} {p.message} {p.hint}" for p in check_answers(found, prepared)] == [
         "1:15 `thet` is none of the choices did you mean `that`? allowed: this, that",
         "3:4 `perhaps` is none of the choices allowed: yes, no",
-        "4:1 no question is called `rows` did you mean `one/rows`?",
+        "4:1 no question is called `row` did you mean `rows`?",
     ]
 
 
@@ -293,4 +316,4 @@ def test_the_shipped_plan_runs_unattended(tmp_path: Path) -> None:
     found = check_workflow(library, "plan")
     assert found is not None
     assert refusal(found, Prepared()) == []
-    assert "expert-review/cycle/choice" in [ask.at for ask in asks(found)]
+    assert "expert-review/cycle#2/choice" in [ask.at for ask in asks(found)]

@@ -28,9 +28,9 @@ def asks_of(
             yield Ask(here, step, conditions, _questions(step))
         elif step.verb == "repeat":
             once = step.until is None and "at_most" not in step.values
-            yield from asks_of(step.steps, entered, at if once else here, conditions)
+            yield from asks_of(step.steps, entered, at if once else f"{here}#2", conditions)
         elif step.verb == "each":
-            yield from asks_of(step.steps, entered, here, conditions)
+            yield from asks_of(step.steps, entered, f"{here}~ID", conditions)
         elif step.span in entered:
             yield Nested(here, step, conditions, entered[step.span])
         if step.otherwise is not None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.language.check.absences import absent_fields
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.contracts import declared
 from skillrun.language.check.habits import unread
@@ -202,6 +203,7 @@ class Checker:
             headings=protocol.headings,
             reads=set(read),
             homes=Homes(home, home, settings.name),
+            absences=absent_fields("inputs", protocol.inputs),
         )
         check_steps(scope, protocol.steps)
         scope.look_around(protocol.document.front.value_place("outputs"), "outputs")

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 
 from jinja2 import nodes
 
-from skillrun.language.check.facts import fact, facts, paths_in
+from skillrun.language.check.absences import Absence, Absences
+from skillrun.language.check.facts import dotted_path, fact, facts, paths_in
 from skillrun.language.templates.expressions import Template
 from skillrun.language.templates.interpreter import written
 from skillrun.language.text.diagnostics import Problems, Severity
 from skillrun.language.text.source import Span
-from skillrun.language.types.types import NEVER, NOTHING, Fact, Facts, Type
+from skillrun.language.types.types import ANY, NEVER, NOTHING, Fact, Facts, Type
 
 
 @dataclass
 class Known:
     """The names that a template reads and the facts that hold; problems go to `problems`.
 
-    `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs.
+    `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs,
+    `absences` why a name may be absent.
     """
 
     template: Template
@@ -29,6 +31,7 @@ class Known:
     known: Facts = NOTHING
     explain: Callable[[str], str] = lambda _path: ""
     place: Callable[[Fact], Span | None] = lambda _fact: None
+    absences: Absences = field(default_factory=dict)
     _unless: dict[int, Facts] = field(default_factory=dict)  # by node: what a path that may be absent needs
 
     def __post_init__(self) -> None:
@@ -90,7 +93,22 @@ class Known:
                 line = f"{self.template.text.source.label}:{self.template.span(node).line}"
                 self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
                 return
-        self.report(node, "absent", f"`{written(node)}` may be absent here", hint)
+        message, absence, here = f"`{written(node)}` may be absent here", self._absence(node), self.template.span(node)
+        message += f": {absence.told(here)}" if absence is not None else ""
+        self.problems.report(here, "absent", message, hint, elsewhere=absence.span if absence is not None else None)
+
+    def _absence(self, node: nodes.Node) -> Absence | None:
+        """What makes the value of a path absent: of its beginnings the first that is not known to be there."""
+        steps = [node]
+        while isinstance(steps[-1], nodes.Getattr | nodes.Getitem):
+            steps.append(steps[-1].node)
+        type_ = ANY
+        for place, part in enumerate(reversed(steps)):
+            path = dotted_path(part)
+            type_ = self.names.get(path, ANY) if place == 0 else type_.fields.get(path.rpartition(".")[2], ANY)
+            if not path or not self.holds(part, type_):
+                return self.absences.get(path) or self.absences.get(f"{path.rpartition('.')[0]}.*")
+        return None
 
     def report(self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
         self.problems.report(self.template.span(node), code, message, hint, severity)

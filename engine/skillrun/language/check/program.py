@@ -75,7 +75,8 @@ class CheckedProtocol:
 
 @dataclass(frozen=True)
 class Ask:
-    """An `ask` step: its address below the phase or protocol, and its questions as far as they are written out.
+    """An `ask` step: its address below the phase or protocol, with a pass or an item where it has several, and its
+    questions as far as they are written out.
 
     All of `under` hold where it is reached.
     """

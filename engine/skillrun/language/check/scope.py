@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from jinja2 import nodes
 
 from skillrun.collaboration.patterns import refused
+from skillrun.language.check.absences import Absence
 from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import replies_printed, warn_of_placeholders
 from skillrun.language.check.inference import Inference
@@ -86,7 +87,8 @@ class Scope:
     and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
     steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
     before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands;
-    `homes` are the files whose names are read.
+    `homes` are the files whose names are read; `absences` say why a name may be absent, `guard` is where the
+    innermost one stands that holds here.
     """
 
     reached: Reached
@@ -109,6 +111,8 @@ class Scope:
     around: tuple[Template, ...] = ()
     headings: frozenset[str] = frozenset()
     homes: Homes = field(default_factory=Homes)
+    absences: dict[str, Absence] = field(default_factory=dict)
+    guard: Span | None = None
 
     @property
     def lookups(self) -> Lookups:
@@ -193,7 +197,8 @@ class Scope:
     def _inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
         """What is asked of the inference of a template against what is known here."""
         names = {**self.names, **(extra or {})}
-        inference = Inference(template, names, self.problems, self.known, self._explain, self.settings.place)
+        inference = Inference(template, names, self.problems, self.known, self._explain)
+        inference.place, inference.absences = self.settings.place, self.absences
         answer = ask(inference)
         self.reads |= inference.reads
         if self.lookups.sightings is not None:
@@ -267,13 +272,14 @@ class Scope:
     @contextmanager
     def under(self, when: Template | None, known: Facts = NOTHING) -> Iterator[None]:
         """What stands under a condition: it may rely on it, and what it binds depends on it."""
-        before = self.known, self.depends
+        before = self.known, self.depends, self.guard
         self.known = self.known | known
         if when is not None:
+            self.guard = when.text.at(0)
             self.known = self.known | self.condition(when)
             self.depends = self.depends | conjuncts(when.expression)
         yield
-        self.known, self.depends = before
+        self.known, self.depends, self.guard = before
 
     @contextmanager
     def knowing(self, failure: Type | None) -> Iterator[None]:
@@ -298,6 +304,8 @@ class Scope:
         before = self.names.get(identifier(name))
         if before is None:
             self.bind(name, type_.maybe(self.depends) if self.depends else type_)
+            if self.depends and self.guard is not None:
+                self.absences[identifier(name)] = Absence(f"`{name}` is set under a condition", self.guard)
         else:
             self.bind(name, merged([before, type_]))
 

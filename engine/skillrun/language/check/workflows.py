@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import permutations
 from typing import Final
 
+from skillrun.language.check.absences import absent_fields, absent_outputs, absent_phases
 from skillrun.language.check.asks import asks_of
 from skillrun.language.check.config_checks import check_config
 from skillrun.language.check.contracts import check_beginnings, declared
@@ -66,6 +67,11 @@ class WorkflowCheck:
         self._skipped = frozenset(
             name for name, breaker in breakers if isinstance(breaker, dict) and breaker.get("then") == "skip"
         )
+        self._absences = {
+            **absent_fields("inputs", workflow.inputs),
+            **absent_fields("state", workflow.state),
+            **absent_phases(workflow.phases.values(), self._skipped),
+        }
 
     def run(self) -> None:
         for use in self.workflow.phases.values():
@@ -153,6 +159,7 @@ class WorkflowCheck:
             headings=phase.headings,
             around=tuple(template for template in (phase.acceptance, self.workflow.preamble) if template is not None),
             homes=self._homes(f"skills/{use.skill}.md"),
+            absences=dict(self._absences),
         )
         if use.retry is not None:
             self.reached.lookups.breaker(use.retry, use.place("retry"), self.settings)
@@ -172,6 +179,8 @@ class WorkflowCheck:
             if use.otherwise is not None:
                 with scope.knowing(FAILURE):
                     check_step(scope, use.otherwise)
+        label = f"phases.{identifier(use.name)}.outputs"
+        self._absences |= absent_outputs(label, f"the phase `{use.name}`", phase.outputs, outputs)
         written = list(artifacts(phase.steps, self._skipped))
         writes: dict[str, Step] = {artifact.path: artifact.step for artifact in written if artifact.path is not None}
         certain = {artifact.path for artifact in written if artifact.certain}
@@ -209,7 +218,7 @@ class WorkflowCheck:
         phases = self._visible(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
         names = {**self._base, "phases": absent}
-        scope = Scope(self.reached, self.settings, names, self.problems, homes=self._homes())
+        scope = Scope(self.reached, self.settings, names, self.problems, homes=self._homes(), absences=self._absences)
         scope.look_around(self.workflow.document.front.value_place("material"), "material")
         material = self.workflow.material
         if material is not None:
@@ -234,7 +243,9 @@ class WorkflowCheck:
     def _top(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
-        scope = Scope(self.reached, self.settings, self._base, self.problems, homes=self._homes())
+        scope = Scope(
+            self.reached, self.settings, self._base, self.problems, homes=self._homes(), absences=self._absences
+        )
         scope.look_around(Span(workflow.document.source, 0), "")
         if workflow.preamble is not None:
             scope.prompt(workflow.preamble)

@@ -25,7 +25,7 @@ from skillrun.people.answers import (
 )
 from skillrun.people.form import UnclearAnswers, write_form
 from skillrun.people.person import Questions
-from skillrun.people.prepared import PreparedUnfit
+from skillrun.people.prepared import PreparedUnfit, own_name
 from skillrun.people.terminal import Kept, UnfinishedAnswers
 from skillrun.runtime.breakers import Limit
 from skillrun.runtime.clock import moment
@@ -250,18 +250,18 @@ async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bo
     worded = f" ({WORDED})" if asking.computed else ""
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
-        raise await paused(frame, reason, _how_to_answer(frame, asking.questions))
+        raise await paused(frame, reason, _how_to_answer(frame, asking))
     there = RESUME_RUN if frame.run.session.person.attended else "leave `--unattended` out"
-    raise Waiting(reason, NextStep.of(_how_to_answer(frame, asking.questions), ", or come to a terminal and ", there))
+    raise Waiting(reason, NextStep.of(_how_to_answer(frame, asking), ", or come to a terminal and ", there))
 
 
-def _how_to_answer(frame: Frame, questions: Sequence[Question]) -> NextStep:
+def _how_to_answer(frame: Frame, asking: Questions) -> NextStep:
     """What to put into a file of prepared answers, and what to type then."""
-    lines = []
+    lines, questions = [], asking.questions
     for question in questions[:MOST_NAMED]:
         first, *others = [*map(on_one_line, choices_of(question)), "…"]
         others = [choice for choice in others if choice != "…"]
-        lines.append(f"`{question['id']}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
+        lines.append(f"`{own_name(asking.key, question)}: {first}`" + (f" (or: {', '.join(others)})" if others else ""))
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
     file = frame.run.session.person.typed.get("--answers", ANSWERS)
     return NextStep.of(f"put {' and '.join(lines)} into {file} and type ", Resume(f"--answers {file}"))

@@ -268,7 +268,7 @@ def edited(text: str, edits: list[tuple[str, int, int, str]]) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(PATHS), st.lists(EDIT, min_size=1, max_size=4), min_size=1, max_size=3))
 def test_whatever_a_file_holds_only_problems_come_of_it(
     tmp_path: Path, edits: dict[str, list[tuple[str, int, int, str]]]

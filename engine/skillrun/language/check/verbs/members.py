@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillrun.language.check.absences import absent_outputs
 from skillrun.language.check.contracts import check_given, check_members, check_seats, check_twice, mention_given
 from skillrun.language.check.names import replies_type
 from skillrun.language.check.program import CheckedProtocol
@@ -57,6 +58,8 @@ def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
             scope.writes_elsewhere |= checked.writes
             outputs.append(record({**checked.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
             entered.append(checked)
+            called = f"the protocol `{name}`"
+            scope.absences |= absent_outputs(step.id or "", called, checked.protocol.outputs, checked.outputs)
             mention_given(scope, step, checked.protocol.inputs, f"skills/protocols/{name}.md")
             inputs |= {identifier(field.name): field for field in checked.protocol.inputs}
             if named is not None and len(named) == 1:

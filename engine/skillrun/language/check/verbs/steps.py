@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from skillrun.language.check.absences import absent_step
 from skillrun.language.check.contracts import member_of
 from skillrun.language.check.names import REMEMBERS
 from skillrun.language.check.scope import Scope
@@ -49,6 +50,8 @@ def check_step(scope: Scope, step: Step) -> None:
                 given = _either(step, given, step.otherwise, _checked(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
             depends = depends | _happened(step, "was answered")
+    if step.id is not None and first:
+        scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", around=scope.guard)
     if step.id is not None and given is not None:
         given = given if first else ANY  # which of the two steps is meant, nobody knows
         scope.bind(step.id, given.maybe(depends) if depends and first else given)
