@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -39,15 +40,31 @@ def test_an_empty_folder_becomes_a_project_whose_example_runs(place: Path, skill
     done = skillrun("init")
     assert done.code == 0, done.err
     assert "next:\n  skillrun hello Ada --model scripted:default\n" in done.out
-    assert {"workflows/hello.md", "roles/host.md", "config/hello.yaml", ".gitignore", ".pre-commit-config.yaml"} <= set(
-        contents(place)
-    )
+    made = {"workflows/hello.md", "roles/host.md", "config/hello.yaml", ".pre-commit-config.yaml"}
+    assert made <= set(contents(place))
     assert valid(skillrun)
     done = skillrun("hello", "Ada", *SCRIPTED)
     assert done.code == 0, done.err
     assert "  welcome.md\n" in done.out
     assert "at most 3 ideas" in skillrun("render", "hello", "ideas").out
-    assert "/runs/\n" in (place / ".gitignore").read_text()
+
+
+@pytest.mark.parametrize("name", [(), ("--name", "ada")])
+def test_git_leaves_runs_alone_where_skillrun_makes_their_folder(
+    place: Path, skillrun: Call, name: tuple[str, ...]
+) -> None:
+    assert skillrun("init").code == 0
+    (place / "mine").mkdir()
+    for out in ("runs", "mine", "other"):
+        assert skillrun("hello", "Ada", *SCRIPTED, "--out", out, *name).code == 0
+    subprocess.run(["git", "init", "-q"], check=True)
+    listed = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], check=True, capture_output=True, text=True)
+    folders = {line.partition("/")[0] for line in listed.stdout.splitlines()}
+    assert ("runs" in folders, "other" in folders, "mine" in folders) == (False, False, True)
+    (place / "runs" / ".gitignore").unlink()
+    assert skillrun("hello", "Bob", *SCRIPTED).code == 0
+    assert sorted(path.name for path in (place / "runs").iterdir()) == ["ada", "bob"], "it may be taken away"
+    assert len(skillrun("runs").out.splitlines()) == 3
 
 
 def test_the_example_has_a_case_that_holds_and_that_an_edit_breaks(place: Path, skillrun: Call) -> None:
@@ -65,7 +82,6 @@ def test_the_example_has_a_case_that_holds_and_that_an_edit_breaks(place: Path, 
 def test_nothing_is_written_over_and_what_was_left_alone_is_said(place: Path, skillrun: Call) -> None:
     assert skillrun("init").code == 0
     (place / "roles" / "host.md").write_text("mine\n")
-    (place / ".gitignore").write_text("*.log\n")
     (place / "config" / "hello.yaml").unlink()
     (place / ".editorconfig").unlink()
     (place / ".editorconfig").symlink_to("nowhere")
@@ -76,17 +92,15 @@ def test_nothing_is_written_over_and_what_was_left_alone_is_said(place: Path, sk
     assert not (place / "nowhere").exists()
     assert "made        config/hello.yaml\n" in done.out
     assert "left alone  roles/host.md\n" in done.out
-    assert "left alone  .gitignore: add the line `/runs/`" in done.out
-    (place / ".gitignore").write_text("runs\n")
-    assert skillrun("init", "--json").json["left_alone"][:2] == [".editorconfig", ".gitignore"]
-    assert "left alone  .gitignore\n" in skillrun("init").out
+    left = skillrun("init", "--json").json["left_alone"]
+    assert left[:2] == [".editorconfig", ".pre-commit-config.yaml"]
 
 
 def test_where_workflows_are_there_is_no_example(place: Path, skillrun: Call) -> None:
     (place / "workflows").mkdir()
     (place / "workflows" / "mine.md").write_text("")
     done = skillrun("init")
-    assert sorted(contents(place)) == [".editorconfig", ".gitignore", ".pre-commit-config.yaml", "workflows/mine.md"]
+    assert sorted(contents(place)) == [".editorconfig", ".pre-commit-config.yaml", "workflows/mine.md"]
     assert "left out    the example: there are workflows here\n" in done.out
     assert "skillrun hello" not in done.out
     assert "skillrun test" not in done.out

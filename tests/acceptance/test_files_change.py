@@ -342,7 +342,7 @@ def test_runs_with_the_same_words_get_names_of_their_own_at_once(project: Make) 
     running: list[Any] = [subprocess.Popen(command, text=True, **pipe) for _ in range(3)]  # type: ignore[call-overload]
     errors = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], errors
-    assert {path.name for path in (folder / "runs").iterdir()} == {"ada", "ada-2", "ada-3"}
+    assert {path.name for path in (folder / "runs").iterdir()} == {".gitignore", "ada", "ada-2", "ada-3"}
 
 
 @pytest.mark.finding("FL16")

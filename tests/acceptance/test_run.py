@@ -260,7 +260,7 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
         run.send_signal(signal.SIGINT)
         rest = run.stdout.read()
     assert run.returncode == 130
-    assert rest.endswith("next: go on with `skillrun resume visit --answers answers.yaml`\n")
+    assert rest.endswith("next: go on with `skillrun resume visit --answers answers.yaml --script script.yaml`\n")
     assert skillrun("runs").out.splitlines()[1].split()[:3] == ["visit", "visit", "interrupted"]
     done = skillrun("resume", "visit", "--json")
     assert done.code == 0

@@ -78,7 +78,7 @@ def test_three_runs_of_one_request_that_start_at_once_have_names_and_folders_of_
     ended = at_once(*[("w", "Paint it blue", *SCRIPTED)] * 3)
     assert [code for code, _ in ended] == [0, 0, 0], ended
     names = ["paint-it-blue", "paint-it-blue-2", "paint-it-blue-3"]
-    assert sorted(path.name for path in (here / "runs").iterdir()) == names
+    assert sorted(path.name for path in (here / "runs").iterdir()) == [".gitignore", *names]
     for name in names:
         assert whole(here / "runs" / name) == ("completed", ARTIFACTS, 3, ARTIFACTS)
     for _, said in ended:

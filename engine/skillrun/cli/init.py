@@ -19,7 +19,6 @@ from skillrun.language.text.diagnostics import UsageError
 EXAMPLE: Final = "hello.md"
 HOOK: Final = ".pre-commit-config.yaml"
 FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
-IGNORED: Final = frozenset(("runs", "/runs", "runs/", "/runs/"))
 
 
 @click.command(help="Make FOLDER (default: this one) into a project, with an example that runs. Writes over nothing.")
@@ -43,7 +42,7 @@ def init(folder: Path, json: bool) -> int:
     for name in written:
         out.line(f"made        {folder / name}")
     for name in left:
-        out.line(f"left alone  {folder / name}{_missing(folder, name)}")
+        out.line(f"left alone  {folder / name}")
     if not example:
         out.line("left out    the example: there are workflows here")
     if top is not None:
@@ -64,15 +63,6 @@ def _repository_above(folder: Path) -> Path | None:
     if os.path.lexists(place / ".git"):
         return None
     return next((above for above in place.parents if os.path.lexists(above / ".git")), None)
-
-
-def _missing(folder: Path, name: str) -> str:
-    """What a file that was left alone lacks."""
-    if name != ".gitignore":
-        return ""
-    lines = (folder / name).read_text("utf-8", errors="replace").splitlines() if (folder / name).is_file() else []
-    ignored = IGNORED & {line.strip() for line in lines}
-    return "" if ignored else ": add the line `/runs/`, since runs hold prompts and replies"
 
 
 def _next(folder: Path, *, example: bool) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -118,6 +118,10 @@ class Loaded:
             project=self.project,
             cache=cache,
         )
+
+    def for_a_thread(self) -> Self:
+        """The same, of which one thread may look up what another has not."""
+        return replace(self, program=self.program.for_a_thread())
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""

@@ -55,6 +55,7 @@ class ModelGateway:
     def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
         self._opening = asyncio.Lock()
+        self._failures: dict[str, ModelError] = {}  # by provider: why it could not be opened last
         # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
@@ -63,10 +64,11 @@ class ModelGateway:
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
-        started = perf_counter()
+        failure, started = self._failures.get(provider.name), perf_counter()
         for attempt in count(1):
             try:
                 async with self.slots.slot(provider):
+                    await self._opened(provider, request.model.partition(":")[2], failure)
                     reply = await self._attempt(provider, request, attempts, attempt)
             except ModelError as error:
                 passed = perf_counter() - started
@@ -89,9 +91,6 @@ class ModelGateway:
 
     async def _attempt(self, provider: Provider, request: Request, attempts: AttemptListener, number: int) -> Reply:
         """One attempt, told before it goes out and when it failed."""
-        if provider.name not in self.backends:
-            async with self._opening:
-                await self._open(provider, request.model.partition(":")[2])
         await attempts.sent(number)
         try:
             async with asyncio.timeout(provider.timeout):
@@ -103,6 +102,21 @@ class ModelGateway:
             error = failure
         await attempts.failed(number, error)
         raise error from None
+
+    async def _opened(self, provider: Provider, name: str, before: ModelError | None) -> None:
+        """Have it open; who has waited while it could not be opened does not try that again. `before`: why it could not
+        when the call came."""
+        if provider.name in self.backends:
+            return
+        async with self._opening:
+            last = self._failures.get(provider.name)
+            if last is not None and last is not before:
+                raise last
+            try:
+                await self._open(provider, name)
+            except ModelError as error:
+                self._failures[provider.name] = error
+                raise
 
     async def _open(self, provider: Provider, name: str) -> None:
         if provider.name in self.backends:

@@ -19,13 +19,15 @@ MessageRole = Literal["user", "assistant", "tool"]
 Stop = Literal["end", "tool", "length", "refusal", "other"]
 ErrorKind = Literal[
     "auth", "not_found", "rate_limit", "overloaded", "connection",
-    "timeout", "invalid_request", "too_long", "budget", "other",
+    "timeout", "invalid_request", "too_long", "budget", "missing", "other",
 ]  # fmt: skip
 
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_KINDS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 REFUSED_KINDS = frozenset({"auth", "not_found"})
 """It wants another key or another model, and then the same request may succeed."""
+FATAL_KINDS = frozenset({"budget", "missing"})
+"""An account without credit, or a local model that is not on this machine: whoever is asked next is refused as well."""
 
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 

@@ -72,7 +72,7 @@ async def weights(settings: Embedded, cache: Path, environ: Mapping[str, str], p
 
 
 def failed(message: str, next_step: str) -> ModelError:
-    return ModelError("other", without_userinfo(message), retryable=False, next_step=next_step)
+    return ModelError("missing", without_userinfo(message), retryable=False, next_step=next_step)
 
 
 def _own(place: str) -> Path:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from skillrun.language.check.program import Program
 from skillrun.models.messages import Gateway
@@ -33,6 +34,10 @@ class Loaded(Protocol):
 
     @property
     def program(self) -> Program: ...
+
+    def for_a_thread(self) -> Self:
+        """The same, of which one thread may look up what another has not."""
+        ...
 
     def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
         """Raises SkillrunError for a model without its key."""
@@ -62,23 +67,25 @@ class Workplace:
     heard: Callable[[Wanted], Listener] | None = None
     """What hears the events of a run beside its transcript."""
     loaded_before: dict[tuple[str, str], Loaded] = field(default_factory=dict)
+    loading: threading.Lock = field(default_factory=threading.Lock)
 
     def takes(self, wanted: Wanted) -> bool:
         """Whether a run is for here, whatever has told of it."""
         return self.queues is None or (wanted.queue in self.queues and wanted.is_due)
 
     def loaded(self, wanted: Wanted) -> Loaded:
-        """The workflow of a run, read once for all runs of the same project. Raises SkillrunError."""
+        """The workflow of a run, read once for all runs of the same project, in their threads. Raises SkillrunError."""
         key = wanted.bundle, wanted.workflow
-        if key not in self.loaded_before:
-            place = self.folder / wanted.bundle
-            if not place.is_dir():
-                place = unpacked(wanted.bundle, self.queue.content(wanted.bundle), self.folder)
-            loaded = self.load(place, wanted.workflow)
-            while len(self.loaded_before) >= KEPT:
-                self.loaded_before.pop(next(iter(self.loaded_before)), None)
-            self.loaded_before[key] = loaded
-        return self.loaded_before[key]
+        with self.loading:
+            if key not in self.loaded_before:
+                place = self.folder / wanted.bundle
+                if not place.is_dir():
+                    place = unpacked(wanted.bundle, self.queue.content(wanted.bundle), self.folder)
+                loaded = self.load(place, wanted.workflow)
+                while len(self.loaded_before) >= KEPT:
+                    del self.loaded_before[next(iter(self.loaded_before))]
+                self.loaded_before[key] = loaded
+            return self.loaded_before[key].for_a_thread()
 
 
 async def work_on(place: Workplace, name: str) -> Outcome | None:

@@ -62,7 +62,7 @@ def test_a_phase_that_hangs_on_one_member_fails_after_one_retry_and_says_how_to_
     run = plan("standard", [{"address": f"{spec}/*", "fail": "overloaded"}], alone=True)
     assert run.done.code == 1
     assert run.asked(f"{spec}/*") == [f"{spec}/1.1", f"{spec}/1.2"]
-    assert "`skillrun resume run --unattended`" in run.done.out
+    assert "`skillrun resume run --unattended --script " in run.done.out
     assert run.resumed().done.code == 0
 
 

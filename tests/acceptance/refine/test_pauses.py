@@ -29,7 +29,7 @@ def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in
     assert done.code == 75
     lines = done.out.splitlines()
     hint = f"put files that match `research/reports/*.md` into {refine.folder}"
-    assert lines[-1] == f"next: {hint}, then go on with `skillrun resume {NAME}`"
+    assert lines[-1] == f"next: {hint}, then go on with `skillrun resume {NAME} --script {refine.script(())}`"
     waiting = refine.summary("research")
     assert (waiting["status"], waiting["entry_type"], waiting["checkpoint"]) == (
         "needs-user-input", "first_entry", "reports",
@@ -201,7 +201,7 @@ def test_a_run_folder_copied_to_another_place_goes_on_there(
 def test_the_command_to_go_on_with_works_from_where_it_was_shown(refine: Refinement) -> None:
     refine.runs = "elsewhere/deep"
     done = refine.begin("rapid", (), "--out", refine.runs)
-    assert f"`skillrun resume {refine.folder}`" in done.out.splitlines()[-1]
+    assert f"`skillrun resume {refine.folder} --script " in done.out.splitlines()[-1]
     refine.fill()
     assert skillrun("resume", str(refine.folder), "--script", refine.script(())).code == 0
 

@@ -139,3 +139,19 @@ def test_an_input_that_is_called_like_an_option_of_submit_has_a_name_of_its_own(
     assert submitted.code == 0, submitted.err
     ((queue, request),) = open_database(store).rows("SELECT queue, request FROM runs")
     assert (queue, request["inputs"]["queue"]) == ("gpu", "in front")
+
+
+def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_stay(
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    open_database(store).script("""
+        INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 h'), (now() + interval '1 h');
+        INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, worker_id)
+        SELECT 'gpu', 'skillrun.go_on', jsonb_build_object('run', id::text), 'doing', id FROM procrastinate_workers;
+        INSERT INTO procrastinate_jobs (queue_name, task_name, args, status)
+        VALUES ('gpu', 'skillrun.go_on', '{"run": "of nobody"}', 'doing'), ('gpu', 'another.task', '{}', 'doing')
+    """)
+    start()
+    left = "SELECT task_name, args FROM procrastinate_jobs WHERE status = 'doing' ORDER BY task_name DESC"
+    until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])

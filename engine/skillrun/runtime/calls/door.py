@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from skillrun.models.messages import REFUSED_KINDS, ModelError, Reply, Request, Usage
+from skillrun.models.messages import FATAL_KINDS, REFUSED_KINDS, ModelError, Reply, Request, Usage
 from skillrun.runtime.events import CallEnded, CallStarted
 from skillrun.runtime.limits import Reservation
 from skillrun.runtime.prompt.context import size_of
@@ -19,7 +19,6 @@ from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.store.checkpoints import reached
 from skillrun.runtime.store.journal import JournalUnwritable
 
-FATAL: Final = frozenset({"budget"})  # an account without credit: whoever is asked next is refused as well
 MOST_TOKENS: Final = 10**12  # more than any prompt has
 
 
@@ -44,6 +43,8 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
         raise error
     run.session.replayed(address, request, _refusals(run, address, fingerprint))
     refused = run.refused.get(request.model)
+    if refused is not None and refused.kind == "missing":
+        raise refused
     held = await run.limits.let_in(partial(_most, run, request))
     try:
         run.session.rerun.asked.add(address)
@@ -52,8 +53,11 @@ async def call(phase: PhaseRun, address: str, member: str, request: Request) -> 
         try:
             reply = await run.session.gateway.send(request, address, attempts)
         except ModelError as error:
+            if error.kind == "missing":  # nothing began, and the run ends with it
+                run.refused[request.model] = error
+                raise
             run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-            if error.kind not in FATAL | REFUSED_KINDS:
+            if error.kind not in FATAL_KINDS | REFUSED_KINDS:
                 await run.journal.record("failed", address, fingerprint, error.to_dict())
             raise
         run.heard.add(request.model)
@@ -107,7 +111,7 @@ class OnRecord:
     async def failed(self, number: int, error: ModelError) -> None:
         model = self.request.model
         scripted = model.startswith("scripted:")  # its rules are for single calls
-        if error.kind in FATAL | REFUSED_KINDS and not scripted:
+        if error.kind in FATAL_KINDS | REFUSED_KINDS and not scripted:
             self.phase.run.refused[model] = error
         await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
 
@@ -118,7 +122,7 @@ class OnRecord:
 def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
     """How often this call was refused, after which it is sent again."""
     last = run.journal.find("tried", address, fingerprint)
-    if last is None or last.get("kind") not in FATAL | REFUSED_KINDS:
+    if last is None or last.get("kind") not in FATAL_KINDS | REFUSED_KINDS:
         return []
     tries = (
         entry for entry in run.journal.entries("tried") if (entry.address, entry.fingerprint) == (address, fingerprint)

@@ -12,6 +12,7 @@ from typing import Final
 
 from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import (
+    FATAL_KINDS,
     REFUSED_KINDS,
     Block,
     Message,
@@ -19,7 +20,7 @@ from skillrun.models.messages import (
     Reply,
     Request,
 )
-from skillrun.runtime.calls.door import FATAL, call
+from skillrun.runtime.calls.door import call
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.reads import Lines
 from skillrun.runtime.calls.tool_use import messages_of, results_of
@@ -167,7 +168,7 @@ async def _record_again(
 def _unanswered(phase: PhaseRun, asked: MemberRequest, error: ModelError, reads: tuple[Lines, ...]) -> MemberAnswer:
     """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
     model = asked.request.model
-    if error.kind in FATAL:
+    if error.kind in FATAL_KINDS:
         message = f"{phase.name}: {asked.member} on {model}: {error.message}"
         raise ModelError(error.kind, message, error.retryable, error.next_step) from None
     refused = error.kind in REFUSED_KINDS

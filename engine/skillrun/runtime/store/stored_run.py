@@ -6,11 +6,11 @@ Protocols; `disk/run_folder.py` has runs in folders, `postgres/stored_run.py` in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from skillrun.language.check.program import Program
 from skillrun.language.templates.functions import slug
@@ -155,14 +155,6 @@ class StoredRun(Protocol):
 
     def undone(self) -> AbstractContextManager[None]:
         """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
-        ...
-
-    def old_state(self) -> Mapping[str, Any] | None:
-        """The state of a run of the first version; None for any other."""
-        ...
-
-    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-        """Hold a run of the first version and bring it forward; what was done, a line each. Raises SkillrunError."""
         ...
 
     def settle_modes(self, *, shared: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 from skillrun.language.files.verbs import OWN_FILES
 from skillrun.language.text.diagnostics import UsageError, did_you_mean
@@ -15,12 +16,15 @@ from skillrun.runtime.store.stored_run import base_slug
 from skillrun.tools.paths import PathRefused, checked_slug
 from skillrun.tools.tree import NO_LINKS, Tree
 
+IGNORED: Final = ".gitignore"
+IGNORE_ALL: Final = "# runs hold prompts and replies; remove this file to have them committed\n*\n"
+
 
 def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
     """A slug that no run has yet, made from the request; its folder is made too, so that no other process takes it."""
     base = base_slug(words)
     check_place(runs, base)
-    runs.mkdir(SHARED, parents=True, exist_ok=True)
+    _make(runs)
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
         with suppress(FileExistsError):
@@ -33,10 +37,20 @@ def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
     """The folder of a new run, made with that of all runs where they are not there. Raises PathRefused for a link."""
     checked_slug(name)
     check_place(runs, name)
-    runs.mkdir(SHARED, parents=True, exist_ok=True)  # also for private runs: a shared one may follow
+    _make(runs)
     with Tree(runs.resolve()) as all_runs:
         all_runs.make(name, folder_mode(shared=shared))
         return all_runs.folder(name)
+
+
+def _make(runs: Path) -> None:
+    """Make the folder of the runs where it is not there. Git leaves one alone that is made here."""
+    try:
+        runs.mkdir(SHARED, parents=True)  # also for private runs: a shared one may follow
+    except FileExistsError:
+        return
+    with (runs / IGNORED).open("x", encoding="utf-8") as file:
+        file.write(IGNORE_ALL)
 
 
 def check_place(runs: Path, name: str) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, did_you_mean
@@ -182,13 +182,6 @@ class StoreRun:
                 if not self.has_state:
                     self._row.database.rows(_FORGET, self._row.values())
             raise
-
-    def old_state(self) -> Mapping[str, Any] | None:
-        """No run of the first version is in any store."""
-        return None
-
-    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:  # noqa: ARG002
-        raise AssertionError("no run of the first version is in any store")
 
     def settle_modes(self, *, shared: bool) -> None:
         """Who may read a store is the store's to say."""
