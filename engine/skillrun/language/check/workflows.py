@@ -172,10 +172,13 @@ class WorkflowCheck:
             if phase.acceptance is not None:
                 scope.prompt(phase.acceptance)
             scope.look_around(Span(phase.document.source, 0), "")
-            check_steps(scope, phase.steps)
-            scope.look_around(phase.document.front.value_place("outputs"), "outputs")
-            outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
-            scope.fit_records(phase.outputs, outputs)
+            with scope.under(
+                None
+            ):  # what a `stop` lets through is there for the outputs, and not where the phase fails
+                check_steps(scope, phase.steps)
+                scope.look_around(phase.document.front.value_place("outputs"), "outputs")
+                outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
+                scope.fit_records(phase.outputs, outputs)
             if use.otherwise is not None:
                 with scope.knowing(FAILURE):
                     check_step(scope, use.otherwise)
