@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from skillrun.language.check.program import Program
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.models.messages import Gateway
 from skillrun.models.slots import Slots
 from skillrun.people.person import open_person
@@ -39,8 +40,8 @@ class Loaded(Protocol):
         """The same, of which one thread may look up what another has not."""
         ...
 
-    def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
-        """Raises SkillrunError for a model without its key."""
+    def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
+        """Raises SkillrunError where this machine lacks a key for a run, also for what it has `pinned` elsewhere."""
         ...
 
     def gateway(self, script: None, progress: Callable[[str], None], slots: Slots | None = None) -> Gateway: ...
@@ -101,7 +102,8 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
         return None
     request = Request.of(wanted.request)
     loaded = place.loaded(wanted)
-    loaded.check_models(request.model, request.inputs, keys=True)
+    pinned = place.runs.existing(name).state().models if place.runs.has(name) else {}
+    loaded.check_worker(request.model, request.inputs, pinned)
     try:
         for typed in request.repositories.values():
             await place.commits.have(Commit.of(typed))
@@ -123,13 +125,21 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
                 typed=frozenset(request.typed),
                 minds_signals=False,
             )
-            if place.runs.has(name):
-                return await resume_run(session, place.runs.existing(name))
-            return await begin_run(session, request.inputs, place.runs, name)
+            return await _begun_or_resumed(place, session, request, name)
         finally:
             if told is not None:
                 told.close()
             await gateway.close()
+
+
+async def _begun_or_resumed(place: Workplace, session: Session, request: Request, name: str) -> Outcome:
+    if not place.runs.has(name):
+        try:
+            return await begin_run(session, request.inputs, place.runs, name)
+        except UsageError:
+            if not place.runs.has(name):
+                raise  # else another has begun it in this moment: it has it, or has let it go
+    return await resume_run(session, place.runs.existing(name))
 
 
 def _answers(request: Request, stack: ExitStack) -> Path | None:

@@ -92,8 +92,10 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
     assert done.out.splitlines()[-1] == "a worker goes on with the run"
     jobs = "SELECT queue_name, priority, args FROM procrastinate_jobs"
     assert open_database(store).rows(jobs) == [("gpu", 3, {"run": "trip"})]
-    assert opened.queue.cancel("trip", "cancelled")
+    assert opened.queue.fail("trip", "for a test")
     assert opened.queue.go_on("trip") == Due("trip", "gpu", 3)
+    assert opened.queue.cancel("trip", "cancelled")
+    assert opened.queue.go_on("trip") is None
     assert queue_of(store, "trip") == "gpu"
 
 
