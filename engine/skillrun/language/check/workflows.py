@@ -172,9 +172,8 @@ class WorkflowCheck:
             if phase.acceptance is not None:
                 scope.prompt(phase.acceptance)
             scope.look_around(Span(phase.document.source, 0), "")
-            with scope.under(
-                None
-            ):  # what a `stop` lets through is there for the outputs, and not where the phase fails
+            with scope.under(None):
+                # what a `stop` lets through is there for the outputs, and not for what stands in for a failed phase
                 check_steps(scope, phase.steps)
                 scope.look_around(phase.document.front.value_place("outputs"), "outputs")
                 outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
