@@ -157,3 +157,23 @@ def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_s
     start()
     left = "SELECT task_name, args FROM procrastinate_jobs WHERE status = 'doing' ORDER BY task_name DESC"
     until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])
+
+
+@pytest.mark.row("W4")
+def test_a_run_for_later_whose_job_was_lost_is_begun_by_the_sweep_once_it_is_due(
+    project: Make,
+    skillrun: Call,
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    project("greeting")
+    assert skillrun("submit", "greeting", "Ada", "--in", "1h", *SCRIPTED).code == 0
+    left = "SELECT not_before - now() BETWEEN interval '59 minutes' AND interval '1 h' FROM runs"
+    assert open_database(store).rows(left) == [(True,)]
+    open_database(store).rows("DELETE FROM procrastinate_jobs")
+    start()
+    assert skillrun("submit", "greeting", "Bob", *SCRIPTED).code == 0
+    until(lambda: status(store, "bob") == "completed")
+    assert status(store, "ada") == "queued"
+    open_database(store).rows("UPDATE runs SET not_before = now() WHERE name = 'ada'")
+    until(lambda: status(store, "ada") == "completed")

@@ -14,6 +14,7 @@ from typing import Protocol, Self
 
 from skillrun.language.check.program import Program
 from skillrun.language.templates.functions import slug
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.runtime.events import Listener
 from skillrun.runtime.store.files import Files
 from skillrun.runtime.store.heard import Record
@@ -27,6 +28,10 @@ from skillrun.runtime.store.state import State
 def base_slug(words: str) -> str:
     """The slug of a request; a run that finds it taken has a number behind it."""
     return (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
+
+
+class NotBegun(UsageError):
+    """A run is there, and somebody has yet to begin it."""
 
 
 class Transcript(Protocol):

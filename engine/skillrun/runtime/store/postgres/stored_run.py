@@ -27,7 +27,7 @@ from skillrun.runtime.store.postgres.row import LEASE, RunRow
 from skillrun.runtime.store.postgres.transcript import PostgresTranscript, events, lines
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import STATE, State, from_text
-from skillrun.runtime.store.stored_run import Line, base_slug
+from skillrun.runtime.store.stored_run import Line, NotBegun, base_slug
 from skillrun.tools.paths import checked_slug
 from skillrun.tools.tree import Tree
 
@@ -228,15 +228,15 @@ class StoreRuns:
         return run
 
     def _check_submitted(self, name: str) -> None:
-        """Raises UsageError for a run that was submitted and that nobody has begun, with why where it is known."""
+        """Raises NotBegun for a run that was submitted and waits for a worker, UsageError for one that is over."""
         for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
             why = f": {reason}" if reason else ""
             match status:
                 case "queued":
                     message = f"`{name}` has not begun, and waits for a worker of the queue `{queue}`{why}"
-                    raise UsageError(message, "`skillrun workers` lists who is there")
+                    raise NotBegun(message, "`skillrun workers` lists who is there")
                 case "running":
-                    raise UsageError(f"`{name}` is being begun by {owner}", "look again in a moment")
+                    raise NotBegun(f"`{name}` is being begun by {owner}", "look again in a moment")
                 case _:
                     raise UsageError(f"`{name}` has never begun, and is {status}{why}", "submit it under another name")
 
