@@ -52,7 +52,7 @@ class Size:
     every: float = 3.0  # from one kill to the next
     call: float = 0.2
     each: int = 4  # runs at a time of one worker
-    slots: int = 24  # calls at a time of all workers
+    slots: int = 96  # calls at a time of all workers
     most: float = 3600.0
 
     @property
