@@ -246,6 +246,34 @@ def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_c
     assert "prompts, the longest of each step" in skillrun("show", "r").out
 
 
+def test_a_run_that_waits_names_the_item_and_the_pass_whose_question_it_is(project: Any, skillrun: Call) -> None:
+    folder = project()
+    phase = """---
+kind: phase
+steps:
+  - {id: packed, each: [{id: hat}, {id: coat}], steps: [{id: sure, ask: "Take the {{ item.id }}?", choices: [yes, no]}]}
+  - {id: again, at_most: 2, repeat: [{id: more, ask: [More?, Why?]}]}
+---
+"""
+    files = {"workflows/w.md": "---\nname: w\nphases:\n  pack:\n---\nPacks.\n", "skills/w/pack.md": phase}
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    answers = folder / "answers.yaml"
+    waiting = skillrun("w", "--name", "r", "--model", "scripted:x")
+    assert (waiting.code, "put `pack/packed~hat/sure: yes` (or: no) into answers.yaml" in waiting.out) == (75, True)
+    answers.write_text("pack/packed~hat/sure: yes\npack/packed~coat/sure: no\nmore: [a, b]\n", encoding="utf-8")
+    waiting = skillrun("resume", "r", "--answers", "answers.yaml")
+    assert (waiting.code, "put `pack/again#2/more-1: …` and `pack/again#2/more-2: …`" in waiting.out) == (75, True)
+    assert "no question is called" not in waiting.out + waiting.err
+    assert "prepared: pack/packed~coat/sure = no" in waiting.out
+    left = skillrun("answers", "r")
+    assert "`pack/again#2/more-1`: More?" in left.err
+    with answers.open("a", encoding="utf-8") as file:
+        file.write("pack/again#2/more-1: c\npack/again#2/more-2: d\n")
+    assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
+
+
 def test_no_more_items_than_may_be_are_under_way_and_a_spent_budget_loses_none(made: Project) -> None:
     one = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
         "      - set"

@@ -65,13 +65,14 @@ def test_what_is_absent_is_left_out_and_what_is_empty_says_so(made: Project) -> 
     steps = (
         "  - set: {text: '', several: []}\n"
         "  - {id: talk, agent: a, material: {Empty: '{{ text }}', None of it: '{{ several }}', "
-        "Left out: '{{ text if text }}'}}"
+        "Left out: '{{ text if text }}', Files: \"{{ [{'path': 'a.md', 'text': ''}] }}\"}}"
     )
     made.run(steps)
     prompt = made.prompts()["talk"]
     assert "# Empty\n\nNothing.\n" in prompt
     assert "# None of it\n\nNothing.\n" in prompt
     assert "# Left out" not in prompt
+    assert "# Files\n\na.md is empty.\n" in prompt
     assert "# The file" not in prompt
 
 

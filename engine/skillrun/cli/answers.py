@@ -24,6 +24,7 @@ from skillrun.runtime.store.stored_run import StoredRun
 
 PATIENCE: Final = 5.0  # seconds until a process that has the run has taken the answers
 BETWEEN: Final = 0.1
+CANCELLED: Final = "cancelled"  # in a store: what it has asked is withdrawn
 HELP: Final = """Answer what RUN waits for: here, in the terminal, or with a file.
 
 A process that has the run, such as `skillrun dev`, goes on by itself; otherwise `skillrun resume RUN` does."""
@@ -37,7 +38,8 @@ A process that has the run, such as `skillrun dev`, goes on by itself; otherwise
 def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     out = Output(json)
     stored = options.stored_run(run, runs)
-    waiting = waiting_questions(stored.events())
+    is_over = stored.status(stored.state()) == CANCELLED
+    waiting = waiting_questions(stored.events()) if not is_over else []
     if json:
         out.data({"run": stored.name, "questions": [_data(each) for each in waiting]})
         return 0
@@ -56,9 +58,10 @@ def _refuse(run: StoredRun, *, answered: bool) -> None:
         way = f"`skillrun resume {typed}` goes on with them, where nothing has the run"
         raise SkillrunError(f"what `{run.name}` asks is answered already", way)
     state = run.state()
-    why = f": {state.reason}" if state.reason else ""
+    status = run.status(state)
+    why = f": {state.reason}" if state.reason and status == state.status else ""
     raise SkillrunError(
-        f"no question of `{run.name}` waits (it is {state.status}{why})",
+        f"no question of `{run.name}` waits (it is {status}{why})",
         f"`skillrun show {typed}` tells where it stands",
     )
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -119,7 +119,31 @@ class Loaded:
             cache=cache,
         )
 
-    def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
+    def for_a_thread(self) -> Self:
+        """The same, of which one thread may look up what another has not."""
+        return replace(self, program=self.program.for_a_thread())
+
+    def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
+        """Raises SkillrunError where this machine lacks a key for a run, also for what the run has `pinned` elsewhere.
+
+        The small embedded model takes nobody's place in a run that other machines could do.
+        """
+        from skillrun.language.text.diagnostics import SkillrunError
+
+        self.check_models(override, inputs, keys=True, pinned=pinned)
+        for name, resolved in self.resolved(override, pinned).items():
+            if name in self.catalogue.tiers and resolved.stands_in:
+                message = f"`{name}` would be {resolved.model} here, as no key of a provider is set"
+                raise SkillrunError(message, "set one, or submit the run with `--model`")
+
+    def check_models(
+        self,
+        override: str,
+        inputs: Mapping[str, Any],
+        *,
+        keys: bool,
+        pinned: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
         from skillrun.language.library.lookups import Lookups
         from skillrun.language.library.named import models_in
@@ -128,8 +152,8 @@ class Loaded:
         if override and (wrong := Lookups(self.program.library).models.wrong(override)):
             raise UsageError(wrong.message, wrong.hint)
         wanted = models_in(self.program.library, self.program.workflow, inputs)
-        asked = {*self.catalogue.tiers, *wanted}
-        for name, resolved in self.resolved(override, more=wanted).items():
+        asked = {*self.catalogue.tiers, *wanted, *pinned}
+        for name, resolved in self.resolved(override, pinned, wanted).items():
             provider = self.catalogue.providers.get(resolved.provider)
             if keys and name in asked and provider and not provider.ready(os.environ):
                 hint = "`skillrun models` shows what each name means here"

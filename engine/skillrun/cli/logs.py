@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json as jsons
+import time
 from pathlib import Path
+from typing import Final
 
 import click
 
 from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import line_of
+from skillrun.runtime.store.stored_run import NotBegun, StoredRun
+
+POLL: Final = 0.5  # seconds between two looks whether a run has begun
 
 
 @click.command(help="Show the events of RUN, a line each.")
@@ -19,7 +24,8 @@ from skillrun.cli.words import line_of
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
-    for event in options.stored_run(run, runs).events(follow=follow):
+    stored = _begun(run, runs, out) if follow else options.stored_run(run, runs)
+    for event in stored.events(follow=follow):
         if json:
             out.line(jsons.dumps(event))
             continue
@@ -27,3 +33,16 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
         for part in line_of(event).splitlines():
             out.line(f"{clock}  {part}")
     return 0
+
+
+def _begun(run: str, runs: Path, out: Output) -> StoredRun:
+    """The run; one that was submitted, as soon as a worker has begun it. What it waits for is said when it changes."""
+    told = ""
+    while True:
+        try:
+            return options.stored_run(run, runs)
+        except NotBegun as error:
+            if error.message != told:
+                told = error.message
+                out.note(told)
+            time.sleep(POLL)

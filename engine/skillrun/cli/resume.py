@@ -32,6 +32,7 @@ from skillrun.runtime.forward import changed_files
 from skillrun.runtime.next_step import Resume
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
+from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.state import STATE
 from skillrun.runtime.store.stored_run import StoredRun
 
@@ -89,7 +90,8 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     if (project := project_here()) != Path.cwd():
         out.note(f"project: {project}")
     library = open_library()
-    _bring_forward(run, library, out, preview=preview)
+    if isinstance(run, RunFolder):  # stores came later
+        _bring_forward(run, library, out, preview=preview)
     state = run.state()
     if workflow not in ("", state.workflow):
         raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
@@ -140,7 +142,7 @@ def _asking_nobody(loaded: Loaded, *, adopt: bool | None) -> Session:
     return replace(loaded.session(ScriptedGateway(), StandIn()), adopt=adopt)
 
 
-def _bring_forward(run: StoredRun, library: Library, out: Output, *, preview: bool) -> None:
+def _bring_forward(run: RunFolder, library: Library, out: Output, *, preview: bool) -> None:
     """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
     old = run.old_state()
     if old is None:

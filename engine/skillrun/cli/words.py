@@ -11,6 +11,8 @@ from typing import Any, Final
 import click
 
 from skillrun.language.text.diagnostics import hanging
+from skillrun.people.answers import PREPARED
+from skillrun.people.prepared import own_name
 
 Data = Mapping[str, Any]
 
@@ -138,11 +140,17 @@ def _answered(event: Data) -> list[str]:
     given: dict[str, dict[str, Any]] = {}
     for answer in event["answers"]:
         if answer.get("answer") not in (None, ""):
-            how = GIVEN.get(str(answer.get("answered_by")), "answered")
-            given.setdefault(how, {})[str(answer.get("id", ""))] = answer["answer"]
+            by, name = str(answer.get("answered_by")), str(answer.get("id", ""))
+            name = _prepared_name(event, name) if by == PREPARED else name
+            given.setdefault(GIVEN.get(by, "answered"), {})[name] = answer["answer"]
     left = {str(answer.get("id", "")): answer["comment"] for answer in event["answers"] if _left_open(answer)}
     lines = {**given, "left open": left}
     return [f"{event['phase']}: {how}: {equations(answers)}" for how, answers in lines.items() if answers]
+
+
+def _prepared_name(event: Data, id_: str) -> str:
+    """What a file of prepared answers calls the question: one answer may have been taken in several passes."""
+    return own_name(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
 
 
 def _left_open(answer: Data) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from skillrun.language.library.addresses import (
     HTTP_HINT,
@@ -31,6 +31,7 @@ from skillrun.models import live
 from skillrun.models.entries import Embedded, Intent, Price, Provider, Resolved, Retry
 from skillrun.models.messages import Usage
 
+NO_KEY: Final = "no provider key is set: the small embedded model"
 KEY, URL = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it
 
 
@@ -135,6 +136,7 @@ class Catalogue:
             short=self._short(model),
             tools=provider.tools,
             records=provider.records,
+            stands_in=NO_KEY in why,
         )
 
     async def resolve_live(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
@@ -209,7 +211,7 @@ class Catalogue:
                     return intent, why
                 other = self._stand_in(environ)
                 if other is None:
-                    return self._embedded(), [*why, "no provider key is set: the small embedded model"]
+                    return self._embedded(), [*why, NO_KEY]
                 name = other.fast if intent.tier == "fast" and other.fast else other.strong
                 why.append(f"{wanted.key} is not set, {other.key} is: {name}")
             else:

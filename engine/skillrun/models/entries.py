@@ -117,3 +117,5 @@ class Resolved:
     tools: bool = True
     records: bool = True
     """A document may end in its record; otherwise that is asked for behind it."""
+    stands_in: bool = False
+    """It is the small embedded model because there is no key of any provider."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+from procrastinate.jobs import Status
 from procrastinate.schema import SchemaManager
 
 from skillrun.runtime.store.postgres.database import CONNECTING, Database, StoreAway
@@ -25,6 +26,8 @@ TASK: Final = "skillrun.go_on"
 LATER: Final = "the run is kept, and a worker that is there finds it; `skillrun store check` looks at the store"
 POLL: Final = 5.0  # seconds between two looks, beside being told
 AGAIN: Final = 1.0  # seconds until the connection is made again
+TIDY: Final = 60.0  # seconds between two looks for jobs of dead workers
+DEAD: Final = 60.0  # seconds without a heartbeat, of which the engine has one every ten
 
 
 def install(database: Database) -> None:
@@ -118,9 +121,19 @@ async def _served(
                 install_signal_handlers=False,
             )
         )
-        stop = asyncio.create_task(stopping.wait())
+        stop, tidying = asyncio.create_task(stopping.wait()), asyncio.create_task(_tidy(app))
         await asyncio.wait({worker, stop}, return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        worker.cancel()
+        for task in (stop, tidying, worker):
+            task.cancel()
         with suppress(asyncio.CancelledError):
             await worker
+
+
+async def _tidy(app: App) -> None:
+    """Now and then, remove jobs that dead workers have left under way; the runs themselves are the sweep's to find."""
+    while True:
+        with suppress(ConnectorException):
+            for job in await app.job_manager.get_stalled_jobs(task_name=TASK, seconds_since_heartbeat=DEAD):
+                with suppress(ConnectorException):  # another worker has removed it
+                    await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
+        await asyncio.sleep(TIDY)

@@ -30,7 +30,8 @@ PATIENCE: Final = 300.0  # seconds for fetching
 LOOK: Final = 0.2  # seconds between two looks at how much has come
 LONGEST_LINK: Final = 4096  # bytes
 CHUNK: Final = 1 << 20
-_GONE: Final = re.compile(r"not our ref|couldn't find remote ref|unadvertised object|does not point to a valid object")
+_GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point to a valid object")
+_UNNAMED: Final = "unadvertised object"
 _LINK: Final = b"120000"
 _PROGRAM: Final = b"100755"
 _SETTINGS: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
@@ -132,25 +133,31 @@ class _Objects:
         code, told = await self._done("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
         if code:
             raise _refused(wanted, told)
+        code, told = await self._fetched(wanted, wanted.sha, "--depth=1")
+        if code and _UNNAMED in told:  # an old protocol gives what has a name alone: all of it, and the commit with it
+            code, told = await self._fetched(wanted, "+refs/*:refs/*")
+        if code:
+            raise _refused(wanted, told)
+        if (await self._done("cat-file", "-e", f"{wanted.sha}^{{commit}}"))[0]:
+            raise _gone(wanted)
+
+    async def _fetched(self, wanted: Commit, what: str, *options: str) -> tuple[int, str]:
+        """How fetching ended, and what was said. Raises Unfetchable as soon as too much has come."""
         fetching = asyncio.create_task(
             self._done(
-                "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-                "--no-auto-maintenance", "--", wanted.url, wanted.sha,
+                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+                "--no-auto-maintenance", *options, "--", wanted.url, what,
             )
         )  # fmt: skip
         try:
             while not (await asyncio.wait({fetching}, timeout=LOOK))[0]:
                 if self._size() > LARGEST:
                     raise _too_much(wanted)
-            code, told = fetching.result()
+            return fetching.result()
         finally:
             fetching.cancel()
             with suppress(asyncio.CancelledError):
                 await fetching
-        if code:
-            raise _refused(wanted, told)
-        if (await self._done("cat-file", "-e", f"{wanted.sha}^{{commit}}"))[0]:
-            raise _gone(wanted)
 
     async def write(self, wanted: Commit, target: Path) -> None:
         """Its files as they are, links last: nothing is written through one. Raises Unfetchable, OSError."""

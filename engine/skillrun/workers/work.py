@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from skillrun.language.check.program import Program
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.models.messages import Gateway
 from skillrun.models.slots import Slots
 from skillrun.people.person import open_person
@@ -34,8 +36,12 @@ class Loaded(Protocol):
     @property
     def program(self) -> Program: ...
 
-    def check_models(self, override: str, inputs: Mapping[str, Any], *, keys: bool) -> None:
-        """Raises SkillrunError for a model without its key."""
+    def for_a_thread(self) -> Self:
+        """The same, of which one thread may look up what another has not."""
+        ...
+
+    def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
+        """Raises SkillrunError where this machine lacks a key for a run, also for what it has `pinned` elsewhere."""
         ...
 
     def gateway(self, script: None, progress: Callable[[str], None], slots: Slots | None = None) -> Gateway: ...
@@ -62,23 +68,25 @@ class Workplace:
     heard: Callable[[Wanted], Listener] | None = None
     """What hears the events of a run beside its transcript."""
     loaded_before: dict[tuple[str, str], Loaded] = field(default_factory=dict)
+    loading: threading.Lock = field(default_factory=threading.Lock)
 
     def takes(self, wanted: Wanted) -> bool:
         """Whether a run is for here, whatever has told of it."""
         return self.queues is None or (wanted.queue in self.queues and wanted.is_due)
 
     def loaded(self, wanted: Wanted) -> Loaded:
-        """The workflow of a run, read once for all runs of the same project. Raises SkillrunError."""
+        """The workflow of a run, read once for all runs of the same project, in their threads. Raises SkillrunError."""
         key = wanted.bundle, wanted.workflow
-        if key not in self.loaded_before:
-            place = self.folder / wanted.bundle
-            if not place.is_dir():
-                place = unpacked(wanted.bundle, self.queue.content(wanted.bundle), self.folder)
-            loaded = self.load(place, wanted.workflow)
-            while len(self.loaded_before) >= KEPT:
-                self.loaded_before.pop(next(iter(self.loaded_before)), None)
-            self.loaded_before[key] = loaded
-        return self.loaded_before[key]
+        with self.loading:
+            if key not in self.loaded_before:
+                place = self.folder / wanted.bundle
+                if not place.is_dir():
+                    place = unpacked(wanted.bundle, self.queue.content(wanted.bundle), self.folder)
+                loaded = self.load(place, wanted.workflow)
+                while len(self.loaded_before) >= KEPT:
+                    del self.loaded_before[next(iter(self.loaded_before))]
+                self.loaded_before[key] = loaded
+            return self.loaded_before[key].for_a_thread()
 
 
 async def work_on(place: Workplace, name: str) -> Outcome | None:
@@ -94,7 +102,8 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
         return None
     request = Request.of(wanted.request)
     loaded = place.loaded(wanted)
-    loaded.check_models(request.model, request.inputs, keys=True)
+    pinned = place.runs.existing(name).state().models if place.runs.has(name) else {}
+    loaded.check_worker(request.model, request.inputs, pinned)
     try:
         for typed in request.repositories.values():
             await place.commits.have(Commit.of(typed))
@@ -116,13 +125,21 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
                 typed=frozenset(request.typed),
                 minds_signals=False,
             )
-            if place.runs.has(name):
-                return await resume_run(session, place.runs.existing(name))
-            return await begin_run(session, request.inputs, place.runs, name)
+            return await _begun_or_resumed(place, session, request, name)
         finally:
             if told is not None:
                 told.close()
             await gateway.close()
+
+
+async def _begun_or_resumed(place: Workplace, session: Session, request: Request, name: str) -> Outcome:
+    if not place.runs.has(name):
+        try:
+            return await begin_run(session, request.inputs, place.runs, name)
+        except UsageError:
+            if not place.runs.has(name):
+                raise  # else another has begun it in this moment: it has it, or has let it go
+    return await resume_run(session, place.runs.existing(name))
 
 
 def _answers(request: Request, stack: ExitStack) -> Path | None:

@@ -92,8 +92,10 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
     assert done.out.splitlines()[-1] == "a worker goes on with the run"
     jobs = "SELECT queue_name, priority, args FROM procrastinate_jobs"
     assert open_database(store).rows(jobs) == [("gpu", 3, {"run": "trip"})]
-    assert opened.queue.cancel("trip", "cancelled")
+    assert opened.queue.fail("trip", "for a test")
     assert opened.queue.go_on("trip") == Due("trip", "gpu", 3)
+    assert opened.queue.cancel("trip", "cancelled")
+    assert opened.queue.go_on("trip") is None
     assert queue_of(store, "trip") == "gpu"
 
 
@@ -139,3 +141,39 @@ def test_an_input_that_is_called_like_an_option_of_submit_has_a_name_of_its_own(
     assert submitted.code == 0, submitted.err
     ((queue, request),) = open_database(store).rows("SELECT queue, request FROM runs")
     assert (queue, request["inputs"]["queue"]) == ("gpu", "in front")
+
+
+def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_stay(
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    open_database(store).script("""
+        INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 h'), (now() + interval '1 h');
+        INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, worker_id)
+        SELECT 'gpu', 'skillrun.go_on', jsonb_build_object('run', id::text), 'doing', id FROM procrastinate_workers;
+        INSERT INTO procrastinate_jobs (queue_name, task_name, args, status)
+        VALUES ('gpu', 'skillrun.go_on', '{"run": "of nobody"}', 'doing'), ('gpu', 'another.task', '{}', 'doing')
+    """)
+    start()
+    left = "SELECT task_name, args FROM procrastinate_jobs WHERE status = 'doing' ORDER BY task_name DESC"
+    until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])
+
+
+@pytest.mark.row("W4")
+def test_a_run_for_later_whose_job_was_lost_is_begun_by_the_sweep_once_it_is_due(
+    project: Make,
+    skillrun: Call,
+    store: str,
+    start: Start,  # noqa: F811
+) -> None:
+    project("greeting")
+    assert skillrun("submit", "greeting", "Ada", "--in", "1h", *SCRIPTED).code == 0
+    left = "SELECT not_before - now() BETWEEN interval '59 minutes' AND interval '1 h' FROM runs"
+    assert open_database(store).rows(left) == [(True,)]
+    open_database(store).rows("DELETE FROM procrastinate_jobs")
+    start()
+    assert skillrun("submit", "greeting", "Bob", *SCRIPTED).code == 0
+    until(lambda: status(store, "bob") == "completed")
+    assert status(store, "ada") == "queued"
+    open_database(store).rows("UPDATE runs SET not_before = now() WHERE name = 'ada'")
+    until(lambda: status(store, "ada") == "completed")

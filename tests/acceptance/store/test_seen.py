@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +43,27 @@ def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
     worker.terminate()
     assert worker.wait(60) == 0
     assert skillrun("workers", "--json").json["workers"] == []
+
+
+@pytest.mark.row("W6")
+def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun_it(
+    project: Make, skillrun: Call, store: str
+) -> None:
+    folder = project("greeting")
+    assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
+    command = [sys.executable, "-m", "skillrun", "logs", "-f", "ada"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, text=True, **pipes) as follower:  # type: ignore[call-overload]
+        assert "`ada` has not begun, and waits for a worker of the queue `default`" in follower.stderr.readline()
+        assert skillrun("work", "ada").code == 0
+        out, _ = follower.communicate(timeout=60)
+    assert follower.returncode == 0
+    assert out.splitlines()[-1].endswith("completed")
+    assert skillrun("submit", "greeting", "Bob", *SCRIPTED).code == 0
+    assert skillrun("logs", "bob").code == 2
+    assert skillrun("cancel", "bob").code == 0
+    over = skillrun("logs", "-f", "bob")
+    assert (over.code, "`bob` has never begun, and is cancelled" in over.err) == (2, True)
 
 
 @pytest.mark.row("W6")

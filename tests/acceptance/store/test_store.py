@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from skillrun.cli.options import STORE
 from skillrun.cli.store import open_database
+from skillrun.runtime.store.postgres.migrations import migrate
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers.wire_postgres import another_protocol, speaking
 
@@ -180,6 +182,44 @@ def test_a_store_that_cannot_be_had_is_said_and_nothing_begins(
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [("submit", "greeting", "Ada", *SCRIPTED), ("worker",), ("work", "x"), ("workers",), ("cancel", "x")]
+)
+def test_a_store_that_is_away_at_the_start_is_said_by_all_that_works_on_it(
+    project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    project("greeting")
+    monkeypatch.setenv(STORE, "postgresql://nobody@127.0.0.1:9/none")
+    done = skillrun(*command)
+    assert (done.code, done.out) == (1, "")
+    assert "the store none at 127.0.0.1:9 does not answer" in done.err
+    assert "look whether it runs, and at its URL" in done.err
+
+
+def test_a_user_without_rights_is_refused_and_nothing_is_changed(
+    project: Make, skillrun: Call, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("greeting")
+    owner = open_database(database)
+    role = f"r{uuid4().hex}"
+    ((schema,),) = owner.rows("SELECT current_schema()")
+    owner.script(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}")
+    try:
+        url = database.replace("//skillrun@", f"//{role}@")
+        monkeypatch.setenv(STORE, url)
+        refused = skillrun("store", "migrate")
+        assert (refused.code, "refuses: permission denied for schema" in refused.err) == (1, True)
+        assert "look at the user of its URL and at what it may do" in refused.err
+        migrate(owner)
+        for command in (("greeting", "Ada", *SCRIPTED), ("submit", "greeting", "Ada", *SCRIPTED), ("worker",)):
+            refused = skillrun(*command)
+            assert (refused.code, "refuses: permission denied for table" in refused.err) == (1, True), refused.err
+        assert owner.rows("SELECT count(*) FROM runs") == [(0,)]
+        open_database(url).close()
+    finally:
+        owner.script(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])

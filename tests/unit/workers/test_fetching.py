@@ -73,6 +73,24 @@ def test_the_files_of_an_exact_commit_come_also_of_one_that_is_no_branch_s(origi
     assert sorted(each.name for each in place.parent.iterdir()) == sorted({first.name, second.name})
 
 
+@pytest.mark.parametrize("version", ["", "unset GIT_PROTOCOL; "])
+def test_a_commit_comes_by_ssh_also_from_a_server_that_gives_named_ones_alone(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """`ssh` is a program that runs here what it would have run there."""
+    first = committed(origin)
+    (origin / "a.txt").write_text("second\n")
+    committed(origin)
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\nfor last; do :; done\n{version}exec sh -c "$last"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"{tmp_path}/ssh")
+    monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
+    place = fetched(tmp_path / "projects", Commit.of(f"ssh://git@host{origin}@{first.sha}"), files=False)
+    assert (place / "a.txt").read_text() == "first\n"
+    with pytest.raises(Unfetchable, match="has no commit"):
+        fetched(tmp_path / "projects", Commit.of(f"ssh://git@host{origin}@{COMMIT}"), files=False)
+
+
 def test_nothing_that_a_repository_brings_is_run_or_followed(origin: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     shell = f"#!/bin/sh\ntouch {ran}\ncat\n"

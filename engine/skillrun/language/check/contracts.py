@@ -191,6 +191,9 @@ def declared(
         field.name: scope.infer(field.item.choices) for field in fields if isinstance(field.item.choices, Template)
     }
     for field in fields:
+        if field.name in choices and choices[field.name].kind in ("text", "number", "boolean"):
+            template, kind = cast("Template", field.item.choices), KINDS[choices[field.name].kind]
+            scope.report(template.text.at(0), "enum", f"the values of `{field.name}` are {kind}", "expected a list")
         if field.default is not None and field.default.computed:
             check_fits(scope, field, field.default, scope.value(field.default))
         elif field.default is not None:

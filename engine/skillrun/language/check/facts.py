@@ -73,6 +73,11 @@ def denied(condition: nodes.Node) -> Facts:
     return frozenset({fact(nodes.Not(condition))})
 
 
+def mentions(known: Fact, name: str) -> bool:
+    """Whether a fact is one of a name, or of a field that is called so."""
+    return name in known.path or any(f"'{name}'" in written for written in (*known.path, known.condition))
+
+
 def conjuncts(condition: nodes.Expr | None) -> Facts:
     """The parts of a condition that all have to hold."""
 

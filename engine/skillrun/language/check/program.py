@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from skillrun.language.check.record_reads import Read
@@ -39,6 +39,10 @@ class Program:
     names: frozenset[str] = frozenset()
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    def for_a_thread(self) -> Program:
+        """The same, with a library of its own: a thread may look up what another has not."""
+        return _with(self, self.library.for_a_thread())
+
     def config_in(self, mode: str | None) -> Mapping[str, Any]:
         """The config as it is in a mode; what is no mode of it changes nothing."""
         return self.modes.get(mode or "", self.config)
@@ -46,6 +50,11 @@ class Program:
     def reads_name(self, name: str) -> bool:
         """Whether a template reads the name, or a field of it."""
         return any(read == name or read.startswith(f"{name}.") for read in self.names)
+
+
+def _with(program: Program, library: Library) -> Program:
+    inline = {name: _with(each, library) for name, each in program.inline.items()}
+    return replace(program, library=library, inline=inline)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _HINT: Final = (
 
 
 @dataclass(frozen=True)
-class Part:
+class RoundPart:
     """What a phase does: its own steps, all steps that they lead to, and the names that any of them read."""
 
     own: tuple[Step, ...]
@@ -31,7 +31,7 @@ class Part:
     reads: frozenset[str]
 
 
-def warn_of_rounds(workflow: Workflow, parts: Mapping[str, Part], problems: Problems) -> None:
+def warn_of_rounds(workflow: Workflow, parts: Mapping[str, RoundPart], problems: Problems) -> None:
     """Report each `goto` behind which the next round cannot be another one."""
     for name, part in parts.items():
         for step in _going(part.own):
@@ -61,7 +61,7 @@ def _going(steps: Iterable[Step]) -> Iterator[Step]:
         yield from _going(step.steps)
 
 
-def _changes(parts: Collection[Part]) -> bool:
+def _changes(parts: Collection[RoundPart]) -> bool:
     """Whether anything may be different when the parts are done once more."""
     steps = [step for part in parts for step in part.steps]
     if not asks_models_alone(steps) or any("fresh" in step.values for step in steps):

@@ -17,7 +17,7 @@ from skillrun.language.check.facts import conjuncts
 from skillrun.language.check.habits import unread
 from skillrun.language.check.names import base_types, history_type, phase_type
 from skillrun.language.check.program import Ask, Nested
-from skillrun.language.check.rounds import Part, entered_steps, warn_of_rounds
+from skillrun.language.check.rounds import RoundPart, entered_steps, warn_of_rounds
 from skillrun.language.check.scope import Place, Reached, Scope
 from skillrun.language.check.traces import Trace, artifacts, check_parallel, trace_of
 from skillrun.language.check.verbs.steps import check_material, check_step, check_steps
@@ -172,10 +172,12 @@ class WorkflowCheck:
             if phase.acceptance is not None:
                 scope.prompt(phase.acceptance)
             scope.look_around(Span(phase.document.source, 0), "")
-            check_steps(scope, phase.steps)
-            scope.look_around(phase.document.front.value_place("outputs"), "outputs")
-            outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
-            scope.fit_records(phase.outputs, outputs)
+            with scope.under(None):
+                # what a `stop` lets through is there for the outputs, and not for what stands in for a failed phase
+                check_steps(scope, phase.steps)
+                scope.look_around(phase.document.front.value_place("outputs"), "outputs")
+                outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
+                scope.fit_records(phase.outputs, outputs)
             if use.otherwise is not None:
                 with scope.knowing(FAILURE):
                     check_step(scope, use.otherwise)
@@ -287,7 +289,9 @@ class WorkflowCheck:
         parts = {}
         for name, trace in self.traces.items():
             steps = (*self.steps(name), *entered_steps(self.asks[name]))
-            parts[name] = Part(self.phases[name].steps, steps, trace.reads | self.all_reads[name] | self.preamble_reads)
+            parts[name] = RoundPart(
+                self.phases[name].steps, steps, trace.reads | self.all_reads[name] | self.preamble_reads
+            )
         warn_of_rounds(self.workflow, parts, self.problems)
 
     def _unused(self) -> None:

@@ -227,9 +227,15 @@ class Reader:
         """What is asked has words, and each question's own keys are of their kinds."""
         if value.items == ():
             self.report(value.span, "type", f"`{name}` asks nothing", f"expected {_QUESTION}, or a list of these")
+        taken: set[str] = set()
         for question in (value,) if value.items is None else value.items:
             literal = question.literal
             if question.entries is not None:
+                id_ = question.entries["id"].literal if "id" in question.entries else None
+                if str(id_) in taken:
+                    message = f"another of these questions is called {quoted(id_)} already"
+                    self.report(question.entries["id"].span, "duplicate-id", message, "choose another name")
+                taken |= {str(id_)} if id_ is not None else set()
                 if "text" not in question.entries:
                     self.report(question.span, "missing-key", "this question has no `text`", "add `text: …`, its words")
                 for key in question.entries.keys() & QUESTION_KEYS.keys():

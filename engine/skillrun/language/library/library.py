@@ -117,6 +117,17 @@ class Library:
         library.begin()
         return library
 
+    def for_a_thread(self) -> Library:
+        """This library as it stands, for one thread: what is looked up from now on in one of the two is its own."""
+        library = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | set):
+                setattr(library, name, copy(value))
+        library.problems = Problems()
+        for problem in self.problems:
+            library.problems.add(problem)
+        return library
+
     def holds(self, earlier: Library) -> bool:
         """Whether all that an earlier library has read, looked up and listed is the same in this one."""
         return (

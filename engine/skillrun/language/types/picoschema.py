@@ -193,6 +193,8 @@ def read_choices(node: Node, problems: Problems) -> Type | None:
             hint = 'write text or a number; quote words like "true"'
             problems.report(item.span, "enum", "this is no value of an enum", hint)
             return None
+        if item.value in values:
+            problems.report(item.span, "duplicate", f"`{item.value}` is among the values already", "leave one out")
         values.append(compile_string(item.text, problems) if item.text and _is_template(item.text) else item.value)
     return one_of(values)
 

@@ -6,14 +6,15 @@ Protocols; `disk/run_folder.py` has runs in folders, `postgres/stored_run.py` in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from skillrun.language.check.program import Program
 from skillrun.language.templates.functions import slug
+from skillrun.language.text.diagnostics import UsageError
 from skillrun.runtime.events import Listener
 from skillrun.runtime.store.files import Files
 from skillrun.runtime.store.heard import Record
@@ -27,6 +28,10 @@ from skillrun.runtime.store.state import State
 def base_slug(words: str) -> str:
     """The slug of a request; a run that finds it taken has a number behind it."""
     return (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
+
+
+class NotBegun(UsageError):
+    """A run is there, and somebody has yet to begin it."""
 
 
 class Transcript(Protocol):
@@ -155,14 +160,6 @@ class StoredRun(Protocol):
 
     def undone(self) -> AbstractContextManager[None]:
         """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
-        ...
-
-    def old_state(self) -> Mapping[str, Any] | None:
-        """The state of a run of the first version; None for any other."""
-        ...
-
-    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-        """Hold a run of the first version and bring it forward; what was done, a line each. Raises SkillrunError."""
         ...
 
     def settle_modes(self, *, shared: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from skillrun.language.check.absences import absent_step
 from skillrun.language.check.contracts import member_of
+from skillrun.language.check.facts import denied, mentions
 from skillrun.language.check.names import REMEMBERS
 from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.each import check_each
@@ -20,20 +21,37 @@ from skillrun.language.files.definitions import Step
 from skillrun.language.files.verbs import VERBS
 from skillrun.language.templates.expressions import Value
 from skillrun.language.templates.records import FAILURE
-from skillrun.language.types.types import ANY, Fact, Facts, Type, identifier, merged, record
+from skillrun.language.types.types import ANY, NOTHING, Fact, Facts, Type, identifier, merged, record
 
 MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
     ended: Step | None = None
+    gained = NOTHING  # what a `stop` lets through, while nothing sets it anew
     for step in steps:
         if ended is not None:
             message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
             hint = "give the `stop` a `when`"
             scope.problems.report(step.span, "unreachable", message, hint, "warning", ended.span)
+        if step.verb != "set":
+            gained = _kept(scope, gained, step)
         check_step(scope, step)
+        gained = _kept(scope, gained, step)
+        if step.verb == "stop" and step.when is not None and step.when.expression is not None:
+            gained |= denied(step.when.expression) - scope.known
+            scope.known |= gained
         ended = step if step.verb == "stop" and step.when is None else None
+
+
+def _kept(scope: Scope, gained: Facts, step: Step) -> Facts:
+    """What still holds of the facts that a `stop` has let through, when a step sets names."""
+    names = {
+        name for inner in step.walk() if inner.verb == "set" and inner.main is not None for name in inner.main.keys
+    }
+    stale = frozenset(each for each in gained if any(mentions(each, identifier(name)) for name in names))
+    scope.known -= stale
+    return gained - stale
 
 
 def check_step(scope: Scope, step: Step) -> None:

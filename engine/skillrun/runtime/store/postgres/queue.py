@@ -38,7 +38,7 @@ _QUEUE: Final = """
            status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
            takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
            ended_at = NULL, reason = ''
-    WHERE name = %(name)s AND status NOT IN ('queued', 'completed') AND request IS NOT NULL
+    WHERE name = %(name)s AND status NOT IN ('queued', 'completed', 'cancelled') AND request IS NOT NULL
     RETURNING name, queue, priority
 """
 _CANCEL: Final = """
@@ -139,7 +139,7 @@ class Queue:
             raise UsageError(f"there is a run `{name}` already in {self._database.place}", hint)
 
     def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> Due | None:
-        """Have a run worked on again that waits, is about to, has failed or was cancelled; None for others."""
+        """Have a run worked on again that waits, is about to, or has failed; None for others."""
         values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
         found = self._database.rows(_QUEUE, values)
         return Due(*found[0]) if found else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from skillrun.language.check.program import Program
 from skillrun.language.text.diagnostics import SkillrunError, UsageError, did_you_mean
@@ -27,7 +27,7 @@ from skillrun.runtime.store.postgres.row import LEASE, RunRow
 from skillrun.runtime.store.postgres.transcript import PostgresTranscript, events, lines
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import STATE, State, from_text
-from skillrun.runtime.store.stored_run import Line, base_slug
+from skillrun.runtime.store.stored_run import Line, NotBegun, base_slug
 from skillrun.tools.paths import checked_slug
 from skillrun.tools.tree import Tree
 
@@ -183,13 +183,6 @@ class StoreRun:
                     self._row.database.rows(_FORGET, self._row.values())
             raise
 
-    def old_state(self) -> Mapping[str, Any] | None:
-        """No run of the first version is in any store."""
-        return None
-
-    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:  # noqa: ARG002
-        raise AssertionError("no run of the first version is in any store")
-
     def settle_modes(self, *, shared: bool) -> None:
         """Who may read a store is the store's to say."""
 
@@ -235,15 +228,15 @@ class StoreRuns:
         return run
 
     def _check_submitted(self, name: str) -> None:
-        """Raises UsageError for a run that was submitted and that nobody has begun, with why where it is known."""
+        """Raises NotBegun for a run that was submitted and waits for a worker, UsageError for one that is over."""
         for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
             why = f": {reason}" if reason else ""
             match status:
                 case "queued":
                     message = f"`{name}` has not begun, and waits for a worker of the queue `{queue}`{why}"
-                    raise UsageError(message, "`skillrun workers` lists who is there")
+                    raise NotBegun(message, "`skillrun workers` lists who is there")
                 case "running":
-                    raise UsageError(f"`{name}` is being begun by {owner}", "look again in a moment")
+                    raise NotBegun(f"`{name}` is being begun by {owner}", "look again in a moment")
                 case _:
                     raise UsageError(f"`{name}` has never begun, and is {status}{why}", "submit it under another name")
 

@@ -1,0 +1,95 @@
+"""Runs of one worker are in threads, and of one project they share what was read of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from skillrun.cli.loading import Loaded, load_at
+from skillrun.runtime.store.postgres.queue import Queue, Wanted
+from skillrun.runtime.store.postgres.stored_run import StoreRuns
+from skillrun.workers import work
+from skillrun.workers.fetching import Commits
+from skillrun.workers.work import Workplace
+from tests.acceptance.conftest import EXAMPLES
+
+pytestmark = pytest.mark.row("W2")
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Threads change as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def loaded(_project: Path, workflow: str) -> Loaded:
+    found = load_at(EXAMPLES / "greeting", workflow)
+    assert isinstance(found, Loaded)
+    return found
+
+
+def place(folder: Path, load: Any = loaded) -> Workplace:
+    for number in range(40):
+        (folder / str(number)).mkdir()
+    return Workplace(cast("StoreRuns", None), cast("Queue", None), folder, load, Commits(folder))
+
+
+def wanted(bundle: object) -> Wanted:
+    return Wanted("greeting", str(bundle), {}, 0, "queued")
+
+
+def test_what_one_run_looks_up_is_not_seen_by_another_of_the_same_project(tmp_path: Path) -> None:
+    times: list[str] = []
+
+    def load(project: Path, workflow: str) -> Loaded:
+        times.append(project.name)
+        return loaded(project, workflow)
+
+    workplace = place(tmp_path, load)
+    first, second = workplace.loaded(wanted(1)).program, workplace.loaded(wanted(1)).program
+    assert times == ["1"]
+    before = dict(second.library.files)
+    assert dict(first.library.files) == before
+    for name in first.library.names("roles"):
+        assert first.library.role(name) is not None
+    assert first.library.files.keys() > before.keys()
+    assert second.library.files == before
+    assert workplace.loaded(wanted(1)).program.library.files == before
+    assert [*second.library.problems] == [*first.library.problems]
+
+
+@pytest.mark.usefixtures("often")
+def test_many_threads_load_and_forget_many_projects_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "KEPT", 2)
+    one = loaded(tmp_path, "greeting")
+    workplace = place(tmp_path, lambda _project, _workflow: one)
+    with ThreadPoolExecutor(16) as threads:
+        found = [*threads.map(lambda number: workplace.loaded(wanted(number % 40)), range(2000))]
+    assert len(found) == 2000
+    assert len(workplace.loaded_before) == 2
+
+
+@pytest.mark.usefixtures("often")
+def test_many_threads_look_up_everything_of_one_project_and_find_the_same(tmp_path: Path) -> None:
+    workplace = place(tmp_path)
+
+    def everything(_number: int) -> tuple[dict[str, str], object]:
+        library = workplace.loaded(wanted(1)).program.library
+        roles = [role.name for name in library.names("roles") if (role := library.role(name)) is not None]
+        texts = [library.text(name) is None for name in ("system/summarise", "system/tools", "none/such")]
+        config = library.config("skillrun")
+        assert config is not None
+        files = {f"{root}:{path}": source.label for (root, path), source in library.files.items()}
+        return files, (roles, texts, config.data)
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [*threads.map(everything, range(40))]
+    assert all(each == found[0] for each in found)
