@@ -84,6 +84,23 @@ def test_what_is_no_shipped_file_is_refused(place: Path, skillrun: Call, path: s
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("consensus", "did you mean `skills/protocols/consensus.md`?"),
+        ("consensus.md", "did you mean `skills/protocols/consensus.md`?"),
+        ("concensus", "did you mean `skills/protocols/consensus.md`?"),
+        ("completion", "`skills/plan/completion.md` or"),
+        ("skills/protocols/concensus.md", "did you mean `skills/protocols/consensus.md`?"),
+    ],
+)
+def test_a_bare_name_is_answered_with_the_path_that_it_may_mean(
+    place: Path, skillrun: Call, name: str, hint: str
+) -> None:
+    done = skillrun("eject", name)
+    assert (done.code, hint in done.err) == (2, True), done.err
+
+
 def test_no_file_of_the_project_is_written_over(place: Path, skillrun: Call) -> None:
     (place / "roles").mkdir()
     (place / JUDGE).write_text("mine\n")

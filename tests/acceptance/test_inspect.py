@@ -264,6 +264,13 @@ def test_graph_shows_what_phases_really_read(project: Call, skillrun: Call) -> N
     assert [one["reads"] for one in skillrun("graph", "visit", "--json").json["phases"]] == [[], [], []]
 
 
+def test_graph_draws_the_way_back(project: Call, skillrun: Call) -> None:
+    project("visit")
+    assert [one["back_to"] for one in skillrun("graph", "visit", "--json").json["phases"]] == [[], [], ["plan"]]
+    assert "may go back to plan" in skillrun("graph", "visit").out
+    assert "    check -. back .-> plan" in skillrun("graph", "visit", "--mermaid").out.splitlines()
+
+
 def test_render_shows_a_prompt_as_it_would_be_sent(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     done = skillrun("render", "greeting", "draft", "words", "-i", "person=Ada", "-i", "topics=tea", *SCRIPTED)

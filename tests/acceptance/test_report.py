@@ -450,3 +450,11 @@ def test_a_run_that_failed_says_why(project: Call, skillrun: Call) -> None:
     page = page_of(skillrun, "it")
     assert page.says("This run has failed: no <b>bread</b>. skillrun resume it tries again what failed.")
     assert "result" not in page.sections
+
+
+def test_the_timeline_says_which_colour_is_whose(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    assert skillrun("greeting", "Ada", *SCRIPTED, "--name", "ada").code == 0
+    page = page_of(skillrun, "ada")
+    assert '<span class="dot b0"></span>WR writer</span>' in page.source
+    assert "got no answer" not in page.text

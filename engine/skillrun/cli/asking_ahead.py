@@ -27,14 +27,17 @@ MOST_NAMED: Final = 3
 
 @dataclass(frozen=True)
 class AskAbove:
-    """Above this somebody has to say yes: dollars, or calls where a price is not known."""
+    """Above this somebody has to say yes: dollars, or calls where a price is not known, or where they were typed."""
 
     price: float = PRICE
     calls: float = CALLS
+    counts: bool = False
+    """Whether calls count whatever they cost."""
 
     def is_passed(self, foretold: Foretold) -> bool:
-        price = foretold.spent.price
-        return foretold.spent.calls > self.calls if price is None else price > self.price
+        price, calls = foretold.spent.price, foretold.spent.calls
+        counted_out = (self.counts or price is None) and calls > self.calls
+        return counted_out or (price is not None and price > self.price)
 
     def __str__(self) -> str:
         return f"--ask-above {self.price:g},calls={self.calls:g}"
@@ -60,7 +63,7 @@ class AskAboveType(click.ParamType[AskAbove]):
                 words = f"`{part}` is none; write dollars (`0.50`), calls (`calls=20`) or both (`0.50,calls=20`)"
                 self.fail(words, parameter, context)
             amounts[name] = number
-        return AskAbove(**amounts)
+        return AskAbove(**amounts, counts="calls" in amounts)
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,26 @@ from skillrun.runtime.store.disk.run_folders import RunFolders
 RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
 TO: Final = "End each turn behind this phase."
 ABOVE: Final = (
-    "What a save may cost without your yes: dollars, and calls where a price is not known, as in `0.50,calls=10`."
+    "What a save may cost without your yes: dollars, and calls, as in `0.50,calls=10`; without them, calls count "
+    "only where a price is not known."
 )
 NOT_ITS: Final = (RESUMED, "dry_run", "interactive", "store")
 """Options of a workflow that `dev` does not take: it goes on by itself, in a folder, says what it will ask, and has a
 key for questions."""
 
 
+HELP: Final = f"""Run WORKFLOW with its own inputs and flags, then again on every save: only what changed is asked.
+
+`skillrun dev WORKFLOW --help` shows them all. Flags of `dev` are among them:
+
+\b
+--rerun PHASE       {RERUN}
+--to PHASE          {TO}
+--ask-above AMOUNT  What a save may cost without your yes."""
+
+
 @click.command(
-    help="Run WORKFLOW with its own inputs and flags, then again on every save: only what changed is asked.",
+    help=HELP,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("workflow", shell_complete=completing.workflows)

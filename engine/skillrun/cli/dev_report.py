@@ -44,8 +44,9 @@ def _reply_lines(reply: ReplyDifference, *, full: bool) -> list[str]:
 def sum_lines(turn: Turn, seconds: float) -> Iterator[str]:
     """How the turn ended, and what to type where it failed or waits."""
     outcome = turn.outcome
+    took = f"{seconds:.2f} s{_in_round(turn)}"
     yield (
-        f"{status_line(outcome.status, outcome.reason)} in {seconds:.2f} s{_in_round(turn)}; "
+        f"{status_line(outcome.status, outcome.reason)} {f'({took})' if outcome.reason else f'in {took}'}; "
         f"{turn.reused} reused, {len(turn.asked)} asked, {counted(len(turn.differences), 'artifact')} changed"
     )
     if outcome.status == "failed":

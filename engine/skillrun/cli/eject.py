@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
 import click
 
 from skillrun.cli import completing
@@ -11,7 +14,7 @@ from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.shipped import has_file
 from skillrun.language.library.roots import package_library, shipped_files
-from skillrun.language.text.diagnostics import UsageError, did_you_mean
+from skillrun.language.text.diagnostics import Suggestion, UsageError, did_you_mean
 
 
 @click.command(name="eject", help="Copy the shipped file PATH, such as skills/plan/research.md, into the project.")
@@ -41,10 +44,21 @@ def _check_shipped(name: str) -> None:
     known = shipped_files()
     if name not in known:
         inside = [path for path in known if path.startswith(f"{name.rstrip('/')}/")]
-        hint = f"one of {', '.join(inside)}" if inside else did_you_mean(name, known)
+        hint = f"one of {', '.join(inside)}" if inside else _meant(name, known)
         raise UsageError(f"`{name}` is no shipped file", hint or f"they lie in {package_library()}")
     if name.startswith("config/"):
         hint = (
             f"write into {name} of the project only the keys that you change; {package_library() / name} has them all"
         )
         raise UsageError(f"{name} needs no copy: config is merged key by key", hint)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """The paths that a bare name may mean, or else the one that is near."""
+    last = PurePosixPath(name).name
+    named = [path for path in known if last in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    if not named and not (near := did_you_mean(name, known)):
+        stems = {PurePosixPath(path).stem: path for path in known}
+        near = did_you_mean(last, stems)
+        named = [stems[near.meant]] if isinstance(near, Suggestion) else []
+    return f"did you mean {' or '.join(f'`{path}`' for path in named)}?" if named else near

@@ -273,7 +273,7 @@ class Scheduler:
             return Outcome("waiting", reason, phase.next_step.then_resume(", ") if phase.next_step else RESUME_RUN)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         if missing and not any(map(self._is_wanted, missing)):
-            return Outcome("waiting", f"ended before `{missing[0]}`, as was wished", RESUME_RUN)
+            return Outcome("waiting", f"ended before `{missing[0]}`, which was left out", RESUME_RUN)
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
 

@@ -230,3 +230,11 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillr
         finally:
             process.kill()
     assert "no answer came" in skillrun("show", "it", "look", "talks").out, "nobody runs it any more"
+
+
+def test_what_was_estimated_and_what_was_counted_is_told_apart(run: Path, skillrun: Call) -> None:
+    out = skillrun("show", "it", "judge", "verdict").out
+    [shown] = skillrun("show", "it", "judge", "verdict", "--json").json["calls"]
+    counted = shown["turns"][0]["usage"]["input"]
+    assert sum(part["tokens"] for part in shown["parts"]) != counted
+    assert f"  estimated here by the texts; whoever answered has counted {counted:,}, as it stands below\n" in out

@@ -1,6 +1,7 @@
 """`dev` in control: saves while a turn runs, prices first, ends at a phase, broken from the start, rounds."""
 
 import json
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pai
 @pytest.mark.row("A1")
 def test_turns_end_behind_the_phase_that_is_named(pair: Path, watch: Watch, skillrun: Call) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml", "--to", "left")
-    assert "waiting: ended before `right`, as was wished" in dev.until(WATCHING)
+    assert re.search(r"waiting: ended before `right`, which was left out \(\d+\.\d\d s\); ", dev.until(WATCHING))
     edit(pair / "skills" / "pair" / "left.md", "Score", "Points")
     assert "1 reused, 0 asked, 1 artifact changed" in dev.until(WATCHING)
     assert dev.end() == 130
@@ -159,6 +160,19 @@ def test_what_a_save_asks_is_said_with_its_price_and_nothing_above_the_limit_is_
         edit(pair / "roles" / "writer.md", "You write a lot.", "You write.")
         assert "2 reused, 0 asked" in dev.until(WATCHING)
         assert dev.end() == 130
+
+
+@pytest.mark.row("A1")
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_calls_that_were_typed_are_counted_whatever_they_cost(pair: Path, watch: Watch) -> None:
+    with serve(scored) as wire:
+        priced(pair, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1, output: 1}\n")
+        dev = watch("pair", "tea", "--ask-above", "calls=0")
+        dev.until(WATCHING)
+        edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
+        heard = dev.until(WATCHING)
+        assert ("asks 1 call, about " in heard, "that is above `--ask-above 0.5,calls=0`" in heard) == (True, True)
+        assert len(wire.asked) == 2
 
 
 @pytest.mark.row("A1")

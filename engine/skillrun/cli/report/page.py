@@ -128,7 +128,6 @@ def _environment(prose: Prose) -> Environment:
         "counted": counted,
         "yaml": _as_yaml,
         "percent": lambda number: f"{number:.2f}%",
-        "initials": _initials,
         "given": _given,
         "choices": _choices,
         "beside": lines_beside,
@@ -202,12 +201,6 @@ def _others(material: Material) -> list[Document]:
 
 def _number(value: float) -> str:
     return f"{value:,.2f}".rstrip("0").rstrip(".")
-
-
-def _initials(member: str) -> str:
-    """Two letters for a member: of `judge:risk` those of its role and its variant."""
-    parts = [part for part in member.replace("@", ":").replace("-", ":").split(":") if part]
-    return "".join(part[0] for part in (parts[:1] + parts[-1:] if len(parts) > 1 else parts)).upper()[:2]
 
 
 def _given(answer: Mapping[str, Any]) -> str:

@@ -58,6 +58,16 @@ class Timeline:
     seconds: float
     """Without the pauses."""
 
+    @property
+    def members(self) -> list[str]:
+        """Who was asked, by when that was first."""
+        bars = sorted((bar for row in self.rows for bar in row.bars), key=lambda bar: bar.span.start)
+        return list(dict.fromkeys(bar.span.member for bar in bars))
+
+    @property
+    def has_failed(self) -> bool:
+        return any(bar.span.error for row in self.rows for bar in row.bars)
+
 
 def timeline(spans: Sequence[CallSpan], now: float) -> Timeline | None:
     """The calls by phase and round, with long pauses cut short; None where there are none."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,6 +82,7 @@ class ToldCall:
     note: str
     """Which attempt or prompt it is, where one round had several."""
     colour: int
+    letters: str
     status: str
     is_answered: bool
     usage: Usage
@@ -123,6 +125,7 @@ class ToldCalls:
         self._calls = calls
         self._documents = {each.text.strip(): each.name for each in documents if len(each.text) > LEAST_DOCUMENT}
         self._colours: dict[str, int] = {}
+        self._letters: dict[str, str] = {}
         self._changes = {id(pair.after): list(_changes(pair)) for pair in _pairs(calls.conversations)}
         for changes in self._changes.values():
             for title, lines in changes:
@@ -150,6 +153,12 @@ class ToldCalls:
     def colour_of(self, member: str) -> int:
         return self._colours.setdefault(member, len(self._colours) % COLOURS)
 
+    def letters_of(self, member: str) -> str:
+        """Two letters for a member, which no other has as long as there are any."""
+        if member not in self._letters:
+            self._letters[member] = _letters(member, set(self._letters.values()))
+        return self._letters[member]
+
     def steps(self, phase: str, number: int) -> list[ToldStep]:
         """The steps of a phase that asked somebody in a round, in the order in which they began."""
         steps: dict[str, dict[str, list[ToldCall]]] = {}
@@ -175,6 +184,7 @@ class ToldCalls:
             conversation.member,
             self._note(conversation),
             self.colour_of(conversation.member),
+            self.letters_of(conversation.member),
             status_of(last, is_held=self._calls.is_held),
             last.reply is not None,
             usage,
@@ -291,3 +301,11 @@ def _short(item: Any) -> str:
     if isinstance(item, list):
         return f"{len(item)} ({_short(item[0])})" if item and isinstance(item[0], str) else str(len(item))
     return json.dumps(item, ensure_ascii=False) if isinstance(item, dict) else str(item)
+
+
+def _letters(member: str, taken: Collection[str]) -> str:
+    """Of `judge:risk` the first letters of its role and its variant; where they are taken, others of its name."""
+    parts = [part for part in re.split("[^A-Za-z0-9]+", member) if part] or [member]
+    others = parts[-1] + "".join(parts) if len(parts) > 1 else parts[0][1:]
+    ways = [f"{parts[0][0]}{letter}".upper() for letter in f"{others}23456789"]
+    return next((way for way in ways if way not in taken), ways[0])

@@ -1,0 +1,15 @@
+"""What a call is called on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillrun.cli.report.told_calls import _letters
+
+
+@pytest.mark.row("A6")
+def test_members_that_begin_alike_have_letters_of_their_own() -> None:
+    taken: list[str] = []
+    for member in ("safety", "security", "judge:risk", "judge:reach", "judge@openai:gpt", "s", "s2"):
+        taken.append(_letters(member, taken))
+    assert taken == ["SA", "SE", "JR", "JE", "JG", "S2", "S3"]
