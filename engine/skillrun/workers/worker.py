@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 AGAIN: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
 SWEEPS: Final = 3  # in the time of a lease
+TOLD: Final = 200  # runs of a kind that one sweep tells of: those of many workers that died at once
 
 
 class DrainingGateway:
@@ -118,6 +119,9 @@ class DrainingSlots:
             self._drain.add(-1)
             try:
                 await stack.enter_async_context(self._inner.slot(provider))
+                await self._drain.passed()
+            except StoreAway:  # no fault of the run: it is handed back, and goes on where the store answers
+                self._drain.end_early()
                 await self._drain.passed()
             finally:
                 self._drain.add(1)
@@ -273,8 +277,7 @@ class Worker:
         """Tell of what is due, but for what cannot be worked on here."""
         now = time.monotonic()
         self._later = {name: until for name, until in self._later.items() if until > now}
-        for due in self.queue.due(self.most, tuple(self._later), self.queues):
-            dispatch.wake(due.name, queue=due.queue, priority=due.priority)
+        dispatch.wake_all(self.queue.due(TOLD, tuple(self._later), self.queues))
 
     async def _end(self) -> None:
         await self._stopping.wait()
