@@ -34,7 +34,7 @@ NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Terms:
     """By whom a run is to be worked on, and when."""
 
     queue: str | None
@@ -50,14 +50,14 @@ class Wanted:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
-    out, wanted = Output(values["json"]), Wanted(*(values.pop(name) for name in ("queue", "priority", "start")))
+    out, terms = Output(values["json"]), Terms(*(values.pop(name) for name in ("queue", "priority", "start")))
     store = open_store(options.named_store())
     fetched = _repositories(workflow, values)
     # Which keys there are and what is trusted is for the machine that works on it.
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     chosen = {**values, **left_out, "runs": Path("runs")}
     job = prepare(workflow, chosen, out, elsewhere={name: each.path for name, each in fetched.items()})
-    return _submitted(store, job, wanted, fetched, out)
+    return _submitted(store, job, terms, fetched, out)
 
 
 def submit_command(workflow: str) -> click.Command:
@@ -112,7 +112,7 @@ def _travelling(job: Job, fetched: Mapping[str, Commit], bundle: Bundle) -> dict
     return {**job.inputs, **paths}
 
 
-def _submitted(store: Store, job: Job, wanted: Wanted, fetched: Mapping[str, Commit], out: Output) -> int:
+def _submitted(store: Store, job: Job, terms: Terms, fetched: Mapping[str, Commit], out: Output) -> int:
     from skillrun.runtime.store.postgres.queue import DEFAULT
     from skillrun.workers.bundle import LARGEST, packed
     from skillrun.workers.dispatch import Dispatch
@@ -141,7 +141,7 @@ def _submitted(store: Store, job: Job, wanted: Wanted, fetched: Mapping[str, Com
         unattended=job.presence.unattended,
         repositories={field: f"{each.url}@{each.sha}" for field, each in fetched.items()},
     )
-    queue = wanted.queue or DEFAULT
+    queue = terms.queue or DEFAULT
     try:
         store.queue.submit(
             name,
@@ -150,16 +150,16 @@ def _submitted(store: Store, job: Job, wanted: Wanted, fetched: Mapping[str, Com
             bundle.sha,
             bundle.content,
             queue=queue,
-            priority=wanted.priority,
-            in_seconds=wanted.start.total_seconds(),
+            priority=terms.priority,
+            in_seconds=terms.start.total_seconds(),
         )
     except BaseException:
         store.runs.give_back(name)
         raise
     dispatch = Dispatch(store.url)
     try:
-        seconds = wanted.start.total_seconds()
-        dispatch.wake(name, queue=queue, priority=wanted.priority, in_seconds=seconds)
+        seconds = terms.start.total_seconds()
+        dispatch.wake(name, queue=queue, priority=terms.priority, in_seconds=seconds)
     finally:
         dispatch.close()
     out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")

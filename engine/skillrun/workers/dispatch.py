@@ -54,7 +54,8 @@ class Dispatch:
     def wake(self, name: str, *, queue: str = DEFAULT, priority: int = 0, in_seconds: float = 0) -> None:
         """Have a worker of the queue go on with a run; once, however often it is said before one does."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
-        task = self._app.configure_task(TASK, queueing_lock=name, priority=priority, queue=queue, **when)
+        lock = f"{name} later" if when else name  # its time is by this machine's clock, and must not hold up the sweep
+        task = self._app.configure_task(TASK, queueing_lock=lock, priority=priority, queue=queue, **when)
         try:
             task.defer(run=name)
         except AlreadyEnqueued:

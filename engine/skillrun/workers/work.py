@@ -101,12 +101,8 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
     if wanted.takes >= MOST_TAKES and place.queue.give_up(name, reason):
         return None
     request = Request.of(wanted.request)
-    loaded = place.loaded(wanted)
-    pinned = place.runs.existing(name).state().models if place.runs.has(name) else {}
-    loaded.check_worker(request.model, request.inputs, pinned)
     try:
-        for typed in request.repositories.values():
-            await place.commits.have(Commit.of(typed))
+        loaded = await _prepared(place, wanted, request, name)
     except Unfetchable as error:
         return Outcome("failed", error.message) if place.queue.fail(name, error.message) else None
     with ExitStack() as stack:
@@ -130,6 +126,16 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
             if told is not None:
                 told.close()
             await gateway.close()
+
+
+async def _prepared(place: Workplace, wanted: Wanted, request: Request, name: str) -> Loaded:
+    """The run's workflow, where all that the run needs is here. Raises SkillrunError, Unfetchable."""
+    loaded = place.loaded(wanted)
+    pinned = place.runs.existing(name).state().models if place.runs.has(name) else {}
+    loaded.check_worker(request.model, request.inputs, pinned)
+    for typed in request.repositories.values():
+        await place.commits.have(Commit.of(typed))
+    return loaded
 
 
 async def _begun_or_resumed(place: Workplace, session: Session, request: Request, name: str) -> Outcome:

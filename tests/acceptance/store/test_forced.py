@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from skillrun.cli.options import STORE
 from skillrun.cli.store import open_database, open_store
 from tests.acceptance.conftest import Call, Make
-from tests.acceptance.store.test_fair import CALLS, claude, notes, written  # noqa: F401 (`notes` is a fixture)
+from tests.acceptance.store.test_fair import CALLS, claude, notes, workers, written  # noqa: F401 (`notes` is a fixture)
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.servers.postgres import started
 from tests.servers.wire import Answer, Asked
 
 pytestmark = [pytest.mark.row("W2"), pytest.mark.allow_hosts(["127.0.0.1"])]
@@ -194,3 +196,26 @@ def test_a_run_that_another_begins_at_the_same_moment_is_not_put_off(
     has = type(runs).has
     monkeypatch.setattr(type(runs), "has", lambda self, name: found.pop() if found else has(self, name))
     assert skillrun("work", "trip").code == 75
+
+
+@pytest.mark.parametrize("away", [0.0, 3.0])
+def test_a_store_that_is_away_in_the_middle_loses_no_run_and_no_reply(
+    notes: Path,  # noqa: F811
+    skillrun: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    away: float,
+) -> None:
+    """It is ended as by a crash, in a call: for a moment, and for longer than its worker waits."""
+    with started() as server, claude(monkeypatch, written) as wire:
+        monkeypatch.setenv(STORE, server.url)
+        assert skillrun("store", "migrate").code == 0
+        assert skillrun("submit", "notes", "Ada").code == 0
+        with workers(notes):
+            until(lambda: len(replies(server.url)) > 1)
+            server.again(signal.SIGQUIT, away)
+            open_database(server.url).lasting(lambda: until(lambda: status(server.url, "ada") == "completed"), 60)
+        assert sorted(number for _, number in replies(server.url)) == [1] * CALLS
+        assert sum(asked.path.startswith("/v1/messages") for asked in wire.asked) <= CALLS + 1  # one was under way
+        open_database(server.url).close()
+        open_database.cache_clear()
+        open_store.cache_clear()

@@ -58,7 +58,7 @@ def test_a_worker_counts_runs_calls_tokens_take_overs_and_statements(
     assert "Ada" not in told
     assert got(url.replace("/metrics", "/healthz")).startswith("the store answered ")
     assert skillrun("submit", "greeting", "Beth", "--in", "1h", "--name", "lost", *SCRIPTED).code == 0
-    open_database(store).rows("DELETE FROM procrastinate_jobs WHERE queueing_lock = 'lost'")
+    open_database(store).rows("DELETE FROM procrastinate_jobs WHERE args ->> 'run' = 'lost'")
     left = "status = 'running', owner = 'gone', lease_until = now() - interval '1 s'"
     open_database(store).script(f"UPDATE runs SET {left} WHERE name = 'lost'")
     until(lambda: "skillrun_take_overs_total 1.0" in got(url))

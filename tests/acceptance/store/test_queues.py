@@ -160,17 +160,21 @@ def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_s
 
 
 @pytest.mark.row("W4")
-def test_a_run_for_later_whose_job_was_lost_is_begun_by_the_sweep_once_it_is_due(
+@pytest.mark.parametrize("job", ["lost", "late"])
+def test_a_run_for_later_whose_job_is_lost_or_late_is_begun_by_the_sweep_once_it_is_due(
     project: Make,
     skillrun: Call,
     store: str,
     start: Start,  # noqa: F811
+    job: str,
 ) -> None:
+    """Whether it is due the server's clock says; a job is late where the clock of who submitted was ahead."""
     project("greeting")
     assert skillrun("submit", "greeting", "Ada", "--in", "1h", *SCRIPTED).code == 0
     left = "SELECT not_before - now() BETWEEN interval '59 minutes' AND interval '1 h' FROM runs"
     assert open_database(store).rows(left) == [(True,)]
-    open_database(store).rows("DELETE FROM procrastinate_jobs")
+    if job == "lost":
+        open_database(store).rows("DELETE FROM procrastinate_jobs")
     start()
     assert skillrun("submit", "greeting", "Bob", *SCRIPTED).code == 0
     until(lambda: status(store, "bob") == "completed")
