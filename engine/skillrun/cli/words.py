@@ -11,7 +11,6 @@ from typing import Any, Final
 import click
 
 from skillrun.language.text.diagnostics import hanging
-from skillrun.people.answers import PREPARED
 from skillrun.people.prepared import own_name
 
 Data = Mapping[str, Any]
@@ -137,6 +136,8 @@ def _answered(event: Data) -> list[str]:
     gave them, and a person's it was said."""
     if event["replayed"]:
         return []
+    from skillrun.people.answers import PREPARED
+
     given: dict[str, dict[str, Any]] = {}
     for answer in event["answers"]:
         if answer.get("answer") not in (None, ""):
