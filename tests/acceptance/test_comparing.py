@@ -119,6 +119,15 @@ def test_the_price_is_said_first_and_nothing_is_asked_without_a_yes(wire: Wire, 
     assert not Path("runs").exists()
 
 
+def test_why_calls_behind_an_edit_differ_is_said_where_the_case_has_no_reply(wire: Wire, skillrun: Call) -> None:
+    edit("a short welcome", "the welcome", "skills/hello/letter.md")
+    edit("What should a welcome", "What could a welcome", "skills/hello/ideas.md")
+    out = skillrun("test", "hello", *TRUST, "HEAD").out
+    assert "note: warm has no reply for ideas/ideas/host:heart, the first call that differs" in out
+    assert "note: formal has no reply" not in out
+    assert "has no reply for" not in skillrun("test", "hello", *TRUST, "HEAD", "--phase", "ideas").out
+
+
 def test_the_model_of_the_environment_is_the_one_that_is_asked(
     wire: Wire, skillrun: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -266,8 +267,17 @@ class _Work:
                 spent += with_tools(self.loaded.catalogue, request, expected.at(address))
         places = self.loaded.catalogue.places({request.model for _, request, _ in answered.asked})
         models = sorted({request.model for _, request, _ in answered.asked})
-        expense = Expense(spent, len(answered.asked) - calls, answered.known, models, places)
+        unreplied = {case: first for case, several in paths.items() if (first := self._unreplied(case, several))}
+        expense = Expense(spent, len(answered.asked) - calls, answered.known, models, places, unreplied)
         return paths, self._comparison(paths, samples, judged), expense
+
+    def _unreplied(self, case: str, paths: Paths) -> str:
+        """The first of several calls that differ, where the case has no reply for it; none where calls were chosen."""
+        several = list(paths)
+        if len(several) < 2 or self.typed.scope.whole or self.typed.scope.phase:
+            return ""
+        patterns = [reply.rule.address for reply in self.sides[1].cases[case].case.replies]
+        return "" if any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns) else several[0]
 
     def _known(self) -> Journal:
         """What comparisons of this workflow have on record."""

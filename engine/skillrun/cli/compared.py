@@ -31,6 +31,8 @@ class Expense:
     known: int
     models: Sequence[str]
     places: Mapping[str, str]
+    unreplied: Mapping[str, str]
+    """By case the first of several compared calls that its replies say nothing of, so that what follows differs too."""
 
     @property
     def calls(self) -> int:
@@ -133,6 +135,12 @@ def price_lines(comparison: Comparison, expense: Expense) -> Iterator[str]:
         yield (
             f"note: in {', '.join(made_up)} replies that are not compared are generated, and mean nothing: "
             "a case that is recorded has those of its run, and `--whole` asks for all"
+        )
+    for case, path in expense.unreplied.items():
+        yield (
+            f"note: {case} has no reply for {path.partition('/')[2]}, the first call that differs: one was generated "
+            "for each version, and later calls differ, too, where they read it; with a reply in `replies:` of the case "
+            "only what was edited is compared"
         )
     pairs = len(comparison.paths) * comparison.count
     if comparison.judge and pairs < LEAST:

@@ -11,8 +11,6 @@ from typing import Any, Final
 import click
 
 from skillrun.language.text.diagnostics import hanging
-from skillrun.people.answers import PREPARED
-from skillrun.people.prepared import own_name
 
 Data = Mapping[str, Any]
 
@@ -137,6 +135,8 @@ def _answered(event: Data) -> list[str]:
     gave them, and a person's it was said."""
     if event["replayed"]:
         return []
+    from skillrun.people.answers import PREPARED
+
     given: dict[str, dict[str, Any]] = {}
     for answer in event["answers"]:
         if answer.get("answer") not in (None, ""):
@@ -150,6 +150,8 @@ def _answered(event: Data) -> list[str]:
 
 def _prepared_name(event: Data, id_: str) -> str:
     """What a file of prepared answers calls the question: one answer may have been taken in several passes."""
+    from skillrun.people.prepared import own_name  # not before it is needed: what it imports takes a while
+
     return own_name(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
 
 

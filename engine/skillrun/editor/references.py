@@ -5,8 +5,10 @@ Goes by what the checker has noted; cases are looked through here, as the checke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from skillrun.cases.reading import CaseFile, case_files
 from skillrun.editor.declarations import declared_in, places_of, stretch_of
@@ -16,6 +18,9 @@ from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.document import parse_document
 from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Source
 from skillrun.language.types.types import identifier
+
+_STEP: Final = re.compile(r"[A-Za-z][\w-]*(?![^#~@])")
+"""A phase or a step in an address, without its pass, item or round."""
 
 
 def things_at(knowledge: Knowledge, path: Path, relative: str, text: str, offset: int) -> list[Mention]:
@@ -124,6 +129,7 @@ def _named_by(knowledge: Knowledge, file: CaseFile) -> Iterator[Mention]:
         return
     home = f"workflows/{file.workflow}.md"
     yield from _keys(document.front.get("inputs"), "input", home)
+    yield from _of_addresses(knowledge, file.workflow, document.front)
     expect = document.front.get("expect")
     if not isinstance(expect, Mapping):
         return
@@ -147,3 +153,54 @@ def _keys(node: Node | None, kind: str, home: str) -> Iterator[Mention]:
 def _named(node: Node, kind: str, home: str) -> Iterator[Mention]:
     if isinstance(node, Scalar) and node.text is not None:
         yield Mention(node.text.at(0), len(node.text.value), Thing(kind, home, identifier(node.text.value)))
+
+
+def _of_addresses(knowledge: Knowledge, name: str, front: Mapping) -> Iterator[Mention]:
+    """The phases and steps that addresses name: `workflow/phase/step/…`, or a pattern that can mean one alone."""
+    workflow = knowledge.workflow(name)
+    if workflow is None:
+        return
+    home = f"workflows/{name}.md"
+    phases = {use.name: Thing("phase", home, identifier(use.name)) for use in workflow.phases.values()}
+    steps = {use.name: _steps_of(knowledge, f"skills/{use.skill}.md") for use in workflow.phases.values()}
+    meant: dict[str, list[Thing]] = {}
+    for several in (phases, *steps.values()):
+        for named, thing in several.items():
+            meant.setdefault(named, []).append(thing)
+    for node in _addresses(front):
+        assert node.text is not None
+        segments = node.text.value.split("/")
+        exact = segments[0] == name and segments[1:2] != [] and segments[1] in phases
+        at = 0
+        for number, segment in enumerate(segments):
+            word = _STEP.match(segment)
+            things: list[Thing] = []
+            if exact and number == 1:
+                things = [phases[segment]]
+            elif exact and number == 2 and word is not None:
+                things = [steps[segments[1]][word[0]]] if word[0] in steps[segments[1]] else []
+            elif not exact and word is not None and segments[0] == "*":
+                things = meant.get(word[0], [])
+            if word is not None and len(things) == 1:
+                yield Mention(node.text.at(at), len(word[0]), things[0])
+            at += len(segment) + 1
+
+
+def _steps_of(knowledge: Knowledge, home: str) -> dict[str, Thing]:
+    """The steps of a phase by their ids, as they are written."""
+    named = (mention for mention in declared_in(knowledge, home) if mention.thing.kind == "local")
+    return {
+        mention.span.source.text[mention.span.offset : mention.span.offset + mention.length]: mention.thing
+        for mention in named
+    }
+
+
+def _addresses(front: Mapping) -> Iterator[Scalar]:
+    """The addresses that a case has, and patterns of them: of replies, prompts and calls."""
+    replies, expect = front.get("replies"), front.get("expect")
+    items = replies.items if isinstance(replies, Sequence) else ()
+    nodes: list[Node | None] = [item.get("address") for item in items if isinstance(item, Mapping)]
+    for part in ("prompts", "calls"):
+        several = expect.get(part) if isinstance(expect, Mapping) else None
+        nodes += [entry.key for entry in several.entries.values()] if isinstance(several, Mapping) else []
+    yield from (node for node in nodes if isinstance(node, Scalar) and node.text is not None)

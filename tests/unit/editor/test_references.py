@@ -13,7 +13,7 @@ from skillrun.editor.renames import RenameRefused, Renaming, rename
 from skillrun.language.check.rechecking import recheck
 from skillrun.language.library.library import NOTHING_UNSAVED, Library
 from skillrun.language.library.roots import search_path
-from tests.unit.editor.conftest import Desk
+from tests.unit.editor.conftest import Desk, known
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, INTAKE, NOTIFY = (f"skills/triage/{name}.md" for name in ("judging", "intake", "notify"))
@@ -162,6 +162,37 @@ def test_what_is_called_like_its_file_takes_the_file_along(
     paths = [tuple(path.relative_to(desk.folder).as_posix() for path in pair) for pair in renaming.files]
     assert paths == files
     assert problems_after(renaming, desk, tmp_path / "copy") == []
+
+
+ADDRESSED = """\
+---
+replies:
+  - {address: "triage/judging/draft/*", text: Dear all.}
+  - {address: "*/draft/*", text: Dear.}
+  - {address: "triage/*/clerk/*", text: Left.}
+expect:
+  prompts: {"triage/judging/draft#2/clerk/1.1": {lacks: x}}
+  calls: {"*/judging/*": 1}
+---
+"""
+
+
+def test_addresses_in_cases_take_another_name_too(desk: Desk, tmp_path: Path) -> None:
+    folder = shutil.copytree(desk.folder, tmp_path / "desk")
+    case = folder / "tests/triage/addressed.md"
+    case.write_text(ADDRESSED)
+    mine = Desk(folder, known(folder))
+
+    def renamed(name: str, old: str, new: str, to: str) -> str:
+        text = ADDRESSED
+        edits = rename(mine.knowledge, *mine.edited(name, old, new), to).edits[case]
+        for (start, end), word in sorted(edits.items(), reverse=True):
+            text = text[:start] + word + text[end:]
+        return text
+
+    expected = ADDRESSED.replace("draft", "sketch")
+    assert renamed(JUDGING, "id: draft", "id: dr¦aft", "sketch") == expected
+    assert renamed(TRIAGE, "  judging:", "  jud¦ging:", "scoring") == ADDRESSED.replace("judging", "scoring")
 
 
 @pytest.mark.parametrize(
