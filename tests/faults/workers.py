@@ -228,6 +228,9 @@ class Bench:
         self.begin(place)
 
     def stop(self) -> None:
+        """Stop one for twice the lease; half of them go on, or there would be nobody to take up a run in time."""
+        if 2 * len(self.stopped) >= self.size.workers:
+            return
         free = [number for number in self.workers if number not in self.stopped]
         number = self.random.choice(free)
         with suppress(ProcessLookupError):
