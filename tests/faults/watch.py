@@ -104,23 +104,37 @@ def taken_up(database: Database) -> tuple[int, float, float]:
     return int(number), float(most), float(median)
 
 
-def asked_again(database: Database, provider: Provider, runs: list[str]) -> list[str]:
-    """The calls that were asked after their reply was committed."""
+def asked_again(database: Database, provider: Provider, runs: list[str]) -> tuple[list[str], int]:
+    """The calls that were asked after their reply was committed; and how many only arrived after it.
+
+    A call is on record before it goes out. One that its worker had begun before it was stopped arrives once that wakes
+    up, and nobody can call it back: so many requests may come as were on record before the reply, and none is put on
+    record behind it.
+    """
     came = {(name, seq): at for name, seq, at in database.rows(_COMMITTED)}
     replies: dict[tuple[str, str], float] = {}
+    sent: Counter[tuple[str, str]] = Counter()
+    again = []
     stored = StoreRuns(database)
     for name in runs:
         if not stored.has(name):
             continue
-        for entry in stored.existing(name).journal_so_far().entries("reply"):
+        journal = stored.existing(name).journal_so_far()
+        sendings = [(entry.address, entry.seq) for entry in journal.entries("sent")]
+        for entry in journal.entries("reply"):
             found = KEY.search(entry.body["text"])
             assert found is not None, entry
             replies.setdefault((name, found[1]), came[name, entry.seq])
-    return [
-        f"{name}: {key}, {at - replies[name, key]:.3f} s after its reply was committed"
-        for at, name, key in provider.log
-        if (name, key) in replies and at > replies[name, key]
-    ]
+            of_it = [seq for address, seq in sendings if address == entry.address]
+            sent[name, found[1]] += sum(seq < entry.seq for seq in of_it)
+            again += [
+                f"{name}: {entry.address} is on record as sent behind its reply" for seq in of_it if seq > entry.seq
+            ]
+    for (name, key), most in sent.items():
+        if provider.asked(name)[key] > most:
+            again.append(f"{name}: {key} came {provider.asked(name)[key]} times, and is {most} times on record")
+    late = sum((name, key) in replies and at > replies[name, key] for at, name, key in provider.log)
+    return again, late
 
 
 def files(database: Database) -> Mapping[str, Mapping[str, bytes]]:

@@ -52,7 +52,7 @@ class Size:
     every: float = 3.0  # from one kill to the next
     call: float = 0.2
     each: int = 4  # runs at a time of one worker
-    slots: int = 24  # calls at a time of all workers
+    slots: int = 96  # calls at a time of all workers
     most: float = 3600.0
 
     @property
@@ -304,7 +304,8 @@ class Bench:
         cancelled = [name for name in self.names if found[name] == "cancelled" and name in self.cancelling]
         lost = [f"{name} is {found[name]}" for name in self.names if name not in {*completed, *cancelled}]
         held.none("runs lost", lost)
-        held.none("acknowledged calls asked again", watch.asked_again(self.database, self.provider, self.names))
+        again, late_calls = watch.asked_again(self.database, self.provider, self.names)
+        held.none("acknowledged calls asked again", again)
         held.none("stale writes accepted", ["a record"] * watch.stale(self.database))
         most_calls = self.provider.at_a_time()
         over = [f"{most_calls} calls at a time"] if most_calls > self.size.slots else []
@@ -332,6 +333,7 @@ class Bench:
             "commits cut after they came": cuts["after"], "workers with a full disk": counts.full,
             "calls at a time, most": most_calls, "calls asked": total,
             "of these again, without a known reply": total - unique,
+            "begun by a stopped worker, and late": late_calls,
             "runs taken up of others": number, "after the lease, median s": f"{median:.1f}",
             "after the lease, most s": f"{most:.1f}",
             "stale writers turned away": logs.count("was taken up by"), "seconds": f"{self.seconds:.0f}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from procrastinate.jobs import Status
 from procrastinate.schema import SchemaManager
 
 from skillrun.runtime.store.postgres.database import CONNECTING, Database, StoreAway
-from skillrun.runtime.store.postgres.queue import DEFAULT
+from skillrun.runtime.store.postgres.queue import DEFAULT, Due
 
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # what ends it is said here
 
@@ -26,6 +26,7 @@ TASK: Final = "skillrun.go_on"
 LATER: Final = "the run is kept, and a worker that is there finds it; `skillrun store check` looks at the store"
 POLL: Final = 5.0  # seconds between two looks, beside being told
 AGAIN: Final = 1.0  # seconds until the connection is made again
+_TOLD: Final = "SELECT queueing_lock FROM procrastinate_jobs WHERE status = 'todo' AND queueing_lock = ANY(%(locks)s)"
 TIDY: Final = 60.0  # seconds between two looks for jobs of dead workers
 DEAD: Final = 60.0  # seconds without a heartbeat, of which the engine has one every ten
 
@@ -52,9 +53,11 @@ class Dispatch:
         self._app.close()
 
     def wake(self, name: str, *, queue: str = DEFAULT, priority: int = 0, in_seconds: float = 0) -> None:
-        """Have a worker of the queue go on with a run; once, however often it is said before one does."""
+        """Have a worker of the queue go on with a run; once for each priority, however often it is said."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
-        lock = f"{name} later" if when else name  # its time is by this machine's clock, and must not hold up the sweep
+        lock = _lock(name, priority)
+        if when:  # its time is by this machine's clock, and must not hold up the sweep
+            lock = f"{lock} later"
         task = self._app.configure_task(TASK, queueing_lock=lock, priority=priority, queue=queue, **when)
         try:
             task.defer(run=name)
@@ -62,6 +65,23 @@ class Dispatch:
             pass
         except ConnectorException as error:
             raise StoreAway(f"the queue of the store cannot be told: {error.__cause__ or error}", LATER) from error
+
+    def wake_all(self, runs: Iterable[Due]) -> None:
+        """Have workers go on with those of the runs that none has been told of yet."""
+        locks = {_lock(due.name, due.priority): due for due in runs}
+        try:
+            told = self._app.connector.get_sync_connector().execute_query_all(_TOLD, locks=[*locks])
+        except ConnectorException as error:
+            raise StoreAway(f"the queue of the store cannot be asked: {error.__cause__ or error}", LATER) from error
+        for lock in {each["queueing_lock"] for each in told}:
+            del locks[lock]
+        for due in locks.values():
+            self.wake(due.name, queue=due.queue, priority=due.priority)
+
+
+def _lock(name: str, priority: int) -> str:
+    """What is told once: a run that had been begun is told of anew, or it would wait behind all that were not."""
+    return f"{name} {priority}"
 
 
 def _app(connector: Any) -> App:

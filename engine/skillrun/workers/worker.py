@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from random import shuffle
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun import __version__
@@ -25,7 +26,7 @@ from skillrun.models.slots import Slots
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import RunHeld
-from skillrun.runtime.store.postgres.queue import DEFAULT, Queue
+from skillrun.runtime.store.postgres.queue import BEGUN, DEFAULT, Due, Queue
 from skillrun.runtime.store.postgres.roster import Presence, Roster
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 AGAIN: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
 SWEEPS: Final = 3  # in the time of a lease
+TOLD: Final = 200  # runs of a kind that one sweep tells of: those of many workers that died at once
 
 
 class DrainingGateway:
@@ -119,6 +121,9 @@ class DrainingSlots:
             try:
                 await stack.enter_async_context(self._inner.slot(provider))
                 await self._drain.passed()
+            except StoreAway:  # no fault of the run: it is handed back, and goes on where the store answers
+                self._drain.end_early()
+                await self._drain.passed()
             finally:
                 self._drain.add(1)
             yield
@@ -176,13 +181,17 @@ class Worker:
 
     async def _told(self, name: str) -> None:
         """Begin with a run, and return once there is room for one more: what is fetched has a place."""
+        await self._room()  # the sweep may have taken it
+        self._begin(name)
+        await self._room()
+
+    def _begin(self, name: str) -> None:
         if self._stopping.is_set() or name in self._drains or self._later.get(name, 0) > time.monotonic():
             return
         self._drains[name] = Drain()
         work = asyncio.create_task(self._work(name))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
-        await self._room()
 
     async def _room(self) -> None:
         while len(self._drains) >= self.most:
@@ -257,7 +266,8 @@ class Worker:
                 try:
                     if dispatch is None:
                         dispatch = await asyncio.to_thread(Dispatch, self.url)
-                    await asyncio.to_thread(self._wake, dispatch)
+                    due = self._taken(await asyncio.to_thread(self._due))
+                    await asyncio.to_thread(dispatch.wake_all, due)
                 except StoreAway:
                     pass  # it is looked for again
                 except Exception as error:  # noqa: BLE001 (without a sweep, runs of dead workers would be lost)
@@ -269,12 +279,20 @@ class Worker:
             if dispatch is not None:
                 dispatch.close()
 
-    def _wake(self, dispatch: Dispatch) -> None:
-        """Tell of what is due, but for what cannot be worked on here."""
+    def _due(self) -> list[Due]:
+        """What is due, but for what cannot be worked on here."""
         now = time.monotonic()
         self._later = {name: until for name, until in self._later.items() if until > now}
-        for due in self.queue.due(self.most, tuple(self._later), self.queues):
-            dispatch.wake(due.name, queue=due.queue, priority=due.priority)
+        return self.queue.due(TOLD, tuple(self._later), self.queues)
+
+    def _taken(self, due: list[Due]) -> list[Due]:
+        """Begin with runs of dead workers for which there is room: a job may die with its worker, too. The others."""
+        begun = [each for each in due if each.priority == BEGUN and each.name not in self._drains]
+        shuffle(begun)  # other workers sweep as well
+        taken = begun[: max(0, self.most - len(self._drains))]
+        for each in taken:
+            self._begin(each.name)
+        return [each for each in due if each not in taken]
 
     async def _end(self) -> None:
         await self._stopping.wait()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import PostgresLease, RunHeld
 from skillrun.runtime.store.postgres.queue import Due
 from skillrun.runtime.store.postgres.row import RunRow
+from skillrun.workers.dispatch import Dispatch
 from skillrun.workers.worker import Worker
 from tests.acceptance.conftest import Call, Make
 
@@ -124,6 +126,23 @@ def test_a_run_that_was_begun_comes_before_all_that_wait_and_what_is_not_for_her
     due = {each.name: each.priority for each in open_store(submitted).queue.due(1, ["b"])}
     assert list(due) == ["ada", "c"]
     assert due["ada"] > due["c"]
+
+
+def test_runs_of_dead_workers_are_all_told_of_once_before_what_has_not_begun(submitted: str, skillrun: Call) -> None:
+    for name in ("b", "c", "d"):
+        assert skillrun("submit", "greeting", name, "--name", name, *SCRIPTED).code == 0
+    database = open_database(submitted)
+    expired = "UPDATE runs SET status = 'running', lease_until = now() - interval '1 s' WHERE name <> 'd'"
+    database.rows(expired)
+    for _ in range(2):
+        with closing(Dispatch(submitted)) as dispatch:
+            dispatch.wake_all(open_store(submitted).queue.due(10))
+    told = (
+        "SELECT args ->> 'run', priority > 0 FROM procrastinate_jobs WHERE status = 'todo' ORDER BY priority DESC, id"
+    )
+    jobs = database.rows(told)
+    assert {name for name, _ in jobs[:3]} == {"ada", "b", "c"}
+    assert [is_first for _, is_first in jobs] == [True] * 3 + [False] * 4  # and once each as they were submitted
 
 
 def test_a_run_whose_workers_died_five_times_in_little_time_is_not_given_up(submitted: str, skillrun: Call) -> None:

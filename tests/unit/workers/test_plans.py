@@ -55,7 +55,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("statement", "values", "indexes"),
     [
-        (_DUE, {"most": 10, "without": [], "queues": ["gpu", "default"]}, {"runs_queued_in", "runs_running_in"}),
+        (_DUE, {"most": 10, "without": [], "begun": 9, "queues": ["a", "b"]}, {"runs_queued_in", "runs_running_in"}),
         (_CLAIM, {"run": 20, "owner": "x", "lease": 30.0}, {"runs_pkey"}),
     ],
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from skillrun.models.entries import Provider
-from skillrun.runtime.store.postgres.database import Database
+from skillrun.runtime.store.postgres.database import Database, StoreAway
 from skillrun.runtime.store.postgres.migrations import migrate
 from skillrun.runtime.store.postgres.slots import Limits
 from skillrun.workers.slots import LeasedSlots
@@ -248,6 +248,42 @@ def test_a_worker_that_ends_waits_for_no_slot(url: str, limits: Limits) -> None:
     asyncio.run(ask())
     assert held.order == []
     assert (limits.all()[0].held, waiting(limits)) == (0, 0)
+
+
+def test_a_run_that_gets_no_slot_since_the_store_is_away_is_handed_back() -> None:
+    class Away:
+        @asynccontextmanager
+        async def slot(self, provider: Provider) -> AsyncIterator[None]:
+            if provider == ADA:
+                raise StoreAway("it does not answer")
+            yield
+
+        def pause(self, _provider: Provider, _seconds: float) -> None:
+            raise NotImplementedError
+
+    drain, held, under_way = Drain(), Held(), asyncio.Event()
+
+    async def ask() -> None:
+        async def other() -> None:
+            with drain.call():
+                await asyncio.sleep(0.2)
+            under_way.set()
+
+        async def call() -> None:
+            with drain.call():
+                await held.hold(DrainingSlots(Away(), drain), "first")
+
+        async def work() -> None:
+            await asyncio.gather(other(), call())
+
+        task = asyncio.create_task(work())
+        drain.begin(task)
+        await asyncio.wait({task}, timeout=PATIENCE)
+        assert task.cancelled()
+
+    asyncio.run(ask())
+    assert under_way.is_set()  # what had been asked came to its end
+    assert held.order == []
 
 
 def test_a_connection_that_breaks_is_made_again(url: str, limits: Limits) -> None:

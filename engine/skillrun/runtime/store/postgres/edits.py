@@ -60,10 +60,10 @@ class RunEdits:
 
     def listed(self) -> dict[str, str]:
         """The hashes of all files by name, but for what the engine keeps."""
-        return dict(self._row.database.rows(_LISTED, self._row.values()))
+        return dict(self._row.lasting(lambda: self._row.database.rows(_LISTED, self._row.values())))
 
     def content(self, sha: str) -> bytes:
-        found: bytes = self._row.database.rows(_CONTENT, {"sha": sha})[0][0]
+        found: bytes = self._row.lasting(lambda: self._row.database.rows(_CONTENT, {"sha": sha}))[0][0]
         return found
 
     def put(self, edits: Mapping[str, Edit]) -> None:

@@ -22,6 +22,9 @@ MOST_TAKES: Final = 5
 """How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
 FRUITLESS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
 
+BEGUN: Final = 1_000_000_000
+"""The priority of a run whose worker is gone, above any that is submitted."""
+
 _SUBMIT: Final = """
     INSERT INTO runs (name, status, workflow, bundle, request, queue, priority, not_before)
     VALUES (%(name)s, 'queued', %(workflow)s, %(sha)s, %(request)s, %(queue)s, %(priority)s,
@@ -61,7 +64,7 @@ _FAIL: Final = """
 _NOTE: Final = "UPDATE runs SET reason = %(reason)s WHERE name = %(name)s AND status = 'queued'"
 _DUE: Final = """
     SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
-        (SELECT name, runs.queue, 1000000000 FROM runs
+        (SELECT name, runs.queue, %(begun)s FROM runs
          WHERE runs.queue = served.queue AND status = 'running' AND lease_until < now() AND request IS NOT NULL
          AND name <> ALL(%(without)s)
          ORDER BY lease_until LIMIT %(most)s)
@@ -166,7 +169,7 @@ class Queue:
 
         What was begun comes before all that was not, or it would wait behind everything that is queued.
         """
-        values = {"most": most, "without": list(without), "queues": list(queues)}
+        values = {"most": most, "without": list(without), "queues": list(queues), "begun": BEGUN}
         return [Due(*row) for row in self._database.lasting(lambda: self._database.rows(_DUE, values), PATIENCE)]
 
     def wanted(self, name: str) -> Wanted | None:
