@@ -25,11 +25,12 @@ def lines_of(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
 
     Of one that misses also the prompts that are not as recorded; with `prompts` of any, and all of them.
     """
+    errors = [problem for problem in result.problems if problem.severity != "warning"]
     warnings = [problem for problem in result.problems if problem.severity == "warning"]
     for miss in result.misses:
         yield from (*_miss_lines(miss), "")
-    for problem in result.problems:
-        yield from (render_problem(problem), "") if problem not in warnings else ()
+    for problem in errors:
+        yield from (render_problem(problem), "")
     if result.prompts and (result.misses or prompts):
         yield from (*_prompt_lines(result.prompts, len(result.prompts) if prompts else MOST_PROMPTS), "")
     for problem in warnings:

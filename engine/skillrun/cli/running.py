@@ -32,7 +32,7 @@ from skillrun.telemetry.tracing import spans, traced
 def run_new(job: Job, out: Output) -> int:
     """Begin a run; the exit code."""
     loaded, inputs = job.loaded, job.inputs
-    if not _answered(job, out):
+    if not is_answered(job, out):
         return 1
     first = loaded.program.workflow.first_input
     words = legible(str(inputs[first.name])) if first is not None else loaded.program.workflow.name
@@ -121,7 +121,7 @@ def carry_out(
     return ended[0].exit_code
 
 
-def _answered(job: Job, out: Output) -> bool:
+def is_answered(job: Job, out: Output) -> bool:
     """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
     program = job.loaded.program
     prepared = job.presence.prepared()

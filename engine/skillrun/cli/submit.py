@@ -14,20 +14,21 @@ import click
 from skillrun.cli import completing, options
 from skillrun.cli.here import project_here
 from skillrun.cli.job import Job, prepare
-from skillrun.cli.loading import NOTHING, open_library
+from skillrun.cli.loading import open_library
 from skillrun.cli.options import parameter_name
 from skillrun.cli.printing import Output
+from skillrun.cli.running import is_answered
 from skillrun.cli.store import Store, open_store
 from skillrun.cli.workflow import RESUMED, definition, workflow_command
 from skillrun.language.library.secrets import secret_names
 from skillrun.language.text.diagnostics import UsageError
-from skillrun.people.refusal import check_answers, refusal
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.store.frontmatter import legible
 
 if TYPE_CHECKING:
     from skillrun.workers.bundle import Bundle
     from skillrun.workers.commit import Commit
+    from skillrun.workers.request import Request
 
 NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project"})
 """Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
@@ -37,7 +38,7 @@ NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share"
 class Terms:
     """By whom a run is to be worked on, and when."""
 
-    queue: str | None
+    queue: str
     priority: int
     start: timedelta
 
@@ -49,8 +50,11 @@ class Terms:
 @click.argument("workflow", shell_complete=completing.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
+    from skillrun.runtime.store.postgres.queue import DEFAULT
+
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
-    out, terms = Output(values["json"]), Terms(*(values.pop(name) for name in ("queue", "priority", "start")))
+    out = Output(values["json"])
+    terms = Terms(values.pop("queue") or DEFAULT, values.pop("priority"), values.pop("start"))
     store = open_store(options.named_store())
     fetched = _repositories(workflow, values)
     # Which keys there are and what is trusted is for the machine that works on it.
@@ -115,53 +119,16 @@ def _travelling(job: Job, fetched: Mapping[str, Commit], bundle: Bundle) -> dict
 def _submitted(store: Store, job: Job, terms: Terms, fetched: Mapping[str, Commit], out: Output) -> int:
     from skillrun.runtime.store.postgres.queue import DEFAULT
     from skillrun.workers.bundle import LARGEST, packed
-    from skillrun.workers.dispatch import Dispatch
-    from skillrun.workers.request import Request
 
-    program = job.loaded.program
-    prepared = job.presence.prepared()
-    problems = check_answers(program, prepared)
-    reasons = refusal(program, prepared, job.inputs) if job.presence.unattended else []
-    if problems or reasons:
-        for problem in [*problems, *reasons]:
-            out.note(str(problem))
-        out.note(f"error: it could not go without a person. {NOTHING}")
+    if not is_answered(job, out):
         return 1
+    program = job.loaded.program
     bundle = packed(project_here(), secret_names(program.library))
-    inputs = _travelling(job, fetched, bundle)
-    first = program.workflow.first_input
+    request = _request(job, fetched, _travelling(job, fetched, bundle))
+    first, queue = program.workflow.first_input, terms.queue
     words = legible(str(job.inputs[first.name])) if first is not None else program.workflow.name
     name = job.slug or store.runs.take_name(words)
-    request = Request(
-        inputs=inputs,
-        typed=sorted(job.typed),
-        model=job.model,
-        budget=dict(job.budget),
-        answers=job.presence.answers.read_text(encoding="utf-8") if job.presence.answers is not None else "",
-        unattended=job.presence.unattended,
-        repositories={field: f"{each.url}@{each.sha}" for field, each in fetched.items()},
-    )
-    queue = terms.queue or DEFAULT
-    try:
-        store.queue.submit(
-            name,
-            program.workflow.name,
-            request.to_data(),
-            bundle.sha,
-            bundle.content,
-            queue=queue,
-            priority=terms.priority,
-            in_seconds=terms.start.total_seconds(),
-        )
-    except BaseException:
-        store.runs.give_back(name)
-        raise
-    dispatch = Dispatch(store.url)
-    try:
-        seconds = terms.start.total_seconds()
-        dispatch.wake(name, queue=queue, priority=terms.priority, in_seconds=seconds)
-    finally:
-        dispatch.close()
+    _enqueue(store, name, program.workflow.name, request, bundle, terms)
     out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")
     for each in fetched.values():
         out.line(f"a worker fetches {each.url} at {each.sha[:12]}: at most {LARGEST / 1e6:,.0f} MB")
@@ -170,3 +137,35 @@ def _submitted(store: Store, job: Job, terms: Terms, fetched: Mapping[str, Commi
         out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
     out.data({"run": name, "files": len(bundle.names), "bytes": bundle.size, "bundle": bundle.sha})
     return 0
+
+
+def _request(job: Job, fetched: Mapping[str, Commit], inputs: dict[str, Any]) -> Request:
+    from skillrun.workers.request import Request
+
+    return Request(
+        inputs=inputs,
+        typed=sorted(job.typed),
+        model=job.model,
+        budget=dict(job.budget),
+        answers=job.presence.answers.read_text(encoding="utf-8") if job.presence.answers is not None else "",
+        unattended=job.presence.unattended,
+        repositories={field: f"{each.url}@{each.sha}" for field, each in fetched.items()},
+    )
+
+
+def _enqueue(store: Store, name: str, workflow: str, request: Request, bundle: Bundle, terms: Terms) -> None:
+    """Put the run into its queue, and have a worker woken; what cannot be put there leaves its name free."""
+    from skillrun.workers.dispatch import Dispatch
+
+    queue, priority, seconds = terms.queue, terms.priority, terms.start.total_seconds()
+    data, sha, content = request.to_data(), bundle.sha, bundle.content
+    try:
+        store.queue.submit(name, workflow, data, sha, content, queue=queue, priority=priority, in_seconds=seconds)
+    except BaseException:
+        store.runs.give_back(name)
+        raise
+    dispatch = Dispatch(store.url)
+    try:
+        dispatch.wake(name, queue=queue, priority=priority, in_seconds=seconds)
+    finally:
+        dispatch.close()

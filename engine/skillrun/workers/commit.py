@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.language.types.schemas import quoted
+from skillrun.models.redaction import without_userinfo
 
 FOLDER: Final = "repositories"
 PROTOCOLS: Final = ("https", "ssh")
@@ -39,13 +40,15 @@ class Commit:
         """Raises UsageError for what is no URL@COMMIT, and for a URL with a key in it."""
         found = _TYPED.fullmatch(typed)
         if found is None:
-            raise UsageError(f"{quoted(typed)} names no commit of a repository in full", WAY)
+            raise UsageError(f"{quoted(without_userinfo(typed))} names no commit of a repository in full", WAY)
         url, commit = found["url"], found["commit"]
         try:
             parts = urlsplit(url)
             has_key = parts.password is not None or (parts.username is not None and parts.scheme != "ssh")
         except ValueError as error:
-            raise UsageError(f"{quoted(url)} is no URL: {error}", WAY) from None
+            raise UsageError(f"{quoted(without_userinfo(url))} is no URL: {error}", WAY) from None
+        if not parts.scheme:
+            raise UsageError(f"{quoted(url)} is no URL", WAY)
         if has_key or parts.query or parts.fragment:
             message = "the URL of a repository is kept with the run and may hold no key; workers have their own"
             raise UsageError(message, NO_KEY)

@@ -106,7 +106,8 @@ class Commits:
             raise SkillrunError(message, f"look at {self._folder}") from error
         except OSError as error:
             if not (self._folder / wanted.name).is_dir():  # another process may have been faster
-                raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", "make room there") from error
+                hint = "look at the room there, and at the names that are in the commit"
+                raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
         finally:
             shutil.rmtree(made, ignore_errors=True)
 

@@ -73,6 +73,23 @@ def test_a_worker_elsewhere_runs_what_is_submitted_and_goes_on_once_it_is_answer
     assert skillrun("submit", "visit", "--name", "trip", *SCRIPTED).code == 2
 
 
+@pytest.mark.row("W3")
+def test_prepared_answers_that_do_not_fit_are_refused_as_they_are_submitted_and_a_doubtful_name_is_warned_of(
+    project: Make, skillrun: Call, store: str
+) -> None:
+    answers = project("visit") / "answers.yaml"
+    typed = ("submit", "visit", "--name", "trip", "--answers", "answers.yaml", *SCRIPTED)
+    answers.write_text("choose/where: the moon\n")
+    refused = skillrun(*typed)
+    assert (refused.code, "answers.yaml:1:15: error[answer]" in refused.out + refused.err) == (1, True)
+    refused = skillrun("submit", "visit", "--unattended", *SCRIPTED)
+    assert (refused.code, "nobody is there to answer" in refused.err) == (1, True)
+    assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
+    answers.write_text("choose/where: the lake\nchoose/wher: the lake\n")
+    done = skillrun(*typed)
+    assert (done.code, "answers.yaml:2:1: warning[unknown-question]" in done.out + done.err) == (0, True)
+
+
 @pytest.mark.row("W7")
 def test_another_engine_works_on_a_run_by_a_command_however_often_it_says_it(
     project: Make, skillrun: Call, store: str

@@ -34,7 +34,7 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
             message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
             hint = "give the `stop` a `when`"
             scope.problems.report(step.span, "unreachable", message, hint, "warning", ended.span)
-        if step.verb != "set":
+        if step.verb != "set":  # steps in it may set a name and read it in its next pass
             gained = _kept(scope, gained, step)
         check_step(scope, step)
         gained = _kept(scope, gained, step)

@@ -1,0 +1,19 @@
+"""What is said of one call."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillrun.cli.call_view import conversation_lines
+from skillrun.models.messages import Block, Message, Reply, Request, Usage
+from skillrun.runtime.store.conversations import Conversation, Turn
+
+
+@pytest.mark.row("A2")
+@pytest.mark.parametrize(("counted", "is_told"), [(7_000, True), (0, False)])
+def test_what_was_counted_of_a_prompt_is_told_where_somebody_has_counted(counted: int, is_told: bool) -> None:
+    """An endpoint that sends no usage has counted nothing."""
+    request = Request("x:m", (Block("You look."),), (Message("user", (Block("Look."),)),), max_tokens=100)
+    turn = Turn("w/look/seen/clerk/1.1", 1, "f", request, "1", True, Reply("Seen.", usage=Usage(counted, 5)))
+    lines = [*conversation_lines(Conversation("w/look/seen/clerk", 1, (turn,)), full=False, is_held=False)]
+    assert ("whoever answered has counted" in "\n".join(lines)) is is_told
