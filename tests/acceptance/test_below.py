@@ -75,6 +75,9 @@ def test_an_absolute_path_stays_and_one_to_nothing_is_refused(place: Path, skill
     done = skillrun("review", "nothing.py", *SCRIPTED)
     assert done.code == 2
     assert f"there is nothing at {place / 'src' / 'app' / 'nothing.py'}" in done.err
+    assert "submit" not in done.err
+    fetched = skillrun("review", f"https://example.org/x.git@{'a' * 40}", *SCRIPTED)
+    assert (fetched.code, "`skillrun submit` has a worker fetch URL@COMMIT" in fetched.err) == (2, True)
 
 
 def test_problems_have_paths_that_lead_to_them_from_here(place: Path, skillrun: Call) -> None:

@@ -29,7 +29,9 @@ def checked_inputs(
         if field.name in values and field.name not in elsewhere:
             path = (project or Path.cwd()) / values[field.name]
             if not path.exists():
-                errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}")
+                is_url = ":/" in str(values[field.name])  # a path by now, with one slash
+                more = "; `skillrun submit` has a worker fetch URL@COMMIT" if is_url else ""
+                errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}{more}")
     first = program.workflow.first_input
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")

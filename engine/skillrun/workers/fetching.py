@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from errno import ENAMETOOLONG
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -105,6 +106,9 @@ class Commits:
             message = f"what git has fetched of {wanted.url} cannot be read: {error}"
             raise SkillrunError(message, f"look at {self._folder}") from error
         except OSError as error:
+            if error.errno == ENAMETOOLONG:
+                message = f"a name in commit {wanted.sha} of {wanted.url} is longer than a file's may be"
+                raise Unfetchable(message, "name a commit without it") from error
             if not (self._folder / wanted.name).is_dir():  # another process may have been faster
                 hint = "look at the room there, and at the names that are in the commit"
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error

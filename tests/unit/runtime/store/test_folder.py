@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store.disk.folder import stored
+from skillrun.runtime.store.disk.run_names import new_slug
 
 SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 
@@ -36,3 +38,18 @@ def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> No
     assert mine.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
     assert files.refusals.lines == ["summaries/one.md:4:13: `../mine.md` is no artifact of this run"]
+
+
+def test_a_disk_that_is_full_as_the_folder_of_runs_is_made_leaves_none_that_git_would_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            new_slug(tmp_path / "runs", "Ada")
+    assert not (tmp_path / "runs").exists()
+    assert new_slug(tmp_path / "runs", "Ada") == "ada"
+    assert (tmp_path / "runs" / ".gitignore").is_file()

@@ -49,8 +49,13 @@ def _make(runs: Path) -> None:
         runs.mkdir(SHARED, parents=True)  # also for private runs: a shared one may follow
     except FileExistsError:
         return
-    with (runs / IGNORED).open("x", encoding="utf-8") as file:
-        file.write(IGNORE_ALL)
+    try:
+        (runs / IGNORED).write_text(IGNORE_ALL, encoding="utf-8")
+    except OSError:  # a full disk: the next run makes both
+        (runs / IGNORED).unlink(missing_ok=True)
+        with suppress(OSError):
+            runs.rmdir()
+        raise
 
 
 def check_place(runs: Path, name: str) -> None:
