@@ -22,14 +22,16 @@ from bench.database import transactions
 from bench.ours import CHAIN, store, write_project
 from skillrun.cli.store import Store, open_database
 from skillrun.runtime.store.postgres.lease import _CLAIM
-from skillrun.runtime.store.postgres.queue import _DUE
+from skillrun.runtime.store.postgres.queue import _DUE, BEGUN, DEFAULT
 from skillrun.workers.bundle import packed
 from skillrun.workers.dispatch import Dispatch
 from skillrun.workers.request import Request
+from skillrun.workers.worker import TOLD
 
 JOBS = 100
 STARTS = 20
 IDLE = 30.0  # seconds
+SETTLED = 15.0  # seconds: the server counts what a connection did up to ten later
 QUEUED = 100_000
 FINISHED = 1_000_000
 
@@ -57,7 +59,7 @@ def workers(url: str) -> dict[str, float]:
                 submit(f"start-{number}")
                 ended(opened, 2 + number)
                 starts.append((first_call(url, f"start-{number}") - asked) * 1e3)
-            time.sleep(5)
+            time.sleep(SETTLED)
             before, began = transactions(url), time.monotonic()
             time.sleep(IDLE)
             queries = (transactions(url) - before) / (time.monotonic() - began)
@@ -109,10 +111,11 @@ def queue(url: str) -> dict[str, float]:
     fetch = "SELECT id FROM procrastinate_fetch_job_v2(NULL, (SELECT min(id) FROM procrastinate_workers))"
     database.rows("SELECT * FROM procrastinate_register_worker_v1()")
     claim = {"owner": "bench", "lease": 30.0}
+    due = {"most": TOLD, "without": [], "queues": [DEFAULT], "begun": BEGUN}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")  # the disk takes as long however many runs there are
         return {
-            "sweep": milliseconds(lambda: connection.execute(_DUE, {"most": 10}).fetchall()),
+            "sweep": milliseconds(lambda: connection.execute(_DUE, due).fetchall()),
             "claim": milliseconds(lambda: connection.execute(_CLAIM, {**claim, "run": next(numbers)[0]}).fetchall()),
             "fetch": milliseconds(lambda: connection.execute(fetch).fetchall()),
         }
