@@ -105,10 +105,11 @@ class Commits:
         except (EOFError, ValueError) as error:
             message = f"what git has fetched of {wanted.url} cannot be read: {error}"
             raise SkillrunError(message, f"look at {self._folder}") from error
+        except asyncio.LimitOverrunError as error:
+            raise _too_long(wanted) from error
         except OSError as error:
             if error.errno == ENAMETOOLONG:
-                message = f"a name in commit {wanted.sha} of {wanted.url} is longer than a file's may be"
-                raise Unfetchable(message, "name a commit without it") from error
+                raise _too_long(wanted) from error
             if not (self._folder / wanted.name).is_dir():  # another process may have been faster
                 hint = "look at the room there, and at the names that are in the commit"
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
@@ -294,6 +295,11 @@ def _refused(wanted: Commit, said: str) -> SkillrunError:
 
 def _gone(wanted: Commit) -> Unfetchable:
     return Unfetchable(f"{wanted.url} has no commit {wanted.sha}", "push it, and submit again")
+
+
+def _too_long(wanted: Commit) -> Unfetchable:
+    message = f"a name in commit {wanted.sha} of {wanted.url} is longer than a file's may be"
+    return Unfetchable(message, "name a commit without it")
 
 
 def _too_much(wanted: Commit) -> Unfetchable:

@@ -174,9 +174,12 @@ def test_a_name_that_is_none_of_a_repository_is_refused(origin: Path, tmp_path: 
     assert list((tmp_path / "projects/repositories").iterdir()) == []
 
 
-def test_a_name_that_is_longer_than_a_files_may_be_is_refused_for_good(origin: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [300, 70_000])
+def test_a_name_that_is_longer_than_a_files_may_be_is_refused_for_good(
+    origin: Path, tmp_path: Path, length: int
+) -> None:
     blob = git(origin, "hash-object", "-w", "a.txt")
-    commit = git(origin, "commit-tree", made(origin, f"100644 blob {blob}\t{'x' * 300}\n"), "-m", "x")
+    commit = git(origin, "commit-tree", made(origin, f"100644 blob {blob}\t{'x' * length}\n"), "-m", "x")
     git(origin, "update-ref", "refs/heads/long", commit)
     with pytest.raises(Unfetchable, match="is longer than a file's may be"):
         fetched(tmp_path / "projects", Commit.of(f"file://{origin}@{commit}"))
