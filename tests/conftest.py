@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
-MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"F[A-Z][1-9][0-9]?")}
+MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"(?:F[A-Z]|NC)[1-9][0-9]?")}
 USERS_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 HOMES = count(1)
 
