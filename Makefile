@@ -11,8 +11,11 @@ DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
 # The tests and the benchmark start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Set-up must not run twice at once; `test` runs its checks side by side after it.
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
-.PHONY: help demo test check-lint check-types check-imports check-tests coverage lint format docs vscode bench chaos chaos-workers fuzz clean
+endif
+.PHONY: help demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs vscode bench chaos chaos-workers fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -20,7 +23,10 @@ help: ## show these commands
 demo: .venv/.installed ## plan a sample feature on the embedded model
 	$(BIN)/skillrun plan "$(FEATURE)" --mode rapid --unattended --out runs --name $(DEMO)
 
-test: check-lint check-types check-imports check-tests ## lint, types, import contracts, tests
+test: .venv/.installed-dev ## lint, types, import contracts and the fast tests, in at most three minutes
+	@$(MAKE) --no-print-directory --jobs=2 SIDE_BY_SIDE=1 lint check-tests
+
+test-all: test check-slow-tests ## the same, then the slow tests: kills, long property tests, browser, servers, faults
 
 check-lint: .venv/.installed-dev ## ruff's rules and format
 	$(BIN)/ruff check
@@ -32,13 +38,16 @@ check-types: .venv/.installed-dev ## mypy, strict
 check-imports: .venv/.installed-dev ## the order of the layers
 	$(BIN)/lint-imports
 
-check-tests: .venv/.installed-dev ## all tests
-	$(BIN)/pytest -n auto --dist worksteal
+check-tests: .venv/.installed-dev ## the tests that are not marked `slow`
+	$(BIN)/pytest -n auto --dist worksteal -m 'not slow'
+
+check-slow-tests: .venv/.installed-dev ## the tests that are marked `slow`
+	$(BIN)/pytest -n auto --dist worksteal -m slow
 
 coverage: .venv/.installed-dev ## all tests, with branch coverage and its floor; half as long again
 	$(BIN)/pytest -n auto --dist worksteal --cov --cov-report term
 
-lint: check-lint check-types check-imports ## everything in `test` but the tests
+lint: check-lint check-types check-imports ## ruff, mypy and the import contracts
 
 format: .venv/.installed-dev ## put the code into ruff's format, and mend what ruff can mend
 	$(BIN)/ruff check --fix-only

@@ -2,9 +2,12 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -39,8 +42,81 @@ hypothesis.settings.register_profile("times", deadline=None, max_examples=30 * T
 hypothesis.settings.load_profile("times")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse `row` and `finding` markers that name none, and open loopback for the tests of the embedded model."""
+# Seconds of CPU time that a test without the marker `slow` may use, its child processes included.
+CPU_LIMIT = float(os.environ.get("SKILLRUN_TEST_CPU_LIMIT") or 1)
+CPU_USED = pytest.StashKey[float]()
+
+
+class SharedSetUp:
+    """CPU seconds spent in fixtures that several tests share; no single test is charged for them."""
+
+    seconds = 0.0
+    depth = 0
+
+
+def cpu_seconds() -> float:
+    """CPU seconds used so far by this process and by the child processes that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """Measure fixtures that outlive a test."""
+    if fixturedef.scope == "function" or SharedSetUp.depth:
+        return (yield)
+    SharedSetUp.depth += 1
+    begin = cpu_seconds()
+    try:
+        return (yield)
+    finally:
+        SharedSetUp.depth -= 1
+        SharedSetUp.seconds += cpu_seconds() - begin
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note the CPU time at which a test begins."""
+    item.stash[CPU_USED] = cpu_seconds() - SharedSetUp.seconds
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test whose set-up and call use more CPU time than `CPU_LIMIT`, unless it is marked `slow`.
+
+    Nothing is measured under coverage, which inflates the time. The teardown may end servers that other tests used.
+    """
+    report = yield
+    if call.when == "call" and report.passed and "coverage" not in sys.modules:
+        used = cpu_seconds() - SharedSetUp.seconds - item.stash[CPU_USED]
+        if used > CPU_LIMIT and item.get_closest_marker("slow") is None:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid} used {used:.1f} s of CPU time; the limit is {CPU_LIMIT:g} s. "
+                "Make it cheaper, or mark it `slow`."
+            )
+    return report
+
+
+def find_rows_without_fast_test(items: list[pytest.Item]) -> list[str]:
+    """The requirement rows, such as `P4`, whose tests are all marked `slow`."""
+    rows: defaultdict[str, bool] = defaultdict(bool)
+    for item in items:
+        for marker in item.iter_markers("row"):
+            for row in marker.args:
+                rows[row] |= item.get_closest_marker("slow") is None
+    return sorted(row for row, has_fast_test in rows.items() if not has_fast_test)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse markers that name no row or finding, and rows that `make test` would not try.
+
+    Tests of the embedded model may use the loopback interface.
+    """
     wrong = [
         f"{item.nodeid}: {name}{marker.args!r} names no {what}; allowed: ids such as {example!r}"
         for item in items
@@ -50,6 +126,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     if wrong:
         raise pytest.UsageError(*wrong)
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and (rows := find_rows_without_fast_test(items)):
+        raise pytest.UsageError(
+            f"every test of these rows is marked `slow`, so `make test` tries none: {', '.join(rows)}"
+        )
     for item in items:
         if item.get_closest_marker("embedded"):
             item.add_marker(pytest.mark.allow_hosts(LOOPBACK))

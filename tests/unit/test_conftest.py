@@ -1,6 +1,7 @@
-"""The test suite's own guards: the network is closed, the home is empty, row markers name rows."""
+"""The test suite's own guards: closed network, empty home, valid markers, a limit on the CPU time of fast tests."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -23,18 +24,79 @@ def test_home_is_empty_and_keys_are_gone(home: Path) -> None:
     assert not [name for name in os.environ if name.endswith("_API_KEY")]
 
 
+def run_pytest(folder: Path, source: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process on one test file that stands under the suite's own conftest."""
+    shutil.copy(CONFTEST, folder)
+    markers = "row\n  finding\n  embedded\n  slow"
+    (folder / "pytest.ini").write_text(f"[pytest]\ntestpaths = .\nmarkers =\n  {markers}\n", encoding="utf-8")
+    (folder / "test_guarded.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", *options]
+    variables = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} | environment
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=variables)
+
+
 @pytest.mark.parametrize(
-    ("mark", "said"),
+    ("mark", "message"),
     [
         ("row('4P')", "row('4P',) names no requirement row; allowed: ids such as 'P4'"),
         ("finding('Z1')", "finding('Z1',) names no finding; allowed: ids such as 'FZ1'"),
     ],
 )
-def test_a_marker_that_names_nothing_stops_the_run(mark: str, said: str, tmp_path: Path) -> None:
-    shutil.copy(CONFTEST, tmp_path)
-    test = tmp_path / "test_marked.py"
-    test.write_text(f"import pytest\n\n@pytest.mark.{mark}\ndef test_nothing(): pass\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(test)]
-    run = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+def test_a_marker_that_names_nothing_stops_the_run(mark: str, message: str, tmp_path: Path) -> None:
+    run = run_pytest(tmp_path, f"import pytest\n\n@pytest.mark.{mark}\ndef test_nothing(): pass\n")
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert said in run.stdout + run.stderr
+    assert message in run.stdout + run.stderr
+
+
+ROWS = """
+import pytest
+
+@pytest.mark.slow
+@pytest.mark.row("P1", "P2")
+def test_slow(): pass
+
+@pytest.mark.row("P2")
+def test_fast(): pass
+"""
+
+
+def test_a_row_whose_tests_are_all_slow_stops_the_run(tmp_path: Path) -> None:
+    run = run_pytest(tmp_path, ROWS)
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "every test of these rows is marked `slow`, so `make test` tries none: P1\n" in run.stdout + run.stderr
+
+
+BURN = """
+import subprocess, sys, time
+import pytest
+
+def burn() -> None:
+    end = time.process_time() + 0.12
+    while time.process_time() < end:
+        pass
+
+@pytest.fixture(scope="module")
+def shared() -> None:
+    burn()
+
+def test_with_an_expensive_shared_fixture(shared): pass
+
+def test_that_burns(): burn()
+
+def test_whose_child_burns():
+    subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"])
+
+@pytest.mark.slow
+def test_marked(): burn()
+"""
+
+
+@pytest.mark.slow
+def test_a_fast_test_that_uses_too_much_cpu_time_fails_with_its_name(tmp_path: Path) -> None:
+    run = run_pytest(tmp_path, BURN, SKILLRUN_TEST_CPU_LIMIT="0.1")
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    names = set(
+        re.findall(r"^test_guarded.py::(\w+) used \d\.\d s of CPU time; the limit is 0.1 s", run.stdout, re.MULTILINE)
+    )
+    assert names == {"test_that_burns", "test_whose_child_burns"}
+    assert "2 failed, 2 passed" in run.stdout
