@@ -409,7 +409,7 @@ LOOP: Mapping[str, str] = {
 def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Call, skillrun: Call) -> None:
     folder = laid(project(), LOOP)
     assert skillrun("loop", *SCRIPTED).code == 75
-    assert skillrun("resume", "loop", "--preview").out.splitlines()[-1].startswith("It follows replies that were made")
+    assert skillrun("resume", "loop", "--preview").out.splitlines()[-1].startswith("Possible calls depend on replies")
     file = folder / "skills" / "loop" / "one.md"
     file.write_text(file.read_text().replace("Note it.", "Note it well."))
     told = skillrun("resume", "loop", "--preview", "--json").json["would_ask"]
@@ -418,11 +418,12 @@ def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Cal
         ("note/clerk@fast/1.1", True),
         *((f"passes#{number}/again/clerk/1.1", False) for number in (1, 2, 3, 4)),
     ]
-    lines = skillrun("resume", "loop", "--preview").out.splitlines()
+    changed, *lines = skillrun("resume", "loop", "--preview").out.splitlines()
+    assert changed == "changed since the run: skills/loop/one.md"
     assert lines[0].endswith("tokens): asked again")
     assert re.fullmatch(r"certain: 2 calls, [0-9,]+ tokens in, about \$0\.00", lines[2])
     assert lines[3].endswith("tokens): new, perhaps")
-    assert re.fullmatch(r"a guess: 4 calls, [0-9,]+ tokens in, about \$0\.00", lines[7])
+    assert re.fullmatch(r"possible: 4 calls, [0-9,]+ tokens in, about \$0\.00", lines[7])
     done = skillrun("resume", "loop", "--answers", "answers.yaml")
     assert done.code == 1
     assert "error: going on asks 2 calls again; nothing was asked yet" in done.err

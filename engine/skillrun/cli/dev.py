@@ -29,7 +29,7 @@ ABOVE: Final = (
     "What a save may cost without your yes: dollars, and calls, as in `0.50,calls=10`; without them, calls count "
     "only where a price is not known."
 )
-NOT_ITS: Final = (RESUMED, "dry_run", "interactive", "store")
+NOT_ITS: Final = (RESUMED, "dry_run", "interactive", "store", "quiet")
 """Options of a workflow that `dev` does not take: it goes on by itself, in a folder, says what it will ask, and has a
 key for questions."""
 

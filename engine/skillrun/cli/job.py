@@ -55,7 +55,7 @@ def prepare(
     `elsewhere` are inputs that were typed and are paths on other machines, as they are there.
     """
     loaded = loaded or load(name, out)
-    chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN)}
+    chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN) and key != "quiet"}
     typed = {
         field.name: _given(field, _value(values[parameter_name(field)]), out)
         for field in loaded.program.workflow.inputs

@@ -47,6 +47,8 @@ MARKS: Final = {
 }
 SCROLLS: Final = frozenset({"RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "Expected", "CallEnded"})
 
+QUIET: Final = frozenset({"PhaseEnded", "Pruned", "Tripped", "WentBack", "CallEnded"})
+
 
 @dataclass
 class PhaseLine:
@@ -169,6 +171,14 @@ class PlainView:
                 self.show(text)
 
 
+class QuietView(PlainView):
+    """A line for each phase that has ended and for each warning."""
+
+    def heard(self, event: Event) -> None:
+        if type(event).__name__ in QUIET or getattr(event, "level", "") == "warn":
+            super().heard(event)
+
+
 class LiveView(PlainView):
     """The picture at the bottom of the terminal; lines scroll above it."""
 
@@ -210,6 +220,9 @@ class LiveView(PlainView):
 @contextmanager
 def run_view(out: Output) -> Iterator[PlainView]:
     """The picture where standard output is a terminal that can show it, otherwise lines."""
+    if out.quiet:
+        yield QuietView(out)
+        return
     if out.json or not sys.stdout.isatty():
         yield PlainView(out)
         return

@@ -119,6 +119,7 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
 
 
 runs_folder = runs_folder_as("runs")
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print a line for each phase, warnings and the result.")
 as_json = click.option("--json", "json", is_flag=True, help="Only JSON on standard output.")
 unattended = click.option("--unattended", is_flag=True, help="Ask nobody: use prepared answers and defaults.")
 interactive = click.option(

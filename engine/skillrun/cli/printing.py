@@ -19,6 +19,8 @@ class Output:
     """Where a command's words go."""
 
     json: bool = False
+    quiet: bool = False
+    """Whether a run prints only its phases, its warnings and its result."""
 
     def line(self, text: str = "") -> None:
         """What the command was asked for."""

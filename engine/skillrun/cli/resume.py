@@ -1,4 +1,4 @@
-"""`skillrun resume`: goes on with a run; says first which calls a change of files would ask again."""
+"""`skillrun resume`: resumes a run or runs it again, and first says which calls a change of files causes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skillrun.people.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
 from skillrun.runtime.clock import moment
-from skillrun.runtime.foretelling import WouldAsk, would_ask
+from skillrun.runtime.foretelling import Forecast, WouldAsk, forecast
 from skillrun.runtime.forward import changed_files
 from skillrun.runtime.next_step import Resume
 from skillrun.runtime.outcome import Outcome
@@ -37,12 +37,18 @@ from skillrun.runtime.store.state import STATE
 from skillrun.runtime.store.stored_run import StoredRun
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
+GUESSED: Final = "Possible calls depend on replies that this preview made up: a real run may make fewer, or others."
 
 
 @click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
 @click.argument("run", shell_complete=completing.runs)
 @click.option("--yes", is_flag=True, help="Ask again what changed files make different.")
-@click.option("--preview", is_flag=True, help="Only say what would be asked.")
+@click.option("--preview", is_flag=True, help="Only say which calls would be made.")
+@click.option(
+    "--from-start",
+    is_flag=True,
+    help="Run all phases again, also of a completed run; calls whose prompts are unchanged are reused.",
+)
 @options.unattended
 @options.interactive
 @options.answers
@@ -52,6 +58,7 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 @options.share
 @options.trust_project
 @adoption.adopt
+@options.quiet
 @options.as_json
 def resume(run: str, **options_given: Any) -> int:
     return go_on(resuming(run, options_given))
@@ -71,6 +78,8 @@ class Resuming:
     adopt: bool | None
     yes: bool
     preview: bool
+    from_start: bool
+    quiet: bool
     json: bool
 
 
@@ -83,7 +92,7 @@ def resuming(run: str, values: Mapping[str, Any]) -> Resuming:
 
 def go_on(request: Resuming, workflow: str = "") -> int:
     """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
-    out, presence, preview = Output(request.json), request.presence, request.preview
+    out, presence, preview = Output(request.json, request.quiet), request.presence, request.preview
     runs, name = options.run_named(request.run, request.runs)
     run = runs.existing(name)
     typed = run.called(project_here())
@@ -95,9 +104,11 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     state = run.state()
     if workflow not in ("", state.workflow):
         raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
-    if state.status == "completed":
+    from_start = request.from_start or (preview and state.status == "completed")
+    if state.status == "completed" and not from_start:
         out.line(f"{name} is completed; `skillrun show {typed}` tells how it went")
-        out.data({"would_ask": []} if preview else story(run))
+        out.line(f"`{_command(typed, '--preview')}` shows which calls a re-run would make")
+        out.data(story(run))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
@@ -110,18 +121,30 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     adopt = request.adopt
     if not preview:
         adopt = adoption.decided(loaded, run, adopt, out, attended=not presence.unattended)
-    asked = asyncio.run(_would_ask(loaded, run, adopt=adopt)) if preview or (changed and not request.yes) else []
+    ahead = Forecast([], 0)
+    if preview or (changed and not request.yes):
+        ahead = asyncio.run(forecast(_asking_nobody(loaded, adopt=adopt), run, from_start=from_start))
+    asked = ahead.calls
     again = [call for call in asked if call.again]
     if preview:
-        out.line("\n".join(_lines(asked)))
-        out.data({"would_ask": [asdict(call) for call in asked]})
+        if changed:
+            out.line(f"changed since the run: {', '.join(changed)}")
+        out.line("\n".join(_lines(asked, ahead.reused if from_start else None)))
+        if from_start and asked:
+            out.line(f"next: `{_command(typed, '--from-start --yes')}` makes this re-run")
+        elif changed and not from_start and run.store().summaries.artifacts():
+            hint = f"`{_command(typed, '--from-start --preview')}` previews a re-run of all phases"
+            out.line(f"Phases that have ended do not take up a change; {hint}.")
+        calls = [asdict(call) for call in asked]
+        out.data({"would_ask": calls, "reused": ahead.reused, "from_start": from_start, "changed": changed})
         return 0
     script = load_script(request.script, out)
     if again:
         out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
         out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
         flags = {**presence.typed, **(script.typed if script is not None else {})}
-        out.note(f"hint: {Resume('--yes').words(typed, flags)} goes on all the same")
+        more = "--from-start --yes" if from_start else "--yes"
+        out.note(f"hint: {Resume(more).words(typed, flags)} goes on all the same")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
@@ -132,7 +155,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
 
     async def go(session: Session) -> Outcome:
         chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
-        return await sessions.resume_run(chosen, run)
+        return await sessions.resume_run(chosen, run, from_start=from_start)
 
     return carry_out(loaded, presence, go, runs, name, script, out)
 
@@ -155,8 +178,8 @@ def _bring_forward(run: RunFolder, library: Library, out: Output, *, preview: bo
         out.line(line)
 
 
-async def _would_ask(loaded: Loaded, run: StoredRun, *, adopt: bool | None) -> list[WouldAsk]:
-    return await would_ask(_asking_nobody(loaded, adopt=adopt), run)
+def _command(typed: str, flags: str) -> str:
+    return f"skillrun resume {typed} {flags}"
 
 
 def _again(asked: list[WouldAsk]) -> str:
@@ -166,16 +189,21 @@ def _again(asked: list[WouldAsk]) -> str:
     return f"{counted(sure, 'call')} again, and perhaps {len(asked) - sure} more" if sure else "some calls again"
 
 
-def _lines(asked: list[WouldAsk]) -> list[str]:
-    """The calls with their tokens; what is certain, and what only generated replies have led to."""
+def _lines(asked: list[WouldAsk], reused: int | None = None) -> list[str]:
+    """The calls with their tokens: what is certain, and what only follows from generated replies.
+
+    `reused` is how many calls a re-run of the whole run takes from its journal; None for a run that goes on.
+    """
+    total = f" of {len(asked) + reused:,}" if reused is not None else ""
     if not asked:
-        return ["nothing would be asked"]
+        return [f"no call would be made: all {reused:,} are reused" if reused is not None else "nothing would be asked"]
     sure, perhaps = [call for call in asked if call.certain], [call for call in asked if not call.certain]
-    lines = [*(_line(call) for call in sure), f"certain: {_sum(sure)}"] if sure else []
+    lines = [*(_line(call) for call in sure), f"certain: {_sum(sure, total)}"] if sure else []
     if perhaps:
-        lines += [*(f"{_line(call)}, perhaps" for call in perhaps), f"a guess: {_sum(perhaps)}"]
-        lines += ["It follows replies that were made up: loops may end sooner, conditions may not hold, or others may."]
-    return lines
+        lines += [*(f"{_line(call)}, perhaps" for call in perhaps), f"possible: {_sum(perhaps, total)}"]
+    if reused is not None:
+        lines.append(f"reused: {reused:,}{total} calls")
+    return [*lines, GUESSED] if perhaps else lines
 
 
 def _line(call: WouldAsk) -> str:
@@ -183,10 +211,11 @@ def _line(call: WouldAsk) -> str:
     return f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind}"
 
 
-def _sum(asked: list[WouldAsk]) -> str:
+def _sum(asked: list[WouldAsk], total: str) -> str:
     """How many, how long, and the price: how long the replies are is a guess in any case."""
     prices = [call.price for call in asked if call.price is not None]
     price = f"about {money(sum(prices))}" if len(prices) == len(asked) else "price unknown"
     if prices and len(prices) < len(asked):
         price = f"about {money(sum(prices))}, and {counted(len(asked) - len(prices), 'call')} of unknown price"
-    return f"{counted(len(asked), 'call')}, {sum(call.tokens for call in asked):,} tokens in, {price}"
+    calls = f"{len(asked):,}{total} calls" if total else counted(len(asked), "call")
+    return f"{calls}, {sum(call.tokens for call in asked):,} tokens in, {price}"

@@ -145,7 +145,7 @@ def _say(outcome: Outcome, runs: Runs, name: str, out: Output) -> None:
     for entry in summary.get("degraded", ()):
         out.line(f"degraded: {phase_at(entry)}: {hanging(entry['text'])}")
     out.line(f"folder: {runs.place_of(name)}")
-    for path in (*summary["artifacts"], *summary.get("forms", ())):
+    for path in () if out.quiet else (*summary["artifacts"], *summary.get("forms", ())):
         out.line(f"  {path}")
     if "usage" in summary:
         out.line(spent(summary["usage"]))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skillrun.workers.commit import Commit
     from skillrun.workers.request import Request
 
-NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project"})
+NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"})
 """Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
 
 

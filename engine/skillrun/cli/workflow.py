@@ -58,6 +58,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     @options.script
     @options.share
     @options.trust_project
+    @options.quiet
     @options.as_json
     def command(resumed: str | None, **values: Any) -> int:
         return _start(name, values) if resumed is None else _go_on(name, resumed, values)
@@ -87,7 +88,7 @@ def definition(name: str, library: Library) -> Workflow:
 def _start(name: str, values: Mapping[str, Any]) -> int:
     from skillrun.cli.job import prepare
 
-    out = Output(values["json"])
+    out = Output(values["json"], values["quiet"])
     job = prepare(name, values, out)
     if job.dry_run:
         import asyncio
@@ -114,7 +115,7 @@ def _go_on(name: str, run: str, values: Mapping[str, Any]) -> int:
     if typed:
         hint = f"leave `{typed[0]}` out, or leave `--resume` out and begin a run"
         raise UsageError(f"`{run}` is a run that was begun, and `{typed[0]}` is for a new one", hint)
-    return go_on(resuming(run, {**values, "yes": False, "preview": False, "adopt": None}), name)
+    return go_on(resuming(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}), name)
 
 
 def _parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:

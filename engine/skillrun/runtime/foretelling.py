@@ -1,4 +1,4 @@
-"""What going on with a run would ask, as far as it can be told without asking anybody."""
+"""Predicts the calls that resuming a run would make, without calling any model."""
 
 from __future__ import annotations
 
@@ -34,32 +34,46 @@ class WouldAsk:
     certain: bool
 
 
-async def would_ask(session: Session, run: StoredRun) -> list[WouldAsk]:
-    """The calls that going on with a run would make, as far as generated replies lead. Changes nothing.
+@dataclass(frozen=True)
+class Forecast:
+    """The calls that a run would make, and how many calls it would take from its journal."""
 
-    Where generated replies send it back, a guess, what is asked from there on does not count as asked again. Certain is
-    the first step of a phase that asks somebody, unless an answer or a reply before it has been made up.
+    calls: list[WouldAsk]
+    reused: int
+
+
+async def forecast(session: Session, run: StoredRun, *, from_start: bool = False) -> Forecast:
+    """The calls that resuming a run would make, as far as generated replies lead. Changes nothing.
+
+    With `from_start` every phase is evaluated again, also those that have ended. Certain is the first step of a phase
+    that calls a model, unless an answer or a reply before it is generated. Behind a generated reply nothing goes back.
     """
     calls: list[WouldAsk] = []
+    reused: set[tuple[str, str]] = set()  # by address and reply: a later round may take the same reply again
     known: set[str] = set()
     guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
     sure: set[str] = set()  # the phases that began before anything was
 
     def listen(event: Event) -> None:
         if isinstance(event, WentBack):
-            known.clear()
+            if not from_start:
+                known.clear()
         elif isinstance(event, PhaseStarted) and not guessed:
             sure.add(event.phase)
         elif isinstance(event, Answered) and not event.replayed:
             guessed[event.phase] = ""
-        elif isinstance(event, CallEnded) and not event.replayed:
+        elif isinstance(event, CallEnded) and event.replayed:
+            reused.add((event.address, event.text))
+        elif isinstance(event, CallEnded):
+            quiet.straight = True
             step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
             certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
             tokens, again = event.usage.get("input", 0), event.address in known
             calls.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
-    quiet = replace(session, gateway=ScriptedGateway(price=session.catalogue.price), listeners=[listen])
+    gateway = ScriptedGateway(price=session.catalogue.price)
+    quiet = replace(session, gateway=gateway, listeners=[listen], keeps_reads=not from_start)
     with closing(run.journal_to_read()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
-    await rehearse(quiet, {}, base=run)
-    return calls
+    await rehearse(quiet, {}, base=run, from_start=from_start)
+    return Forecast(calls, len(reused))

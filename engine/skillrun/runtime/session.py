@@ -69,8 +69,12 @@ def _check_new(session: Session, run: StoredRun) -> None:
         )
 
 
-async def resume_run(session: Session, run: StoredRun) -> Outcome:
-    """Go on with a run; a completed one is left as it is. Raises SkillrunError when it cannot be opened."""
+async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:
+    """Resume a run, or with `from_start` evaluate all of its phases again. Raises SkillrunError if it cannot be opened.
+
+    Without `from_start` phases that have ended are final, so a completed run is left as it is. With it, what the run
+    read from the project is read again.
+    """
     run.check()
     check_decided(session, run)
     run.check_inside()
@@ -84,10 +88,19 @@ async def resume_run(session: Session, run: StoredRun) -> Outcome:
             state.project = _project(session, run, state)
         state.share = state.share or shares(session)
         state.budget = {**state.budget, **session.budget}
+        if from_start:
+            session, state = replace(session, keeps_reads=False), _restarted(session, state)
         lost = journal.unanswered()
         for entry in journal.entries("answer"):
             session.person.asked_before(entry.address, entry.body.get("answers") or [])
         return await _evaluated(session, run, journal, state, log, resumed=True, lost=lost, notices=notices)
+
+
+def _restarted(session: Session, state: State) -> State:
+    """The state of a run that is evaluated again from its first phase, with the same inputs, models and budget."""
+    fresh = initial_state(replace(session, override=state.override, typed=state.typed), state.inputs)
+    kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
+    return replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
 
 
 async def run_again(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
@@ -131,8 +144,11 @@ async def rehearse(
     files: MemoryFiles | None = None,
     journal: MemoryJournal | None = None,
     state: State | None = None,
+    from_start: bool = False,
 ) -> Outcome:
     """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing.
+
+    With `from_start` all phases of `base` are evaluated again, as `resume_run` does.
 
     What it writes is in `files`, for who wants to look; one from nothing begins with `state`, where that is given, and
     has its calls on record in `journal`.
@@ -146,6 +162,8 @@ async def rehearse(
         state, log, _ = await brought_forward(session.program, store)
         if not base.is_sealed(session.program, written, session.project):
             admitted(replace(session, adopt=bool(session.adopt)), state)
+        if from_start:
+            state = _restarted(session, state)
     else:
         store, state, log = RunStore(files, journal), state or initial_state(session, inputs), []
     state.budget = {}

@@ -110,7 +110,7 @@ class _Items:
             self.dropped.append(Dropped(place, _TWICE, _json(value)))
             return
         kept, left_out = self.shape.prune(value)
-        errors = self.shape.check(kept)
+        errors = self.shape.check_reply(kept)
         if errors:
             reasons = "; ".join(error.message for error in errors)
             self.dropped.append(Dropped(place, reasons, _json(value)))

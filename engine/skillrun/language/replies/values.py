@@ -46,13 +46,14 @@ def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError
 
     The value is the whole text or one fence, or stands on lines of its own. Said twice it counts once. Letter case of
     an enum, numbers in quotes and whole numbers such as `3.0` are read; an optional field that is null is left out.
+    A text that only repeats the form is wrong.
     """
     if len(text) > MAX_REPLY:
         return None, [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")]
     shape = Shape(schema)
     try:
         value = shape.read(_only(text, shape))
-        return value, shape.check(value)
+        return value, shape.check_reply(value)
     except _Unreadable as error:
         return None, [ShapeError("", str(error))]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.collaboration import patterns
 from skillrun.language.text.diagnostics import allowed, did_you_mean
+from skillrun.language.types.placeholders import placeholders
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -66,6 +67,11 @@ class Shape:
         errors = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
         return list(dict.fromkeys(errors))
 
+    def check_reply(self, value: Any) -> list[ShapeError]:
+        """The same for a model's reply, in which texts that repeat the form count as wrong, too."""
+        repeated = (ShapeError(path_of(path), self._repeats(value, path)) for path in self._placeholders(value))
+        return [*self.check(value), *repeated]
+
     def read(self, value: Any) -> Any:
         """The value with what can only be meant one way as the schema has it.
 
@@ -74,7 +80,7 @@ class Shape:
         return _read(value, self.schema, self.schema)
 
     def prune(self, value: Any) -> tuple[Any, list[Dropped]]:
-        """The value without what does not fit and can be missing, and what that was.
+        """A reply's value without what `check_reply` finds and can be missing, and what that was.
 
         That is a field nobody asked for, an optional field, or else the list item around it; of these the innermost.
         """
@@ -110,6 +116,12 @@ class Shape:
         made: Validator = _validators()(self.schema, registry=Registry())  # this one fetches nothing
         return made
 
+    def _placeholders(self, value: Any) -> Iterator[tuple[str | int, ...]]:
+        return placeholders(value, self.schema, lambda rules: _resolved(rules, self.schema))
+
+    def _repeats(self, value: Any, path: tuple[str | int, ...]) -> str:
+        return f"{quoted(reduce(getitem, path, value))} repeats the form that was to be filled in"
+
     def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """The paths of what is left out, none within another, the innermost and the last items first; and why."""
         places: dict[tuple[Any, ...], list[str]] = {}
@@ -124,6 +136,9 @@ class Shape:
                 places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
             elif place := self._can_be_missing(path):
                 places.setdefault(place, []).extend(reasons)
+        for path in self._placeholders(value):
+            if place := self._can_be_missing(path):
+                places.setdefault(place, []).append(self._repeats(value, path))
         outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path)))]
         order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
         return {path: places[path] for path in order}

@@ -25,7 +25,7 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
         return "{\n" + ",\n".join(indent + part for part in parts) + "\n" + "  " * depth + "}"
     if schema.get("type") == "array":
         return f"[{skeleton(schema.get('items') or {}, depth)}]"
-    return _quoted(_scalar(schema))
+    return _quoted(scalar_form(schema))
 
 
 def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
@@ -38,7 +38,8 @@ def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
         yield from notes(items if items is not None else rules, here)
 
 
-def _scalar(schema: Mapping[str, Any]) -> str:
+def scalar_form(schema: Mapping[str, Any]) -> str:
+    """What stands in the form for a single value: `string, a description`."""
     words = schema.get("description", "")
     if choices := schema.get("enum"):
         kind = " | ".join(map(str, choices))

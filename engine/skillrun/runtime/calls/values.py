@@ -33,11 +33,11 @@ def value_of(
     value, errors = parse_reply(reply.text, asked.shape.schema)
     if errors and asked.invalid and value is not None:
         value, dropped = asked.shape.trimmed(value)
-        errors = asked.shape.check(value)
+        errors = asked.shape.check_reply(value)
     if errors and asked.invalid and repaired and value is not None:
         value, pruned = asked.shape.prune(value)
         dropped += pruned
-        errors = asked.shape.check(value)
+        errors = asked.shape.check_reply(value)
     return value, [vars(error) for error in errors], tuple(dropped)
 
 

@@ -194,7 +194,7 @@ def with_second_record(attachment: Attachment, first: DocumentReply, text: str) 
     dropped: list[Dropped] = []
     if errors and attachment.prunes and value is not None:
         value, dropped = attachment.shape.prune(value)
-        errors = attachment.shape.check(value)
+        errors = attachment.shape.check_reply(value)
     if errors:
         return first if first.record is not None else DocumentReply(first.document, None, tuple(errors))
     if first.record is not None:
