@@ -7,6 +7,7 @@ FEATURE ?= Add dark mode to the settings page
 CHAOS_SEED ?= 8
 FUZZ_SECONDS ?= 90
 DEMO ?= demo-$(shell date +%Y%m%d-%H%M%S)
+MODEL ?=
 
 # The tests and the benchmark start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,13 +16,22 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs vscode bench chaos chaos-workers fuzz clean
+.PHONY: help demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs vscode bench chaos chaos-workers fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-demo: .venv/.installed ## plan a sample feature on the embedded model
-	$(BIN)/skillrun plan "$(FEATURE)" --mode rapid --unattended --out runs --name $(DEMO)
+ifeq ($(MODEL),embedded)
+demo: .venv/.installed-local
+	$(BIN)/skillrun plan "$(FEATURE)" --mode rapid --unattended --model embedded --out runs --name $(DEMO)
+else
+demo: .venv/.installed ## plan a feature with recorded replies; MODEL=embedded: with the small model in the process
+	$(if $(MODEL),$(error make demo takes no MODEL, or MODEL=embedded))
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/finished/demo.sh
+endif
+
+record-demo: .venv/.installed ## make docs/finished again from its replies; MODEL=NAME: ask it for those that no longer fit
+	$(BIN)/python -m bench.record_demo --model '$(MODEL)'
 
 test: .venv/.installed-dev ## lint, types, import contracts and the fast tests, in at most three minutes
 	@$(MAKE) --no-print-directory --jobs=2 SIDE_BY_SIDE=1 lint check-tests
@@ -59,7 +69,7 @@ docs: .venv/.installed-dev ## build the site of docs/ into .site/site; a link th
 vscode: ## build editors/vscode/skillrun.vsix, the extension for VS Code; needs Node 20 and npm
 	npm --prefix editors/vscode run vsix
 
-bench: .venv/.installed ## measure against the peers and print a table
+bench: .venv/.installed-local ## measure against the peers and print a table
 	$(BIN)/python -m bench
 
 chaos: .venv/.installed-dev ## faults of disks, providers, processes and people, by the thousand, from CHAOS_SEED (8)
@@ -76,11 +86,15 @@ clean: ## remove the environments and the caches; runs/ stays
 	find engine tests bench docsite -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.installed: pyproject.toml
+	$(call install,.)
+
+.venv/.installed-local: pyproject.toml
 	$(call install,.[local])
+	@touch .venv/.installed
 
 .venv/.installed-dev: pyproject.toml
 	$(call install,.[local$(comma)dev])
-	@touch .venv/.installed
+	@touch .venv/.installed .venv/.installed-local
 
 # The fuzzer has an environment of its own: it is large, and there is none for every Python.
 .chaos-venv/.installed: pyproject.toml

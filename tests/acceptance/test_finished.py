@@ -52,6 +52,7 @@ def test_it_is_small_and_tells_nothing_of_the_machine_that_made_it() -> None:
     assert not re.search(r"/(?:tmp/(?:go|arms)|work|root)/", "\n".join(texts))
 
 
+@pytest.mark.slow  # it checks a shipped workflow
 def test_it_is_shown_and_its_prompts_are_rendered(finished: Path, skillrun: Call) -> None:
     shown = skillrun("show", RUN)
     assert shown.code == 0, shown.err
@@ -63,6 +64,7 @@ def test_it_is_shown_and_its_prompts_are_rendered(finished: Path, skillrun: Call
     assert "Nobody is reminded of a thing more often than every 7 days" in prompt.out
 
 
+@pytest.mark.slow  # a whole run of a shipped workflow
 def test_its_replies_make_the_same_documents_again_and_the_readme_shows_it(finished: Path, skillrun: Call) -> None:
     before = documents(finished / "runs" / RUN)
     shutil.rmtree(finished / "runs")
@@ -78,6 +80,7 @@ def test_its_replies_make_the_same_documents_again_and_the_readme_shows_it(finis
         assert re.search(pattern, done.out + before["plan"], re.MULTILINE), line
 
 
+@pytest.mark.slow  # a whole run of a shipped workflow
 def test_a_prompt_is_edited_on_it_without_a_key(finished: Path) -> None:
     request = (finished / "request.md").read_text("utf-8").strip()
     command = [sys.executable, "-u", "-m", "skillrun", "dev", "plan", request, *FLAGS, "--unattended"]

@@ -30,7 +30,7 @@ class KeyedSession(DevSession):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.out = FootedOutput(self.job.json, self.foot, moves=can_move())
+        self.out = FootedOutput(self.job.json, foot=self.foot, moves=can_move())
         self.keys = Keys(self._key, self.out.erase, self.out.draw)
         self._begun: dict[str, Begun] = {}
 

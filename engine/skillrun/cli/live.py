@@ -172,9 +172,11 @@ class PlainView:
 
 
 class QuietView(PlainView):
-    """A line for each phase that has ended and for each warning."""
+    """A line for each phase that was evaluated and for each warning."""
 
     def heard(self, event: Event) -> None:
+        if isinstance(event, PhaseEnded) and event.status == "skipped":
+            return
         if type(event).__name__ in QUIET or getattr(event, "level", "") == "warn":
             super().heard(event)
 

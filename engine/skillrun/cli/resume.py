@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,6 @@ from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.state import STATE
-from skillrun.runtime.store.stored_run import StoredRun
 
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
 GUESSED: Final = "Possible calls depend on replies that this preview made up: a real run may make fewer, or others."
@@ -107,7 +106,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     from_start = request.from_start or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
         out.line(f"{name} is completed; `skillrun show {typed}` tells how it went")
-        out.line(f"`{_command(typed, '--preview')}` shows which calls a re-run would make")
+        out.line(f"{Resume('--preview').words(typed, {})} shows which calls a re-run would make")
         out.data(story(run))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
@@ -121,28 +120,23 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     adopt = request.adopt
     if not preview:
         adopt = adoption.decided(loaded, run, adopt, out, attended=not presence.unattended)
+    script = load_script(request.script, out)
+    flags = {**presence.typed, **(script.typed if script is not None else {})}
     ahead = Forecast([], 0)
     if preview or (changed and not request.yes):
-        ahead = asyncio.run(forecast(_asking_nobody(loaded, adopt=adopt), run, from_start=from_start))
+        rules = script.rules if script is not None else ()
+        ahead = asyncio.run(forecast(_asking_nobody(loaded, adopt=adopt), run, rules, from_start=from_start))
     asked = ahead.calls
     again = [call for call in asked if call.again]
     if preview:
-        if changed:
-            out.line(f"changed since the run: {', '.join(changed)}")
-        out.line("\n".join(_lines(asked, ahead.reused if from_start else None)))
-        if from_start and asked:
-            out.line(f"next: `{_command(typed, '--from-start --yes')}` makes this re-run")
-        elif changed and not from_start and run.store().summaries.artifacts():
-            hint = f"`{_command(typed, '--from-start --preview')}` previews a re-run of all phases"
-            out.line(f"Phases that have ended do not take up a change; {hint}.")
+        ended = run.store().summaries.artifacts()
+        out.line("\n".join(_preview(ahead, changed, typed, flags, from_start=from_start, ended=bool(ended))))
         calls = [asdict(call) for call in asked]
         out.data({"would_ask": calls, "reused": ahead.reused, "from_start": from_start, "changed": changed})
         return 0
-    script = load_script(request.script, out)
     if again:
         out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
         out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
-        flags = {**presence.typed, **(script.typed if script is not None else {})}
         more = "--from-start --yes" if from_start else "--yes"
         out.note(f"hint: {Resume(more).words(typed, flags)} goes on all the same")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
@@ -178,8 +172,24 @@ def _bring_forward(run: RunFolder, library: Library, out: Output, *, preview: bo
         out.line(line)
 
 
-def _command(typed: str, flags: str) -> str:
-    return f"skillrun resume {typed} {flags}"
+def _preview(
+    ahead: Forecast,
+    changed: list[str],
+    typed: str,
+    flags: Mapping[str, str],
+    *,
+    from_start: bool,
+    ended: bool,
+) -> Iterator[str]:
+    """The changed files, the calls, and the command that comes next. `ended`: whether a phase has."""
+    if changed:
+        yield f"changed since the run: {', '.join(changed)}"
+    yield from _lines(ahead.calls, ahead.reused if from_start else None)
+    if from_start and ahead.calls:
+        yield f"next: {Resume('--from-start --yes').words(typed, flags)} makes this re-run"
+    elif changed and ended and not from_start:
+        command = Resume("--from-start --preview").words(typed, flags)
+        yield f"Phases that have ended do not take up a change; {command} previews a re-run of all phases."
 
 
 def _again(asked: list[WouldAsk]) -> str:

@@ -140,7 +140,8 @@ def _say(outcome: Outcome, runs: Runs, name: str, out: Output) -> None:
     summary: dict[str, Any] = {"run": name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
         summary = story(runs.existing(name))
-    out.line()
+    if not out.quiet:
+        out.line()
     out.line(status_line(outcome.status, outcome.reason))
     for entry in summary.get("degraded", ()):
         out.line(f"degraded: {phase_at(entry)}: {hanging(entry['text'])}")
@@ -150,6 +151,7 @@ def _say(outcome: Outcome, runs: Runs, name: str, out: Output) -> None:
     if "usage" in summary:
         out.line(spent(summary["usage"]))
     show = f"`skillrun show {runs.called(name, project_here())}` tells how it went"
-    out.line(f"next: {hanging(str(outcome.next_step)) or show}")
+    if outcome.next_step or not out.quiet:
+        out.line(f"next: {hanging(str(outcome.next_step)) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
     out.data({**summary, **ended, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

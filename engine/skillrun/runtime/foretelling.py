@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from skillrun.models.scripted import ScriptedGateway
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.runtime.events import (
     Answered,
     CallEnded,
@@ -42,11 +43,14 @@ class Forecast:
     reused: int
 
 
-async def forecast(session: Session, run: StoredRun, *, from_start: bool = False) -> Forecast:
-    """The calls that resuming a run would make, as far as generated replies lead. Changes nothing.
+async def forecast(
+    session: Session, run: StoredRun, rules: Iterable[Rule] = (), *, from_start: bool = False
+) -> Forecast:
+    """The calls that resuming a run would make if the models replied by these rules; other replies are generated.
 
-    With `from_start` every phase is evaluated again, also those that have ended. Certain is the first step of a phase
-    that calls a model, unless an answer or a reply before it is generated. Behind a generated reply nothing goes back.
+    Changes nothing. With `from_start` every phase is evaluated again, also those that have ended. Certain is the first
+    step of a phase that calls a model, unless an answer or a reply before it is generated. Behind a generated reply
+    nothing goes back.
     """
     calls: list[WouldAsk] = []
     reused: set[tuple[str, str]] = set()  # by address and reply: a later round may take the same reply again
@@ -71,7 +75,7 @@ async def forecast(session: Session, run: StoredRun, *, from_start: bool = False
             tokens, again = event.usage.get("input", 0), event.address in known
             calls.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
-    gateway = ScriptedGateway(price=session.catalogue.price)
+    gateway = ScriptedGateway([replace(rule, delay=0) for rule in rules], price=session.catalogue.price)
     quiet = replace(session, gateway=gateway, listeners=[listen], keeps_reads=not from_start)
     with closing(run.journal_to_read()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))

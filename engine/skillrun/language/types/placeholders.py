@@ -33,8 +33,8 @@ class _Field:
         if text.startswith(f"{kind}, ") and _normal(scalar_form(self.rules)).startswith(text):
             return True
         count = len(text.split())
-        return any(
-            count >= WORDS_OF_DESCRIPTION and (text == known or (known.startswith(text) and count > len(known.split()) / 2))
+        return count >= WORDS_OF_DESCRIPTION and any(
+            text == known or (known.startswith(text) and count > len(known.split()) / 2)
             for known in map(_normal, self.descriptions)
         )
 

@@ -1,0 +1,138 @@
+"""A completed run after an edit: which calls a re-run would make, and the re-run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.row("N1")
+Call = Callable[..., Any]
+
+FILES = {
+    "workflows/post.md": "---\nname: post\ninputs: {about: string}\nphases:\n  plan:\n  write:\n  check:\n---\n",
+    "skills/post/plan.md": """---
+kind: phase
+steps: [{id: points, agent: author, output: {points(array): string}}]
+outputs: {points: "{{ points.data.points }}", key_decisions: [], open_questions: [], risks_identified: [], summary: x}
+---
+## points
+List points about {{ inputs.about }}.
+""",
+    "skills/post/write.md": """---
+kind: phase
+steps: [{id: text, agent: author, writes: post.md, material: {Points: "{{ phases.plan.outputs.points }}"}}]
+outputs: {text: "{{ text.text }}", key_decisions: [], open_questions: [], risks_identified: [], summary: x}
+---
+## text
+Write the post.
+""",
+    "skills/post/check.md": """---
+kind: phase
+steps:
+  - {id: seen, agent: reader, material: {Post: "{{ phases.write.outputs.text }}"}, output: {good: boolean}}
+outputs: {key_decisions: [], open_questions: [], risks_identified: [], summary: x}
+---
+## seen
+Is it good?
+""",
+    "roles/author.md": "---\nname: author\n---\nYou write.\n",
+    "roles/reader.md": "---\nname: reader\n---\nYou read.\n",
+}
+RUN = ("post", "tea", "--name", "tea", "--model", "scripted:x")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Path:
+    for path, text in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = skillrun(*RUN)
+    assert done.code == 0, done.err
+    return tmp_path
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def state_of(folder: Path) -> dict[str, bytes]:
+    files = (path for path in (folder / "runs").rglob("*") if path.is_file() and ".run" not in path.parts)
+    return {str(path): path.read_bytes() for path in files}
+
+
+def test_nothing_has_changed_so_all_calls_are_reused(folder: Path, skillrun: Call) -> None:
+    assert skillrun("resume", "tea", "--preview").out == "no call would be made: all 3 are reused\n"
+    done = skillrun("resume", "tea")
+    assert "`skillrun resume tea --preview` shows which calls a re-run would make" in done.out
+
+
+def test_the_preview_counts_the_calls_of_an_edit_and_changes_nothing(folder: Path, skillrun: Call) -> None:
+    before = state_of(folder)
+    edit(folder / "skills/post/check.md", "Is it good?", "Is it short?")
+    done = skillrun("resume", "tea", "--preview")
+    tokens = skillrun("resume", "tea", "--preview", "--json").json["would_ask"][0]["tokens"]
+    assert done.out.splitlines() == [
+        "changed since the run: skills/post/check.md",
+        f"  post/check/seen/reader/1.1 (scripted:x, {tokens:,} tokens): asked again",
+        f"certain: 1 of 3 calls, {tokens:,} tokens in, about $0.00",
+        "reused: 2 of 3 calls",
+        "next: `skillrun resume tea --from-start --yes` makes this re-run",
+    ]
+    assert state_of(folder) == before
+
+
+def test_what_follows_a_changed_reply_is_possible_only(folder: Path, skillrun: Call) -> None:
+    edit(folder / "skills/post/plan.md", "List points", "List three points")
+    told = skillrun("resume", "tea", "--preview", "--json").json
+    assert [(call["phase"], call["certain"]) for call in told["would_ask"]] == [
+        ("plan", True),
+        ("write", False),
+        ("check", False),
+    ]
+    assert (told["reused"], told["from_start"], told["changed"]) == (0, True, ["skills/post/plan.md"])
+    assert "possible: 2 of 3 calls, " in skillrun("resume", "tea", "--preview").out
+
+
+def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -> None:
+    edit(folder / "skills/post/check.md", "Is it good?", "Is it short?")
+    refused = skillrun("resume", "tea", "--from-start")
+    assert refused.code == 1
+    assert "hint: `skillrun resume tea --from-start --yes` goes on all the same" in refused.err
+    done = skillrun("resume", "tea", "--from-start", "--yes")
+    assert done.code == 0, done.err
+    assert "4 calls" in done.out, "three of the first run and one more"
+    assert skillrun("resume", "tea", "--preview").out == "no call would be made: all 3 are reused\n"
+
+
+def test_the_rerun_takes_replies_of_a_script(folder: Path, skillrun: Call) -> None:
+    edit(folder / "skills/post/write.md", "Write the post.", "Write a short post.")
+    (folder / "replies.yaml").write_text("- {address: '*/write/*', text: Tea.}\n", encoding="utf-8")
+    script = ("--script", "replies.yaml")
+    assert "--script replies.yaml --from-start --yes`" in skillrun("resume", "tea", "--preview", *script).out
+    assert skillrun("resume", "tea", "--from-start", "--yes", *script).code == 0
+    assert (folder / "runs/tea/post.md").read_text("utf-8").strip() == "Tea."
+
+
+def test_an_open_run_says_that_phases_that_have_ended_do_not_take_up_an_edit(folder: Path, skillrun: Call) -> None:
+    done = skillrun("post", "tea", "--name", "paused", "--model", "scripted:x", "--budget", "calls=2")
+    assert done.code == 75
+    edit(folder / "skills/post/plan.md", "List points", "List three points")
+    preview = skillrun("resume", "paused", "--preview").out
+    assert "post/check/seen" in preview
+    assert "post/plan/points" not in preview
+    assert "`skillrun resume paused --from-start --preview` previews a re-run of all phases" in preview
+    assert "post/plan/points" in skillrun("resume", "paused", "--from-start", "--preview").out
+
+
+def test_a_quiet_run_prints_its_phases_and_its_result(folder: Path, skillrun: Call) -> None:
+    lines = skillrun("post", "tea", "--name", "quiet", "--model", "scripted:x", "--quiet").out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == ["plan", "write", "check"]
+    assert lines[3:5] == ["completed", f"folder: {folder}/runs/quiet"]
+    assert lines[5].startswith("3 calls, ")
+    assert len(lines) == 6

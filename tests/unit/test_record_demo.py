@@ -1,0 +1,113 @@
+"""Making the finished run again: which recorded replies still fit the calls that are made today."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench import record_demo
+from bench.record_demo import FINISHED, Recording, misfit
+from skillrun.cli.loading import load_script
+from skillrun.cli.printing import Output
+from skillrun.language.library.roots import package_library
+from skillrun.models.messages import Block, Message, Request, ToolCall
+from skillrun.models.scripted import Rule
+from skillrun.runtime.outcome import Outcome
+
+MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
+pytestmark = pytest.mark.row("N1")
+
+ASKED = Request("scripted:reader", (), (Message("user", (Block("Judge it."),)),), 1000)
+SHAPE = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
+
+
+def test_the_demo_needs_no_weights_unless_the_embedded_model_is_chosen() -> None:
+    rules = re.search(r"^ifeq \(\$\(MODEL\),embedded\)\n(.*?)^else\n(.*?)^endif", MAKEFILE, re.MULTILINE | re.DOTALL)
+    assert rules is not None
+    embedded, recorded = rules.groups()
+    assert re.match(r"demo: \.venv/\.installed-local\n.*--model embedded ", embedded, re.DOTALL)
+    assert re.match(r"demo: \.venv/\.installed .*demo\.sh", recorded, re.DOTALL)
+    base, local = (
+        re.search(rf"^\.venv/\.installed{one}: .*\n\t(.*)", MAKEFILE, re.MULTILINE) for one in ("", "-local")
+    )
+    assert base is not None
+    assert local is not None
+    assert "local" not in base[1]
+    assert "local" in local[1]
+
+
+def test_a_reply_fits_the_shape_the_record_or_the_tools_that_its_call_asks_for() -> None:
+    structured = Request(ASKED.model, (), ASKED.messages, 1000, schema=SHAPE)
+    recorded = Request(ASKED.model, (), ASKED.messages, 1000, record=SHAPE)
+    assert misfit(Rule(text="Fine."), ASKED) == ""
+    assert misfit(Rule(text='{"score": 3}'), structured) == ""
+    assert misfit(Rule(text='{"level": 3}'), structured) == "score: `score` is missing"
+    assert misfit(Rule(text='Fine.\n\n```record\n{"score": 3}\n```'), recorded) == ""
+    assert "no block `record`" in misfit(Rule(text="Fine."), recorded)
+    assert misfit(Rule(calls=(ToolCall("1", "Read", {}),)), ASKED) == (
+        "it calls Read, which the request does not offer"
+    )
+
+
+def test_replies_that_are_missing_are_listed_and_nothing_is_changed() -> None:
+    recording = Recording(Outcome("completed"), 34, {"plan/validation/judged/1.1": "no reply is recorded"})
+    assert record_demo.describe(recording, "") == [
+        "33 of 34 calls have a recorded reply that fits",
+        "  plan/validation/judged/1.1: no reply is recorded",
+        "Nothing was changed. `make record-demo MODEL=NAME` asks a model for the missing replies.",
+    ]
+
+
+@pytest.mark.slow
+def test_every_call_of_the_demo_has_a_recorded_reply_that_fits(tmp_path: Path) -> None:
+    record_demo.copy_sample(tmp_path / "finished")
+    recording = asyncio.run(record_demo.record(tmp_path / "finished"))
+    assert recording.missing == {}, "`make record-demo` says how it is made again"
+    assert recording.unused == []
+    assert recording.outcome.status == "completed"
+    shutil.copytree(FINISHED, tmp_path / "kept")
+    record_demo.replace_run(tmp_path / "finished", tmp_path / "kept")
+    assert (tmp_path / "kept/replies.yaml").read_text("utf-8") == (FINISHED / "replies.yaml").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_an_edited_shape_of_a_step_makes_its_recorded_reply_unfit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = tmp_path / "sample"
+    shutil.copytree(FINISHED, sample, ignore=shutil.ignore_patterns("runs"))
+    (sample / "skills/plan").mkdir(parents=True)
+    text = (package_library() / "skills/plan/completion.md").read_text("utf-8")
+    assert text.count("open(array): string,") == 1
+    edited = text.replace("open(array): string,", "cost: integer, in days\n      open(array): string,")
+    (sample / "skills/plan/completion.md").write_text(edited, encoding="utf-8")
+    monkeypatch.setattr(record_demo, "FINISHED", sample)
+    before = (sample / "replies.yaml").read_bytes()
+    assert record_demo.main([]) == 1
+    out = capsys.readouterr().out
+    assert "33 of 34 calls have a recorded reply that fits" in out
+    assert "  plan/completion/first/planner/1.1: cost: `cost` is missing" in out
+    assert not (sample / "runs").exists()
+    assert (sample / "replies.yaml").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_model_is_asked_for_the_missing_replies_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = tmp_path / "sample"
+    shutil.copytree(FINISHED, sample, ignore=shutil.ignore_patterns("runs"))
+    script = load_script(sample / "replies.yaml", Output())
+    assert script is not None
+    text = (sample / "replies.yaml").read_text("utf-8")
+    last = text.rindex("- address: ")
+    (sample / "replies.yaml").write_text(text[:last], encoding="utf-8")
+    monkeypatch.setattr(record_demo, "FINISHED", sample)
+    assert record_demo.main(["--model", "scripted:other"]) == 0
+    again = load_script(sample / "replies.yaml", Output())
+    assert again is not None
+    assert [rule.address for rule in again.rules] == [rule.address for rule in script.rules]
+    assert again.rules[:-1] == script.rules[:-1]
+    assert again.rules[-1].text != script.rules[-1].text
