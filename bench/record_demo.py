@@ -111,7 +111,7 @@ def copy_sample(target: Path) -> None:
 
 
 def replace_run(made: Path, finished: Path) -> None:
-    """Put the run that was made in a copy, and its replies, in the place of those that are there."""
+    """Replace the finished run and its replies with the run that was made in a copy."""
     run = finished / "runs" / RUN
     shutil.rmtree(run, ignore_errors=True)
     shutil.copytree(made / "runs" / RUN, run)
@@ -125,7 +125,7 @@ def replace_run(made: Path, finished: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Make the run again; 1 where calls have no fitting reply and no model is named, or where it does not complete."""
     parser = argparse.ArgumentParser(prog="python -m bench.record_demo", description=__doc__)
-    parser.add_argument("--model", default="", metavar="NAME", help="asks this model for the replies that are missing")
+    parser.add_argument("--model", default="", metavar="NAME", help="calls this model for the replies that are missing")
     model = parser.parse_args(arguments).model
     with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
         folder = Path(temporary) / "finished"
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def describe(recording: Recording, model: str) -> list[str]:
-    """What came of it, in lines."""
+    """The lines that report the recording."""
     missing, calls = recording.missing, recording.calls
     lines = [f"{calls - len(missing)} of {calls} calls have a recorded reply that fits"]
     lines += [f"  {address}: {why}" for address, why in missing.items()]
@@ -151,7 +151,7 @@ def describe(recording: Recording, model: str) -> list[str]:
     if recording.outcome.status != "completed":
         return [*lines, f"The run is {recording.outcome.status}: {recording.outcome.reason}. Nothing was changed."]
     if missing and not model:
-        return [*lines, "Nothing was changed. `make record-demo MODEL=NAME` asks a model for the missing replies."]
+        return [*lines, "Nothing was changed. `make record-demo MODEL=NAME` calls a model for the missing replies."]
     asked = f"; {model} gave {len(missing)} new replies" if missing else ""
     return [*lines, f"wrote docs/finished/runs/{RUN} and docs/finished/replies.yaml{asked}"]
 

@@ -110,6 +110,29 @@ def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -
     assert skillrun("resume", "tea", "--preview").out == "no call would be made: all 3 are reused\n"
 
 
+def test_the_rerun_reads_the_project_again(tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    phase = """---
+kind: phase
+steps:
+  - {id: log, read: log.txt, from: project}
+  - {id: text, agent: author, material: {Log: "{{ log }}"}, writes: text.md}
+---
+## text
+Explain it.
+"""
+    files = {"workflows/log.md": "---\nname: log\nphases:\n  only:\n---\n", "skills/log/only.md": phase}
+    for path, text in {**files, "roles/author.md": FILES["roles/author.md"], "log.txt": "All is well.\n"}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert skillrun("log", "--name", "r", "--model", "scripted:x").code == 0
+    assert skillrun("resume", "r", "--from-start").code == 0, "nothing has changed"
+    (tmp_path / "log.txt").write_text("Out of memory.\n", encoding="utf-8")
+    assert "log/only/text/author/1.1" in skillrun("resume", "r", "--preview").out
+    refused = skillrun("resume", "r", "--from-start")
+    assert (refused.code, refused.err.startswith("  log/only/text/author/1.1 ")) == (1, True)
+
+
 def test_the_rerun_takes_replies_of_a_script(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/write.md", "Write the post.", "Write a short post.")
     (folder / "replies.yaml").write_text("- {address: '*/write/*', text: Tea.}\n", encoding="utf-8")

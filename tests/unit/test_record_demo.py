@@ -58,7 +58,7 @@ def test_replies_that_are_missing_are_listed_and_nothing_is_changed() -> None:
     assert record_demo.describe(recording, "") == [
         "33 of 34 calls have a recorded reply that fits",
         "  plan/validation/judged/1.1: no reply is recorded",
-        "Nothing was changed. `make record-demo MODEL=NAME` asks a model for the missing replies.",
+        "Nothing was changed. `make record-demo MODEL=NAME` calls a model for the missing replies.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""`skillrun resume`: resumes a run or runs it again, and first says which calls a change of files causes."""
+"""`skillrun resume`: resumes a run, or runs it again, and first says which calls a change of files causes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     script = load_script(request.script, out)
     flags = {**presence.typed, **(script.typed if script is not None else {})}
     ahead = Forecast([], 0)
-    if preview or (changed and not request.yes):
+    if preview or ((changed or from_start) and not request.yes):
         rules = script.rules if script is not None else ()
         ahead = asyncio.run(forecast(_asking_nobody(loaded, adopt=adopt), run, rules, from_start=from_start))
     asked = ahead.calls
@@ -135,7 +135,8 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         out.data({"would_ask": calls, "reused": ahead.reused, "from_start": from_start, "changed": changed})
         return 0
     if again:
-        out.note("\n".join([f"changed since the run was last evaluated: {', '.join(changed)}", *_lines(again)]))
+        files = [f"changed since the run was last evaluated: {', '.join(changed)}"] if changed else []
+        out.note("\n".join([*files, *_lines(again)]))
         out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
         more = "--from-start --yes" if from_start else "--yes"
         out.note(f"hint: {Resume(more).words(typed, flags)} goes on all the same")
@@ -202,7 +203,7 @@ def _again(asked: list[WouldAsk]) -> str:
 def _lines(asked: list[WouldAsk], reused: int | None = None) -> list[str]:
     """The calls with their tokens: what is certain, and what only follows from generated replies.
 
-    `reused` is how many calls a re-run of the whole run takes from its journal; None for a run that goes on.
+    `reused` is how many calls a re-run of the whole run takes from its journal; None for a run that resumes.
     """
     total = f" of {len(asked) + reused:,}" if reused is not None else ""
     if not asked:
