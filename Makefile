@@ -105,9 +105,10 @@ clean: ## remove the environments and the caches; runs/ stays
 comma := ,
 
 # Creating an environment over an existing one keeps what is installed, so an interrupted set-up is mended by another.
+# Python compiles a module when it is first imported; compiling all of them here would take longer than `make demo`.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skillrun needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Type: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '$(1)'
 	@touch $@
 endef
