@@ -103,7 +103,7 @@ def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -
     edit(folder / "skills/post/check.md", "Is it good?", "Is it short?")
     refused = skillrun("resume", "tea", "--from-start")
     assert refused.code == 1
-    assert "hint: `skillrun resume tea --from-start --yes` goes on all the same" in refused.err
+    assert "hint: `skillrun resume tea --from-start --yes` resumes anyway" in refused.err
     done = skillrun("resume", "tea", "--from-start", "--yes")
     assert done.code == 0, done.err
     assert "4 calls" in done.out, "three of the first run and one more"

@@ -139,7 +139,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         out.note("\n".join([*files, *_lines(again)]))
         out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
         more = "--from-start --yes" if from_start else "--yes"
-        out.note(f"hint: {Resume(more).words(typed, flags)} goes on all the same")
+        out.note(f"hint: {Resume(more).words(typed, flags)} resumes anyway")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 
@@ -176,7 +176,7 @@ def _bring_forward(run: RunFolder, library: Library, out: Output, *, preview: bo
 def _preview(
     ahead: Forecast,
     changed: list[str],
-    typed: str,
+    name: str,
     flags: Mapping[str, str],
     *,
     from_start: bool,
@@ -187,9 +187,9 @@ def _preview(
         yield f"changed since the run: {', '.join(changed)}"
     yield from _lines(ahead.calls, ahead.reused if from_start else None)
     if from_start and ahead.calls:
-        yield f"next: {Resume('--from-start --yes').words(typed, flags)} makes this re-run"
+        yield f"next: {Resume('--from-start --yes').words(name, flags)} makes this re-run"
     elif changed and ended and not from_start:
-        command = Resume("--from-start --preview").words(typed, flags)
+        command = Resume("--from-start --preview").words(name, flags)
         yield f"Phases that have ended do not take up a change; {command} previews a re-run of all phases."
 
 

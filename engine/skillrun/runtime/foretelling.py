@@ -49,7 +49,7 @@ async def forecast(
     """The calls that resuming a run would make if the models replied by these rules; other replies are generated.
 
     Changes nothing. With `from_start` every phase is evaluated again, also those that have ended. Certain is the first
-    step of a phase that calls a model, unless an answer or a reply before it is generated. Behind a generated reply
+    step of a phase that calls a model, unless an answer or a reply before it is generated. After a generated reply
     nothing goes back.
     """
     calls: list[WouldAsk] = []

@@ -13,7 +13,7 @@ Path = tuple[str | int, ...]
 Resolve = Callable[[Any], Mapping[str, Any]]
 
 WORDS_OF_DESCRIPTION: Final = 3
-"""So many words of its own description make a value a placeholder; fewer may be an answer."""
+"""So many words of the description make a value a placeholder; fewer may be an answer."""
 ABOUT_TYPES: Final = re.compile(r"type|kind|format|schema|class", re.IGNORECASE)
 """A field that is about types may well have the value `string`."""
 PUNCTUATION: Final = " .,;:!?…'\"‘’“”`"
@@ -21,7 +21,7 @@ PUNCTUATION: Final = " .,;:!?…'\"‘’“”`"
 
 @dataclass(frozen=True)
 class _Field:
-    """A text field: its name, its schema, and what is said of it there or of the list around it."""
+    """A text field: its name, its schema, and the descriptions of it and of its list."""
 
     name: str
     rules: Mapping[str, Any]
@@ -48,8 +48,8 @@ class _Field:
 def placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
     """The paths of the texts that repeat their description, their type or their name.
 
-    A text that is only the name or the type, which may be an answer, counts where no text beside it says more: in its
-    record any, in its list one of a single word. `resolve` gives the rules that a part of the schema refers to.
+    A text that is only the name or the type, which may be an answer, counts unless its record holds another text,
+    or its list another single word. `resolve` gives the rules that a part of the schema refers to.
     """
     yield from _inside(value, resolve(schema), resolve, (), "")
 

@@ -39,7 +39,7 @@ def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
 
 
 def scalar_form(schema: Mapping[str, Any]) -> str:
-    """What stands in the form for a single value: `string, a description`."""
+    """The form of a single value: `string, a description`."""
     words = schema.get("description", "")
     if choices := schema.get("enum"):
         kind = " | ".join(map(str, choices))
