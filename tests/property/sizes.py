@@ -1,10 +1,17 @@
-"""Files made to keep the checker busy, each about as large as it may be: by name, the files of a project."""
+"""Files made to keep the checker busy, each about as large as it may be: by name, the files of a project.
+
+The largest have a quarter of that size unless SKILLRUN_EXAMPLES is set: their work grows with their size alone.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 ROLE = "---\nname: guide\ndescription: A guide.\n---\nYou are a guide.\n"
+
+
+SHARE = 1 if "SKILLRUN_EXAMPLES" in os.environ else 4
 
 
 def phase(steps: str, body: str = "") -> dict[str, str]:
@@ -168,15 +175,15 @@ def workflows() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def yaml() -> Iterator[tuple[str, dict[str, str]]]:
-    yield "unknown keys of models", config("models", of(80_000, "k@: 1"))
-    yield "new entries of models", config("models", "aliases:\n" + of(60_000, "  k@: fast"))
-    yield "new tiers", config("models", "tiers:\n" + of(60_000, "  k@: fast"))
-    yield "a config of one's own", config("own", of(80_000, "k@: 1"))
+    yield "unknown keys of models", config("models", of(80_000 // SHARE, "k@: 1"))
+    yield "new entries of models", config("models", "aliases:\n" + of(60_000 // SHARE, "  k@: fast"))
+    yield "new tiers", config("models", "tiers:\n" + of(60_000 // SHARE, "  k@: fast"))
+    yield "a config of one's own", config("own", of(80_000 // SHARE, "k@: 1"))
     yield (
         "records with keys of their own",
         {
             **phase("  - {say: '{{ config.a | length }}'}"),
-            "config/own.yaml": "a:\n" + of(60_000, "  - k@: 1"),
+            "config/own.yaml": "a:\n" + of(60_000 // SHARE, "  - k@: 1"),
             "workflows/trip.md": "---\nname: trip\ndescription: A trip.\nconfig: own\nphases:\n  pack:\n---\n",
         },
     )

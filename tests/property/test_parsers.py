@@ -27,7 +27,7 @@ from tests.property.sizes import CASES
 SECONDS = 20
 MEGABYTES = 512
 TIMES = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)
-MUTANTS = 20 * TIMES
+MUTANTS = 10 * TIMES
 # One process checks some projects, one after the other, and gives each a clock. All memory together is bounded.
 CHECK = """
 import json, resource, signal, sys, time
@@ -104,6 +104,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[obj
     return found
 
 
+@pytest.mark.slow  # a hundred files as large as a file may be
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize("name", CASES)
@@ -112,6 +113,7 @@ def test_checking_a_file_ends_soon_and_in_bounded_memory(name: str, checked: dic
     assert len(checked[name]) < 300
 
 
+@pytest.mark.slow  # thirty templates use up all the work that a template may do
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 def test_no_template_takes_long_or_fills_the_memory() -> None:
@@ -120,11 +122,14 @@ def test_no_template_takes_long_or_fills_the_memory() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow  # each mutant has every workflow checked that may read it
 @pytest.mark.row("Z6")
-def test_every_mutant_of_a_shipped_file_is_checked_or_refused_at_a_place_in_it(tmp_path: Path) -> None:
+def test_every_mutant_of_a_shipped_file_is_checked_or_refused_at_a_place_in_it(
+    tmp_path: Path, shipped: Library
+) -> None:
     seed = 8 if TIMES == 1 else SystemRandom().randrange(10**9)
     refused = 0
-    earlier: Library | None = None
+    earlier = shipped
     for number, (path, content) in enumerate(mutants(seed, MUTANTS)):
         place = tmp_path / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -170,11 +175,11 @@ def encodings() -> Iterator[tuple[str, bytes, str | None]]:
 
 
 @pytest.mark.parametrize(("content", "code"), [pytest.param(*rest, id=name) for name, *rest in encodings()])
-def test_an_encoding_is_read_or_named(tmp_path: Path, content: bytes, code: str | None) -> None:
+def test_an_encoding_is_read_or_named(tmp_path: Path, content: bytes, code: str | None, shipped: Library) -> None:
     place = tmp_path / "skills" / "trip" / "pack.md"
     place.parent.mkdir(parents=True)
     place.write_bytes(content)
-    library = Library(search_path(tmp_path))
+    library = Library(search_path(tmp_path), shipped)
     check_library(library)
     found = [one for one in library.problems if one.path == "skills/trip/pack.md" and one.severity == "error"]
     assert [one.code for one in found[:1]] == ([code] if code else []), found

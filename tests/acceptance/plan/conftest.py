@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -15,7 +16,9 @@ from typing import Any
 
 import pytest
 
+from skillrun.cli import running
 from skillrun.cli.main import main
+from skillrun.cli.rehearsal import estimated
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from skillrun.runtime.store.frontmatter import from_frontmatter
 from tests.acceptance.conftest import Done
@@ -141,13 +144,24 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(scope="session")
+def estimates() -> dict[str, Any]:
+    """The estimates of this session's plans; plans of which only the scripts differ have the same."""
+    return {}
+
+
 @pytest.fixture
-def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.MonkeyPatch) -> Plans:
+def plan(
+    run_before: dict[str, Plan], estimates: dict[str, Any], projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> Plans:
     """Runs a plan in a project of its own; the same one asked for again is not run again, so leave its folder alone.
 
     `mode`, `rules` for the scripted model, `config` for the project's planning.yaml, `files` of the project, prepared
     `answers`, more `flags`. `until` names the last phase that a test looks at: the ones behind it cannot reach their
     model, and the run fails there. With `alone` the run is this test's own, to resume or to edit.
+
+    A plan of the usual request, by the files that ship and with no prepared answers, is estimated before it begins;
+    others go without.
     """
 
     def run(
@@ -165,7 +179,8 @@ def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.Monkey
     ) -> Plan:
         later = PHASES[PHASES.index(until) + 1 :]
         rules = [*({"address": f"plan/{phase}/*", "fail": "budget"} for phase in later), *rules]
-        key = json.dumps([mode, rules, request, config, files, answers, list(flags), unattended])
+        about = [mode, request, config, files, answers, list(flags), unattended]
+        key = json.dumps([rules, about])
         if not alone and key in run_before:
             monkeypatch.chdir(run_before[key].project)
             return run_before[key]
@@ -181,7 +196,25 @@ def plan(run_before: dict[str, Plan], projects: Path, monkeypatch: pytest.Monkey
             (project / "answers.yaml").write_text(json.dumps(answers), encoding="utf-8")
             given += ["--answers", "answers.yaml"]
         monkeypatch.chdir(project)
-        made = Plan(project / "runs" / "run", project, skillrun("plan", request, *given))
+        if mode and (config or files or answers or request != REQUEST):
+            estimates.setdefault(json.dumps(about), None)
+        with share_estimate(estimates, json.dumps(about)):
+            done = skillrun("plan", request, *given)
+        made = Plan(project / "runs" / "run", project, done)
         return made if alone else run_before.setdefault(key, made)
 
     return run
+
+
+@contextmanager
+def share_estimate(estimates: dict[str, Any], key: str) -> Iterator[None]:
+    """Estimate a plan only if `estimates` has none for `key`: an estimate takes as long as the plan itself."""
+
+    async def estimate(*arguments: Any) -> Any:
+        if key not in estimates:
+            estimates[key] = await estimated(*arguments)
+        return deepcopy(estimates[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "estimated", estimate)
+        yield

@@ -12,11 +12,11 @@ from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.runtime.store.frontmatter import from_frontmatter
-from tests.acceptance.plan.conftest import Plan, skillrun
+from tests.acceptance.plan.conftest import Plan, share_estimate, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
 from tests.acceptance.plan.test_windows import in_window
 
-SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "2")))
+SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "1")))
 REQUEST: Final = "Let people sign in with a second factor"
 WINDOW: Final = {"standard": 8192, "complete": 32768}
 DROPPED: Final = "context_dropped"  # says of each entry that it was left out
@@ -41,7 +41,7 @@ def noisy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         f"{GATE}: [{', '.join(f'Answer {n}.' for n in range(9))}]\nexpert-review/cycle/choice: [redesign, override]\n"
         "reason: So.\n"
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, share_estimate({"": None}, ""):
         patch.chdir(project)
         in_window(patch, WINDOW[mode])
         given = ("--mode", mode, "--model", f"scripted:noise-{seed}", "--name", "run")
@@ -57,6 +57,7 @@ def went_back(run: Plan) -> Counter[str]:
 CASES = [(mode, seed) for mode in ("standard", "complete") for seed in SEEDS]
 
 
+@pytest.mark.slow  # noise sends a plan back as often as its breakers allow
 @pytest.mark.row("P13", "P14")
 @pytest.mark.parametrize("noisy", CASES, indirect=True, ids=lambda case: f"{case[0]}-{case[1]}")
 def test_a_plan_on_noise_ends_well(noisy: Plan) -> None:

@@ -26,10 +26,11 @@ def asked(run: Plan) -> list[str]:
 
 @pytest.fixture
 def risky(plan: Plans) -> Plan:
-    """No mode is given, the person is asked and takes what is suggested."""
+    """No mode is given, the person is asked and takes what is suggested. Slow, as each mode is estimated."""
     return plan(None, request=RISKY, answers={"setup/mode-choice": "complete"})
 
 
+@pytest.mark.slow
 @pytest.mark.row("P10")
 def test_two_categories_suggest_complete_and_are_stored(risky: Plan) -> None:
     flags = ["security-critical", "billing-external-api", "destructive-operations"]
@@ -38,6 +39,7 @@ def test_two_categories_suggest_complete_and_are_stored(risky: Plan) -> None:
     assert risky.summary("setup")["outputs"]["suggested_mode"] == "complete"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P10", "P19")
 def test_the_person_is_asked_about_a_mode_that_was_not_given(risky: Plan) -> None:
     (text,) = asked(risky)
@@ -68,6 +70,7 @@ def test_without_a_risk_nothing_unusual_is_suggested(plan: Plans) -> None:
     assert run.story["state"]["risk_flags"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P19")
 def test_the_words_the_files_the_mode_and_the_team_are_told_before_anything_is_spent(risky: Plan) -> None:
     told = [event for event in risky.events if event["event"] in ("Said", "CallStarted", "CallEnded")]
@@ -82,6 +85,7 @@ def test_the_words_the_files_the_mode_and_the_team_are_told_before_anything_is_s
     assert risky.summary("setup")["usage"]["calls"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P19", "Q8")
 @pytest.mark.finding("FP12")
 def test_the_price_of_each_mode_is_told_before_the_question_and_turns_with_tools_count(
@@ -120,6 +124,7 @@ def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named
     assert many["expected_files"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6", "P10")
 def test_the_risks_bring_an_attack_and_security_knowledge_into_the_architecture(risky: Plan, plan: Plans) -> None:
     assert risky.summary("architecture")["outputs"]["strategy"] == "red-team"

@@ -3,9 +3,12 @@ what has no room is named."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ LONG = "\n\n".join(
     for part in range(6)
 )
 MODES = ("rapid", "standard", "advanced", "complete")
+ALL = "SKILLRUN_EXAMPLES" in os.environ
 WINDOWS = (4_096, 8_192, 128_000, 1_000_000)
 WRITTEN = (
     "research/findings/first/*", "research/findings/second/*", "clarify/spec/*", "architecture/proposals/first/*",
@@ -49,9 +53,15 @@ def blocks(data: list[dict[str, Any]]) -> tuple[Block, ...]:
     return tuple(Block(one["text"], part=one.get("part", "")) for one in data)
 
 
+def cases() -> Iterator[Any]:
+    """Every mode in the smallest window, every window in rapid mode; with SKILLRUN_EXAMPLES every pair."""
+    for mode, window in product(MODES, WINDOWS):
+        if ALL or window == WINDOWS[0] or mode == "rapid":
+            yield pytest.param(mode, window, marks=[] if mode == "rapid" else [pytest.mark.slow])
+
+
 @pytest.mark.row("Q1", "X5")
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "window"), list(cases()))
 def test_prompts_fit_and_what_has_no_room_is_named(
     plan: Plans, monkeypatch: pytest.MonkeyPatch, mode: str, window: int
 ) -> None:

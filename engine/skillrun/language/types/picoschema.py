@@ -188,14 +188,19 @@ def read_choices(node: Node, problems: Problems) -> Type | None:
         problems.report(node.span, "enum", "the values of an enum are a list", hint)
         return None
     values: list[Any] = []
+    seen: set[Any] = set()
     for item in node.items:
         if not isinstance(item, Scalar) or isinstance(item.value, bool) or item.value is None:
             hint = 'write text or a number; quote words like "true"'
             problems.report(item.span, "enum", "this is no value of an enum", hint)
             return None
-        if item.value in values:
+        if item.value in seen:
             problems.report(item.span, "duplicate", f"`{item.value}` is among the values already", "leave one out")
-        values.append(compile_string(item.text, problems) if item.text and _is_template(item.text) else item.value)
+        if item.text and _is_template(item.text):
+            values.append(compile_string(item.text, problems))
+        else:
+            values.append(item.value)
+            seen.add(item.value)
     return one_of(values)
 
 

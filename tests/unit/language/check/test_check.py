@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from skillrun.language.check.checker import check_library, check_workflow
 from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
+from skillrun.language.library.roots import Root
 from skillrun.language.text.diagnostics import render_problem
-
-SHIPPED = Root(package_library(), "skillrun:", "library")
-READ = Library((SHIPPED,))
-check_library(READ)
+from tests.property import mutants
+from tests.shipped import SHIPPED, checked_library
 
 Checked = Callable[..., tuple[Program | None, list[str]]]
 
@@ -35,7 +33,7 @@ def plan(tmp_path: Path) -> Checked:
 
     def checked(**files: str) -> tuple[Program | None, list[str]]:
         write(tmp_path, {path.replace("__", "/"): text for path, text in files.items()})
-        library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+        library = Library((Root(tmp_path, "", "project"), SHIPPED), checked_library())
         program = check_workflow(library, "plan")
         return program, [f"{one.severity} {one.path}:{one.line} {one.message}" for one in library.problems]
 
@@ -48,7 +46,7 @@ def shipped(path: str) -> str:
 
 @pytest.mark.row("X2")
 def test_the_shipped_library_is_without_problems() -> None:
-    assert [render_problem(problem) for problem in READ.problems] == []
+    assert [render_problem(problem) for problem in checked_library().problems] == []
 
 
 @pytest.mark.parametrize("protocol", ["quick", "perspectives", "red-team"])
@@ -59,7 +57,7 @@ def test_a_shipped_protocol_says_which_config_it_lacks(tmp_path: Path, protocol:
     found = {}
     for config in ("", "config: planning\n"):
         write(tmp_path, {"workflows/own.md": workflow.format(config), "skills/own/talk.md": panel})
-        library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+        library = Library((Root(tmp_path, "", "project"), SHIPPED), checked_library())
         check_workflow(library, "own")
         found[config] = [one.hint for one in library.problems]
     assert found[""]
@@ -171,7 +169,7 @@ def test_a_strategy_is_one_of_the_order_in_the_config(plan: Checked) -> None:
 
 
 def test_programs_say_which_phases_read_which() -> None:
-    program = check_workflow(Library((SHIPPED,), READ), "plan")
+    program = check_workflow(Library((SHIPPED,), checked_library()), "plan")
     assert program is not None
     assert program.reads["setup"] == frozenset()
     assert program.reads["clarify"] == {"research"}
@@ -193,7 +191,7 @@ def test_the_size_of_a_prompt_file_is_limited_by_the_config(tmp_path: Path) -> N
     roots = (Root(tmp_path, "", "project"), SHIPPED)
 
     def found() -> list[str]:
-        library = Library(roots, READ)
+        library = Library(roots, checked_library())
         check_library(library)
         return [f"{one.severity} {one.path} {one.code}" for one in library.problems]
 
@@ -213,16 +211,16 @@ def test_workflows_that_run_inline_belong_to_the_program(tmp_path: Path) -> None
     write(tmp_path, {"workflows/outer.md": outer, "workflows/inner.md": inner})
     write(tmp_path, {"skills/outer/go.md": run, "skills/inner/go.md": say})
     roots = (Root(tmp_path, "", "project"), SHIPPED)
-    program = check_workflow(library := Library(roots, READ), "outer")
+    program = check_workflow(library := Library(roots, checked_library()), "outer")
     assert list(library.problems) == []
     assert program is not None
     assert list(program.inline) == ["inner"]
     write(tmp_path, {"skills/inner/go.md": say.replace("inputs.place", "inputs.palce")})
-    check_workflow(library := Library(roots, READ), "outer")
+    check_workflow(library := Library(roots, checked_library()), "outer")
     assert [(one.path, one.code) for one in library.problems] == [("skills/inner/go.md", "unknown-field")]
 
 
-PATHS = sorted(path for _, path in READ.files)
+PATHS = mutants.shipped()
 SIGNS = ("", "{{", "}}", "{%", "%}", "{#", ": ", "- ", "  ", "[", "]", "{", "}", "'", '"', "|", ">", "#", "---", "## ")
 VALUES = (
     "&a",
@@ -268,13 +266,14 @@ def edited(text: str, edits: list[tuple[str, int, int, str]]) -> str:
     return "\n".join(lines)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow  # each example has every workflow checked that reads one of the files
+@settings(max_examples=settings().max_examples // 3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(PATHS), st.lists(EDIT, min_size=1, max_size=4), min_size=1, max_size=3))
 def test_whatever_a_file_holds_only_problems_come_of_it(
     tmp_path: Path, edits: dict[str, list[tuple[str, int, int, str]]]
 ) -> None:
     write(tmp_path, {path: edited(shipped(path), made) for path, made in edits.items()})
-    library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+    library = Library((Root(tmp_path, "", "project"), SHIPPED), checked_library())
     try:
         check_library(library)
     finally:

@@ -9,7 +9,8 @@ import pytest
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root
-from tests.unit.language.check.test_check import READ, SHIPPED, write
+from tests.shipped import SHIPPED, checked_library
+from tests.unit.language.check.test_check import write
 
 WORKFLOW = """---
 name: trip
@@ -29,7 +30,7 @@ def absent(folder: Path, *steps: str, outputs: str = "{}") -> list[int]:
     text = "\n".join(f"  - {step}" for step in steps)
     phase = f"---\nkind: phase\nsteps:\n{text}\noutputs: {outputs}\n---\n"
     write(folder, {"workflows/trip.md": WORKFLOW, "skills/trip/pack.md": phase})
-    library = Library((Root(folder, "", "project"), SHIPPED), READ)
+    library = Library((Root(folder, "", "project"), SHIPPED), checked_library())
     check_workflow(library, "trip")
     found = [one for one in library.problems if one.severity == "error"]
     assert {one.code for one in found} <= {"absent"}, [one.message for one in found]

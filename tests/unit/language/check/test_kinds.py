@@ -9,7 +9,8 @@ import pytest
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root
-from tests.unit.language.check.test_check import READ, SHIPPED, write
+from tests.shipped import SHIPPED, checked_library
+from tests.unit.language.check.test_check import write
 
 WORKFLOW = """---
 name: trip
@@ -47,6 +48,6 @@ def test_what_the_run_understands_is_no_error(tmp_path: Path, step: str) -> None
         tmp_path,
         {"workflows/trip.md": WORKFLOW, "skills/trip/pack.md": f"---\nkind: phase\nsteps:\n  - {step}\n---\n"},
     )
-    library = Library((Root(tmp_path, "", "project"), SHIPPED), READ)
+    library = Library((Root(tmp_path, "", "project"), SHIPPED), checked_library())
     check_workflow(library, "trip")
     assert [f"{one.path}:{one.line} {one.message}" for one in library.problems if one.severity == "error"] == []

@@ -9,7 +9,8 @@ import pytest
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root
-from tests.unit.language.check.test_check import READ, SHIPPED, write
+from tests.shipped import SHIPPED, checked_library
+from tests.unit.language.check.test_check import write
 
 FILES = {
     "workflows/trip.md": """---
@@ -83,7 +84,7 @@ def problems(folder: Path, edits: dict[str, tuple[str, str]]) -> list[str]:
         assert before in files[path]
         files[path] = files[path].replace(before, after)
     write(folder, files)
-    library = Library((Root(folder, "", "project"), SHIPPED), READ)
+    library = Library((Root(folder, "", "project"), SHIPPED), checked_library())
     check_workflow(library, "trip")
     return [f"{one.severity} {one.path}:{one.line} {one.code}" for one in library.problems]
 
